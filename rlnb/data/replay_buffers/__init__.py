@@ -1,83 +1,18 @@
 """Replay buffers: storages, samplers and writers of experience, and buffers composed of them."""
 
-from rlnb.data.replay_buffers.checkpointers import (
-    FlatStorageCheckpointer,
-    H5StorageCheckpointer,
-    ListStorageCheckpointer,
-    NestedStorageCheckpointer,
-    StorageCheckpointerBase,
-    StorageEnsembleCheckpointer,
-    TensorStorageCheckpointer,
-)
-from rlnb.data.replay_buffers.ensembles import (
-    ReplayBufferEnsemble,
-    SamplerEnsemble,
-    StorageEnsemble,
-    WriterEnsemble,
-)
-from rlnb.data.replay_buffers.replay_buffers import (
-    PrioritizedReplayBuffer,
-    ReplayBuffer,
-    TensorDictPrioritizedReplayBuffer,
-    TensorDictReplayBuffer,
-)
-from rlnb.data.replay_buffers.samplers import (
-    ConsumingSampler,
-    PrioritizedSampler,
-    PrioritizedSliceSampler,
-    RandomSampler,
-    Sampler,
-    SamplerWithoutReplacement,
-    SliceSampler,
-    SliceSamplerWithoutReplacement,
-)
-from rlnb.data.replay_buffers.storages import (
-    LazyMemmapStorage,
-    LazyTensorStorage,
-    ListStorage,
-    Storage,
-    TensorStorage,
-)
-from rlnb.data.replay_buffers.writers import (
-    ImmutableDatasetWriter,
-    RoundRobinWriter,
-    TensorDictMaxValueWriter,
-    TensorDictRoundRobinWriter,
-    Writer,
-)
+from rlnb.data.replay_buffers import checkpointers, ensembles, replay_buffers, samplers, storages, writers
+from rlnb.data.replay_buffers.checkpointers import *  # noqa: F403 - the list of public names has one home
+from rlnb.data.replay_buffers.ensembles import *  # noqa: F403 - likewise
+from rlnb.data.replay_buffers.replay_buffers import *  # noqa: F403 - likewise
+from rlnb.data.replay_buffers.samplers import *  # noqa: F403 - likewise
+from rlnb.data.replay_buffers.storages import *  # noqa: F403 - likewise
+from rlnb.data.replay_buffers.writers import *  # noqa: F403 - likewise
 
 __all__ = [
-    "ConsumingSampler",
-    "FlatStorageCheckpointer",
-    "H5StorageCheckpointer",
-    "ImmutableDatasetWriter",
-    "LazyMemmapStorage",
-    "LazyTensorStorage",
-    "ListStorage",
-    "ListStorageCheckpointer",
-    "NestedStorageCheckpointer",
-    "PrioritizedReplayBuffer",
-    "PrioritizedSampler",
-    "PrioritizedSliceSampler",
-    "RandomSampler",
-    "ReplayBuffer",
-    "ReplayBufferEnsemble",
-    "RoundRobinWriter",
-    "Sampler",
-    "SamplerEnsemble",
-    "SamplerWithoutReplacement",
-    "SliceSampler",
-    "SliceSamplerWithoutReplacement",
-    "Storage",
-    "StorageCheckpointerBase",
-    "StorageEnsemble",
-    "StorageEnsembleCheckpointer",
-    "TensorDictMaxValueWriter",
-    "TensorDictPrioritizedReplayBuffer",
-    "TensorDictReplayBuffer",
-    "TensorDictRoundRobinWriter",
-    "TensorStorage",
-    "TensorStorageCheckpointer",
-    "Writer",
-    "WriterEnsemble",
+    *checkpointers.__all__,
+    *ensembles.__all__,
+    *replay_buffers.__all__,
+    *samplers.__all__,
+    *storages.__all__,
+    *writers.__all__,
 ]

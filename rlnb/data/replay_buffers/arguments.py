@@ -14,7 +14,7 @@ from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.samplers.base import Sampler
 from rlnb.data.replay_buffers.samplers.uniform import ConsumingSampler, RandomSampler
 from rlnb.data.replay_buffers.storages.base import Storage
-from rlnb.data.replay_buffers.writers.base import Writer
+from rlnb.data.replay_buffers.writers import Writer
 
 C = TypeVar("C")
 _EXAMPLES = {"storage": "LazyTensorStorage(1000)", "sampler": "RandomSampler()", "writer": "RoundRobinWriter()"}
@@ -34,20 +34,7 @@ _NAMES = (
 
 
 def component(name: str, base: Any, given: C | Callable[[], C] | None, default: Callable[[], C]) -> C:
-    """Return a component of a buffer.
-
-    Args:
-        name: of the argument.
-        base: the class that the component must have.
-        given: the component, a function that makes it (such as its class), or None.
-        default: makes the component if ``given`` is None.
-
-    Returns:
-        The component.
-
-    Raises:
-        TypeError: If it is not an instance of ``base``.
-    """
+    """Return a component of a buffer: ``given``, what it makes if it is a function such as a class, or the default."""
     if given is None:
         return default()
     made: Any = given
@@ -71,34 +58,14 @@ def component(name: str, base: Any, given: C | Callable[[], C] | None, default: 
 
 
 def positive_batch_size(value: Any) -> int:
-    """Check a batch size.
-
-    Args:
-        value: the batch size.
-
-    Returns:
-        The batch size as an ``int``.
-
-    Raises:
-        ValueError: If it is not a positive integer.
-    """
+    """Return a batch size as an ``int``; raises ``ValueError`` if it is not a positive integer."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 1:
         raise ValueError(f"The batch size must be an integer of at least 1, and got {value!r}. Fix: such as 32.")
     return int(value.__index__())
 
 
 def check_types(prefetch: Any, collate_fn: Any, generator: Any) -> None:
-    """Check arguments that would otherwise fail only when the first batch is drawn.
-
-    Args:
-        prefetch: number of batches to prepare ahead, or None.
-        collate_fn: a function, or None.
-        generator: a ``torch.Generator``, or None.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If ``prefetch`` is not an integer of at least 0.
-    """
+    """Reject arguments that would otherwise fail only when the first batch is drawn."""
     if prefetch is not None and (isinstance(prefetch, bool) or not isinstance(prefetch, int) or prefetch < 0):
         raise ValueError(
             "prefetch is the number of batches to prepare ahead, an integer of at least 0, and got "
@@ -114,18 +81,7 @@ def check_types(prefetch: Any, collate_fn: Any, generator: Any) -> None:
 
 
 def check_supported(kind: str, args: Sequence[Any], compilable: bool | None, options: dict[str, Any]) -> None:
-    """Reject unknown options, and options of TorchRL with a value that is not supported.
-
-    Args:
-        kind: name of the class of the buffer.
-        args: positional arguments, which are not allowed.
-        compilable: whether ``torch.compile`` should be able to trace the buffer.
-        options: keyword arguments that the constructor does not list.
-
-    Raises:
-        NotImplementedError: If TorchRL supports the value and this library does not.
-        TypeError: If an option is unknown, or there are positional arguments.
-    """
+    """Reject unknown options, and options of TorchRL with a value that is not supported."""
     if args:
         kinds: dict[str, type] = {"storage": Storage, "sampler": Sampler, "writer": Writer, "batch_size": int}
         name = next((name for name, base in kinds.items() if isinstance(args[0], base)), "storage")
@@ -159,18 +115,7 @@ def check_supported(kind: str, args: Sequence[Any], compilable: bool | None, opt
 
 
 def consuming_sampler(count: int, sampler: Any) -> Sampler:
-    """Return the sampler of a buffer with ``consume_after_n_samples``.
-
-    Args:
-        count: how often each item is drawn.
-        sampler: the ``sampler`` argument of the buffer, or None.
-
-    Returns:
-        The sampler.
-
-    Raises:
-        ValueError: If another kind of sampler was given, or the count is not an integer of at least 1.
-    """
+    """Return the sampler of a buffer with ``consume_after_n_samples=count``; rejects a ``sampler`` of another kind."""
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise ValueError(errors.bad_size("consume_after_n_samples", count))
     if sampler is None or sampler is RandomSampler or type(sampler) is RandomSampler:
@@ -184,19 +129,7 @@ def consuming_sampler(count: int, sampler: Any) -> Sampler:
 
 
 def swap_dims(data: Any, dim: int) -> Any:
-    """Swap the first dimension of data with another one.
-
-    Args:
-        data: a tensor, TensorDict or PyTree of these.
-        dim: the other dimension.
-
-    Returns:
-        The data, whose tensors are views.
-
-    Example:
-        >>> swap_dims({"a": torch.zeros(2, 3, 4)}, 1)["a"].shape
-        torch.Size([3, 2, 4])
-    """
+    """Swap the first dimension of a tensor, TensorDict or PyTree with another one; the tensors are views."""
     if _has_dims(data):
         return data.transpose(0, dim)
     return pytree.tree_map(lambda part: swap_dims(part, dim), data, is_leaf=_has_dims)

@@ -7,6 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import torch
@@ -16,26 +17,20 @@ from rlnb.data.replay_buffers import arguments, errors
 from rlnb.data.replay_buffers.buffer_state import check_state_dict, read_buffer_state, with_members
 from rlnb.data.replay_buffers.checkpointers.base import Hook, StorageCheckpointerBase
 from rlnb.data.replay_buffers.checkpointers.folder import loading, saving
-from rlnb.data.replay_buffers.checkpointers.state import (
-    SENSELESS,
-    read_component,
-    save_component,
-    write_state,
-)
-from rlnb.data.replay_buffers.entries import set_per_item, with_entries
-from rlnb.data.replay_buffers.forks import follow
+from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, read_component, save_component, write_state
 from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.pipeline import Pipeline
 from rlnb.data.replay_buffers.prefetcher import Draw, Prefetcher
+from rlnb.data.replay_buffers.process_lock import follow
+from rlnb.data.replay_buffers.ring import finish
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
 from rlnb.data.replay_buffers.samplers.uniform import RandomSampler
+from rlnb.data.replay_buffers.stacking import set_per_item, with_entries
 from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.storages.lazy_memmap import LazyMemmapStorage
 from rlnb.data.replay_buffers.storages.list_storage import ListStorage
-from rlnb.data.replay_buffers.writers.base import Writer
-from rlnb.data.replay_buffers.writers.immutable import ImmutableDatasetWriter
-from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY, RoundRobinWriter, without_index
+from rlnb.data.replay_buffers.writers import INDEX_KEY, ImmutableDatasetWriter, RoundRobinWriter, Writer, without_index
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
 DEFAULT_SIZE = 1000
@@ -193,9 +188,6 @@ class ReplayBuffer:
         Args:
             shared: if False, nothing is checked.
 
-        Returns:
-            The buffer.
-
         Raises:
             NotImplementedError: If the storage is not a :class:`LazyMemmapStorage`.
         """
@@ -254,9 +246,6 @@ class ReplayBuffer:
     def set_sampler(self, sampler: Sampler) -> None:
         """Replace the sampler.
 
-        Args:
-            sampler: the new sampler.
-
         Raises:
             ValueError: If it samples for another buffer and keeps data about the items there.
         """
@@ -272,9 +261,6 @@ class ReplayBuffer:
     def set_writer(self, writer: Writer) -> None:
         """Replace the writer; the new one continues at the cursor of the storage.
 
-        Args:
-            writer: the new writer.
-
         Raises:
             ValueError: If it writes for another buffer, or cannot write to this storage.
         """
@@ -284,17 +270,13 @@ class ReplayBuffer:
             self._writer = writer
 
     def set_rng(self, generator: torch.Generator) -> None:
-        """Replace the source of random numbers.
-
-        Args:
-            generator: the new generator.
-        """
+        """Replace the source of random numbers."""
         with self._lock:
             self._generator = self._sampler._generator = generator
             self._prefetcher.clear()
 
     def append_transform(self, transform: Callable[[Any], Any], *, invert: bool = False) -> Self:
-        """Add a transform after the others.
+        """Add a transform after the others, and return the buffer.
 
         A :class:`~rlnb.envs.transforms.Transform` is applied to data that is read, and its ``inv`` to data that is
         written. A plain function is applied only to data that is read.
@@ -303,24 +285,13 @@ class ReplayBuffer:
             transform: the transform.
             invert: whether to swap the directions: ``inv`` for reads, the transform for writes.
 
-        Returns:
-            The buffer.
-
         Raises:
             TypeError: If the transform is not callable.
         """
         return self.insert_transform(len(self._transform), transform, invert=invert)
 
     def insert_transform(self, index: int, transform: Callable[[Any], Any], *, invert: bool = False) -> Self:
-        """Insert a transform between the others; see :meth:`append_transform`.
-
-        Args:
-            index: position of the transform that the new one is inserted before.
-            transform: the transform.
-            invert: whether to swap the directions.
-
-        Returns:
-            The buffer.
+        """Insert a transform before the one at position ``index``; see :meth:`append_transform`.
 
         Raises:
             IndexError: If the position is out of range.
@@ -433,8 +404,7 @@ class ReplayBuffer:
     def mark_update(self, index: Any) -> None:
         """Notify the sampler of items that were overwritten in the storage, without the buffer.
 
-        Args:
-            index: of the items, as the info of a sample or :meth:`extend` returns it.
+        The index is one of a sample's info or of :meth:`extend`.
         """
         with self._lock:
             self._sampler.mark_update(index, self._storage)
@@ -454,12 +424,7 @@ class ReplayBuffer:
         self._set_entries(index, {key: value})
 
     def set_(self, key: NestedKey, value: Any) -> None:
-        """Overwrite one entry of all items; see :meth:`set_at_`.
-
-        Args:
-            key: of the entry.
-            value: the new values.
-        """
+        """Overwrite one entry of all items; see :meth:`set_at_`."""
         self._set_entries(slice(None), {key: value})
 
     def update_(self, input_dict_or_td: Any, clone: bool = False, *, keys_to_update: Any = None) -> None:
@@ -484,19 +449,11 @@ class ReplayBuffer:
             self._writer.overwrite(place, with_entries(data, entries))
 
     def write_all(self, data: Any, end: int | None = None) -> None:
-        """Overwrite all items in the order of their index: ``buffer[:end] = data``.
-
-        Args:
-            data: the new items.
-            end: number of items. Default: all.
-        """
+        """Overwrite all items, or the first ``end``, in the order of their index: ``buffer[:end] = data``."""
         self[:end] = data
 
     def empty(self, empty_write_count: bool = True) -> None:
-        """Remove all items; the memory stays allocated.
-
-        Args:
-            empty_write_count: whether :attr:`write_count` starts at 0 again.
+        """Remove all items; the memory stays allocated. By default, :attr:`write_count` starts at 0 again.
 
         Raises:
             RuntimeError: If the buffer is read-only.
@@ -505,11 +462,7 @@ class ReplayBuffer:
             self._writer.check_writable()
             self._prefetcher.clear()
             written = self._storage.ring.written
-            try:
-                self._empty()
-            except KeyboardInterrupt:  # or writer and sampler would still know items that are gone
-                self._empty()
-                raise
+            finish(self._empty)  # or writer and sampler would still know items that are gone
             if not empty_write_count:
                 self._storage.ring.jump(0, 0, written)
 
@@ -546,27 +499,16 @@ class ReplayBuffer:
         return (batch, info) if return_info else batch
 
     def can_sample(self, batch_size: int | None = None) -> bool:
-        """Check whether :meth:`sample` can draw a batch now.
+        """Check whether :meth:`sample` can draw a batch of the same size now.
 
-        Args:
-            batch_size: number of items. Default: the ``batch_size`` of the constructor.
-
-        Returns:
-            False if the buffer is empty, or holds too few items or no slice that is long enough.
+        It cannot if the buffer is empty, or holds too few items or no slice that is long enough.
         """
         with self._lock:
             size = self._size_of(batch_size) * self._sampler.steps_per_item
             return self._sampler.can_sample(self._storage, size)
 
     def next(self) -> Any:
-        """Draw the next batch, as iteration over the buffer does.
-
-        Returns:
-            The batch.
-
-        Raises:
-            RuntimeError: If the buffer is empty, or was made without a batch size.
-        """
+        """Draw the next batch, as iteration over the buffer does; it needs the ``batch_size`` of the constructor."""
         return next(iter(self))
 
     def __iter__(self) -> Iterator[Any]:
@@ -598,7 +540,7 @@ class ReplayBuffer:
     def _draw(self, size: int) -> tuple[Any, Info]:
         """Draw the index and the info of a batch; the caller holds the lock."""
         if not len(self._storage):
-            raise RuntimeError(errors.empty_sample())
+            raise RuntimeError(errors.EMPTY_SAMPLE)
         return self._sampler.sample(self._storage, size * self._sampler.steps_per_item)
 
     def _draw_and_gather(self, size: int) -> tuple[Any, Any, Info]:
@@ -660,8 +602,7 @@ class ReplayBuffer:
     def shutdown(self, timeout: float | None = None) -> None:
         """Stop the prefetching threads; the next call of :meth:`sample` starts them again.
 
-        Args:
-            timeout: ``None`` waits for threads that are preparing a batch; a number does not.
+        ``timeout=None`` waits for threads that are preparing a batch; a number does not.
         """
         with self._lock:
             self._prefetcher.restart(self._prefetcher.draws)
@@ -698,14 +639,7 @@ class ReplayBuffer:
         return self._transform.forward(data) if self._transform.changes_reads else data
 
     def read_all_in_order(self, end: int | None = None) -> Any:
-        """Read all items in the order of their index, through the transforms: ``buffer[:end]``.
-
-        Args:
-            end: number of items. Default: all.
-
-        Returns:
-            The batch.
-        """
+        """Read all items, or the first ``end``, in order and through the transforms: ``buffer[:end]``."""
         return self[:end]
 
     @property
@@ -728,9 +662,13 @@ class ReplayBuffer:
 
     # State and checkpoints --------------------------------------------------------------------------------------------
 
+    def _all_locked(self) -> AbstractContextManager[Any]:
+        """Lock all that has a state: the buffer, and the members of an ensemble."""
+        return self._lock
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state of storage, writer and sampler: plain values, and tensors that may share its memory."""
-        with self._lock:
+        with self._all_locked():
             return {
                 "_storage": self._storage.state_dict(),
                 "_writer": self._writer.state_dict(),
@@ -741,38 +679,30 @@ class ReplayBuffer:
             }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state.
-
-        Args:
-            state_dict: what :meth:`state_dict` of a buffer with the same components, size and form of data returned.
+        """Load what :meth:`state_dict` of a buffer with the same components, size and form of data returned.
 
         Raises:
             ValueError: If it does not fit; nothing is changed then.
         """
-        with self._lock:
+        with self._all_locked():
             rngs = check_state_dict(state_dict, self._storage, self._sampler, self._writer)
             self._storage.load_state_dict(state_dict["_storage"])
-            self._writer.load_state_dict(state_dict["_writer"])
-            self._sampler.load_state_dict(state_dict["_sampler"])
-            self._set_random_states(rngs)
-            self._load_prefetched(state_dict.get("_batch_size"), state_dict.get("_ahead", []))
+            size, draws = state_dict.get("_batch_size"), state_dict.get("_ahead", [])
+            self._load_parts(state_dict["_writer"], state_dict["_sampler"], rngs, size, draws)
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
-        """Save storage, writer and sampler in a folder; transforms are not saved.
+        """Save storage, writer and sampler in a folder, which is created if needed; transforms are not saved.
 
         A checkpoint that is already in the folder is replaced as a whole once the new one is on the disk; until then
         it can be loaded, even after a crash. Data is written from where it is in memory, without a copy; see
         ``storage.checkpointer`` for other formats.
-
-        Args:
-            path: of the folder, which is created if it does not exist.
 
         Raises:
             NotImplementedError: If the storage is a :class:`ListStorage`.
             OSError: If the checkpoint cannot be written; a previous one is kept.
             TypeError: If there is non-tensor data that JSON cannot hold.
         """
-        with self._lock, saving(path) as folder:
+        with self._all_locked(), saving(path) as folder:
             (folder / "storage").mkdir()
             self._storage.checkpointer.dumps(self._storage, folder / "storage")
             save_component(self._writer, folder, "writer")
@@ -781,30 +711,24 @@ class ReplayBuffer:
             write_state(folder, "buffer", {"rng": rngs, "batch_size": self._batch_size, "ahead": draws})
 
     def loads(self, path: str | os.PathLike[str]) -> None:
-        """Load what :meth:`dumps` saved.
+        """Load what :meth:`dumps` saved in a folder.
 
         The buffer needs the same components and the same size as the one that was saved. Its storage may be empty; it
         then learns keys, shapes and dtypes from the checkpoint. Nothing in a checkpoint is executed, so tensorclasses
         come back as TensorDicts, unless the storage already holds data of that class.
 
-        Args:
-            path: of the folder.
-
         Raises:
             FileNotFoundError: If there is no checkpoint.
             ValueError: If a file is damaged, missing, or of another buffer; nothing is changed then.
         """
-        with self._lock, loading(path) as folder:
+        with self._all_locked(), loading(path) as folder:
             states = {
                 name: read_component(part, folder, name, with_members(self._storage))
                 for name, part in (("writer", self._writer), ("sampler", self._sampler))
             }
             rngs, size, draws = read_buffer_state(folder)
             self._storage.checkpointer.loads(self._storage, folder / "storage")
-            self._writer.load_state_dict(states["writer"])
-            self._sampler.load_state_dict(states["sampler"])
-            self._set_random_states(rngs)
-            self._load_prefetched(size, draws)
+            self._load_parts(states["writer"], states["sampler"], rngs, size, draws)
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Alias of :meth:`dumps`."""
@@ -819,21 +743,14 @@ class ReplayBuffer:
         self.loads(path)
 
     def register_save_hook(self, hook: Hook) -> None:
-        """Register a function that changes data before it is saved, such as :class:`~rlnb.data.TED2Flat`.
+        """Register a function such as :class:`~rlnb.data.TED2Flat` that changes data before it is saved.
 
         Hooks are not saved. See :meth:`~rlnb.data.StorageCheckpointerBase.register_save_hook`.
-
-        Args:
-            hook: the function.
         """
         self._storage.register_save_hook(hook)
 
     def register_load_hook(self, hook: Hook) -> None:
-        """Register a function that changes data after it is loaded, such as :class:`~rlnb.data.Flat2TED`.
-
-        Args:
-            hook: the function.
-        """
+        """Register a function such as :class:`~rlnb.data.Flat2TED` that changes data after it is loaded."""
         self._storage.register_load_hook(hook)
 
     def _generators(self) -> list[torch.Generator | None]:
@@ -843,13 +760,15 @@ class ReplayBuffer:
     def _random_states(self) -> list[torch.Tensor | None]:
         return [None if generator is None else generator.get_state() for generator in self._generators()]
 
-    def _set_random_states(self, states: list[torch.Tensor | None]) -> None:
-        for generator, state in zip(self._generators(), states, strict=False):
+    def _load_parts(
+        self, writer: Any, sampler: Any, rngs: list[Any], batch_size: int | None, draws: list[Draw]
+    ) -> None:
+        """Load all but the storage; batches that were drawn before are dropped if size or index do not fit."""
+        self._writer.load_state_dict(writer)
+        self._sampler.load_state_dict(sampler)
+        for generator, state in zip(self._generators(), rngs, strict=False):
             if generator is not None and state is not None:
                 generator.set_state(state)
-
-    def _load_prefetched(self, batch_size: int | None, draws: list[Draw]) -> None:
-        """Continue with the batches that a saved buffer had drawn; they are dropped if size or index do not fit."""
         self._prefetcher.clear()
         try:
             fits = batch_size == self._batch_size and all(self._has_items(index) for index, _, _ in draws)

@@ -15,24 +15,11 @@ from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, read_state
 from rlnb.data.replay_buffers.prefetcher import Draw
 from rlnb.data.replay_buffers.samplers.base import Sampler
 from rlnb.data.replay_buffers.storages.base import Storage
-from rlnb.data.replay_buffers.writers.base import Writer
+from rlnb.data.replay_buffers.writers import Writer
 
 
 def check_state_dict(state_dict: Any, storage: Storage, sampler: Sampler, writer: Writer) -> list[torch.Tensor | None]:
-    """Check that the components of a buffer can load a state; only the storage is left to check its own part.
-
-    Args:
-        state_dict: what ``ReplayBuffer.state_dict`` returned.
-        storage: the storage.
-        sampler: the sampler; it is not changed.
-        writer: the writer; it is not changed.
-
-    Returns:
-        The states of the random generators.
-
-    Raises:
-        ValueError: If the state does not fit.
-    """
+    """Check a state for the components of a buffer, but for the storage's part; returns the generators' states."""
     if not isinstance(state_dict, dict) or not {"_storage", "_writer", "_sampler"} <= state_dict.keys():
         got = type(state_dict).__name__
         if isinstance(state_dict, dict):
@@ -69,17 +56,7 @@ def _random_states(saved: Any) -> list[torch.Tensor | None]:
 
 
 def read_buffer_state(folder: Path) -> tuple[list[torch.Tensor | None], int | None, list[Draw]]:
-    """Read what ``ReplayBuffer.dumps`` saved of the buffer itself.
-
-    Args:
-        folder: of the checkpoint.
-
-    Returns:
-        The states of the random generators (None for torch's own), the batch size, and the prefetched draws.
-
-    Raises:
-        ValueError: If the file is damaged.
-    """
+    """Read the random states, the batch size and the prefetched draws that ``ReplayBuffer.dumps`` saved."""
     state = read_state(folder, "buffer")
     try:
         rngs = _random_states(state["rng"])
@@ -93,14 +70,7 @@ def read_buffer_state(folder: Path) -> tuple[list[torch.Tensor | None], int | No
 
 
 def with_members(storage: Any) -> Iterator[Any]:
-    """Iterate over a storage and, if it is an ensemble, its members.
-
-    Args:
-        storage: the storage.
-
-    Yields:
-        The storages.
-    """
+    """Iterate over a storage and, if it is an ensemble, its members."""
     yield storage
     for member in getattr(storage, "storages", ()):
         yield from with_members(member)

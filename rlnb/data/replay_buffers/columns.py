@@ -20,15 +20,10 @@ _ALIGNMENT = 64  # bytes, as in memory that torch allocates
 
 
 class Column:
-    """A tensor of shape ``[rows, *others, *shape]``: one leaf of all items.
-
-    Args:
-        tensor: the memory.
-        ndim: number of its dimensions that count items.
+    """A tensor of shape ``[rows, *others, *shape]``: one leaf of all items, which its first ``ndim`` dimensions count.
 
     Attributes:
-        tensor: the memory.
-        flat: a view of it with a single dimension that counts items.
+        flat: a view of ``tensor`` with a single dimension that counts items.
         array: a numpy view of ``tensor``; None if numpy cannot access it.
         flat_array: likewise of ``flat``.
         short: whether numpy gathers its rows faster than torch.
@@ -55,12 +50,7 @@ class Column:
         return type(self), (self.tensor, self.tensor.ndim - self.flat.ndim + 1)
 
     def put(self, start: int, values: torch.Tensor) -> None:
-        """Write consecutive rows.
-
-        Args:
-            start: the first row.
-            values: shape ``[n, *others, *shape]``.
-        """
+        """Write consecutive rows: ``values`` of shape ``[n, *others, *shape]``."""
         end = start + len(values)
         if self.array is not None and values.device.type == "cpu" and values.nbytes <= _SMALL_BLOCK_BYTES:
             self.array[start:end] = _numbers(values)
@@ -68,11 +58,7 @@ class Column:
             self.tensor[start:end] = values.detach()
 
     def fill(self, values: torch.Tensor) -> None:
-        """Write all items.
-
-        Args:
-            values: as many, with any leading dimensions; without one for a column of one item.
-        """
+        """Write all items: ``values`` of any leading dimensions, or without one for a column of one item."""
         place = self.flat_array
         if place is not None and values.nbytes <= _SMALL_BLOCK_BYTES:
             try:
@@ -85,12 +71,7 @@ class Column:
         self.flat.view(values.shape).copy_(values.detach())
 
     def scatter(self, index: torch.Tensor, values: torch.Tensor) -> None:
-        """Write items at any positions; if a position occurs twice, the last value counts.
-
-        Args:
-            index: positions along ``flat``, shape ``[n]``.
-            values: shape ``[n, *shape]``.
-        """
+        """Write items at positions along ``flat``, shape ``[n]``; if one occurs twice, its last value counts."""
         if self.flat_array is not None:
             self.flat_array[index.numpy()] = _numbers(values)
             return
@@ -101,14 +82,7 @@ class Column:
         self.flat[where] = values.detach()[keep.to(values.device)].to(self.flat.device)
 
     def take(self, index: torch.Tensor) -> torch.Tensor:
-        """Gather items.
-
-        Args:
-            index: positions along ``flat``, shape ``[n]``.
-
-        Returns:
-            A new tensor of shape ``[n, *shape]``.
-        """
+        """Copy the items at positions along ``flat``, shape ``[n]``, to a new tensor of shape ``[n, *shape]``."""
         if self.short:
             return torch.from_numpy(self.flat_array.take(index.numpy(), 0))  # type: ignore[union-attr]
         if self.flat_array is None:
@@ -116,36 +90,16 @@ class Column:
         return self.flat.index_select(0, index)
 
     def rows(self, span: slice) -> torch.Tensor:
-        """Return consecutive rows.
-
-        Args:
-            span: of the rows.
-
-        Returns:
-            A view of shape ``[n, *others, *shape]``.
-        """
+        """Return a view of consecutive rows, shape ``[n, *others, *shape]``."""
         return self.tensor[span]
 
     def one(self, position: int) -> torch.Tensor:
-        """Return one item.
-
-        Args:
-            position: along ``flat``.
-
-        Returns:
-            A view of shape ``[*shape]``.
-        """
+        """Return a view of the item at a position along ``flat``."""
         return self.flat[position]
 
 
 class ObjectColumn:
-    """Python objects in place of tensors: the non-tensor data of all items.
-
-    Args:
-        shape: the dimensions that count items.
-
-    Attributes:
-        array: the objects, a numpy array of the given shape.
+    """Python objects in place of tensors: the non-tensor data of all items, in ``array`` of the given shape.
 
     Example:
         >>> column = ObjectColumn((4,))
@@ -192,17 +146,7 @@ AnyColumn = Column | ObjectColumn
 
 
 class RowArrays:
-    """The arrays of columns, to write single rows: several times as fast as writing a block of one row.
-
-    Args:
-        columns: columns that numpy can access; see :meth:`fits`.
-
-    Example:
-        >>> columns = [Column(torch.zeros(4, 1), ndim=1), Column(torch.zeros(4, 2), ndim=1)]
-        >>> RowArrays(columns).put(1, [torch.ones(1), torch.ones(2)])
-        >>> columns[0].take(torch.arange(3)).tolist()
-        [[0.0], [1.0], [0.0]]
-    """
+    """The arrays of columns that numpy can access, to write single rows several times as fast as a block of one row."""
 
     __slots__ = ("_arrays", "_columns")
 
@@ -215,21 +159,11 @@ class RowArrays:
             if array is not None
         ]
 
-    @staticmethod
-    def fits(columns: Sequence[AnyColumn]) -> bool:
-        """Whether numpy can access all of the columns."""
-        return all(isinstance(column, Column) and column.array is not None for column in columns)
-
     def __reduce__(self) -> Any:
         return RowArrays, (self._columns,)  # a copy refers to the copied columns
 
     def put(self, position: int, leaves: Sequence[torch.Tensor]) -> None:
-        """Write a row.
-
-        Args:
-            position: where.
-            leaves: the row of each column, shape ``[*others, *shape]``.
-        """
+        """Write a row: a leaf of shape ``[*others, *shape]`` for each column."""
         try:
             values = [
                 leaf.item() if array.ndim == 1 else leaf.numpy()
@@ -242,26 +176,10 @@ class RowArrays:
 
 
 def new_memory(key: NestedKey, shape: Sequence[int], dtype: torch.dtype, device: torch.device | None) -> torch.Tensor:
-    """Allocate uninitialized memory for one leaf of all items.
+    """Allocate uninitialized memory for one leaf of all items; ``MemoryError`` names its key.
 
     numpy allocates it, because numpy asks the system for huge pages: with fewer page lookups for scattered rows,
     gathering a batch takes about a tenth less time.
-
-    Args:
-        key: of the leaf, for the error message.
-        shape: shape of the tensor.
-        dtype: dtype of the tensor.
-        device: device of the tensor; None for the CPU.
-
-    Returns:
-        The tensor.
-
-    Raises:
-        MemoryError: If there is not enough memory.
-
-    Example:
-        >>> new_memory("a", (3, 2), torch.float32, None).shape
-        torch.Size([3, 2])
     """
     size = math.prod(shape) * dtype.itemsize
     try:
@@ -325,18 +243,6 @@ def _wrapped(array: np.ndarray) -> Any:
 
 
 def reshape_objects(values: Any, shape: Sequence[int]) -> Any:
-    """Reshape non-tensor data.
-
-    Args:
-        values: one object for each item.
-        shape: the dimensions of the result; none for a single object.
-
-    Returns:
-        Non-tensor data of that batch size.
-
-    Example:
-        >>> reshape_objects(NonTensorStack("a", "b", "c", "d"), (2, 2)).tolist()
-        [['a', 'b'], ['c', 'd']]
-    """
+    """Reshape non-tensor data with one object for each item; no dimensions make a single object."""
     array = _objects(values, tuple(shape))
     return _wrapped(array) if array.ndim else NonTensorData(array.item())

@@ -10,6 +10,8 @@ import torch
 from rlnb.data.ted.keys import NestedKey
 
 MAX_LISTED = 8  # longer lists are cut in texts
+EMPTY_SAMPLE = "Cannot sample from an empty storage. Fix: write with buffer.add(data) or buffer.extend(data) first."
+NOTHING_STORED = "The storage is empty. Fix: write with buffer.add(data) or buffer.extend(data) before reading."
 
 
 class MismatchError(ValueError, RuntimeError):
@@ -17,20 +19,11 @@ class MismatchError(ValueError, RuntimeError):
 
     It is a :class:`ValueError`, and also a :class:`RuntimeError`, because that is what TorchRL raises in these cases
     and what programs written for TorchRL catch.
-
-    Example:
-        >>> issubclass(MismatchError, ValueError) and issubclass(MismatchError, RuntimeError)
-        True
     """
 
 
 def listed(values: Iterable[Any]) -> str:
-    """List values in a text; long lists are cut.
-
-    Example:
-        >>> listed(["a", ("b", "c")])
-        "'a', ('b', 'c')"
-    """
+    """List values in a text; long lists are cut."""
     values = list(values)
     more = f" and {len(values) - MAX_LISTED} more" if len(values) > MAX_LISTED else ""
     return ", ".join(map(repr, values[:MAX_LISTED])) + more
@@ -46,18 +39,10 @@ def looks(shape: Sequence[int], dtype: torch.dtype | None) -> str:
     return "non-tensor data" if dtype is None else f"shape {list(shape)} and dtype {dtype}"
 
 
-# Arguments and states -------------------------------------------------------------------------------------------------
-
-
 def bad_size(name: str, value: object) -> str:
     """Text for a size that is not a positive integer."""
     fix = f" Fix: {name}={int(value)}." if isinstance(value, float) and value >= 1 and value.is_integer() else ""
     return f"{name} must be an integer of at least 1, and got {value!r}.{fix}"
-
-
-def negative_argument(name: str, value: object) -> str:
-    """Text for a number that is negative or not a number."""
-    return f"{name} must be a number of at least 0, and got {value!r}."
 
 
 def unknown_reduction(got: object, legal: Sequence[str]) -> str:
@@ -77,33 +62,9 @@ def other_state(kind: str, state: object, max_size: int) -> str:
     )
 
 
-def not_an_order(sampler: str, count: object, what: str) -> str:
-    """Text for a state of a sampler without replacement that does not hold an order."""
-    return (
-        f"The state of a {sampler} must name each of {str(count)[:20]} {what} at most once, and this one "
-        "does not. Nothing was changed. Fix: load what state_dict() of such a sampler returned."
-    )
-
-
-# Reading --------------------------------------------------------------------------------------------------------------
-
-
-def nothing_stored() -> str:
-    """Text for reading from an empty storage."""
-    return "The storage is empty. Fix: write with buffer.add(data) or buffer.extend(data) before reading."
-
-
-def empty_sample() -> str:
-    """Text for sampling from an empty storage."""
-    return "Cannot sample from an empty storage. Fix: write with buffer.add(data) or buffer.extend(data) first."
-
-
 def no_such_entry(key: object, stored: Sequence[NestedKey]) -> str:
     """Text for an unknown key."""
     return f"The storage has no entry {key!r}. It has {listed(stored)}."
-
-
-# Writing --------------------------------------------------------------------------------------------------------------
 
 
 def other_count(expected: int, got: int) -> str:
@@ -129,17 +90,6 @@ def too_few_dims(what: str, ndim: int) -> str:
     )
 
 
-def disk_full(name: str, needed: int, cause: OSError) -> str:
-    """Text for a full disk."""
-    return (
-        f"No room on the disk for the next {needed:,} bytes of {name} ({cause.strerror}). Nothing was written. "
-        "Fix: free some space, a smaller max_size, or a scratch_dir on another disk."
-    )
-
-
-# Priorities -----------------------------------------------------------------------------------------------------------
-
-
 def priorities_for(count: int, given: Sequence[int]) -> str:
     """Text for a wrong number of priorities."""
     return (
@@ -154,9 +104,6 @@ def no_item(index: int | tuple[int, ...], length: int) -> str:
         f"There is no item {index}: {length} are stored, counted from 0. Nothing was changed. "
         'Fix: use the indices that came with a sample (sample["index"], or info["index"] with return_info=True).'
     )
-
-
-# Ensembles ------------------------------------------------------------------------------------------------------------
 
 
 def ensemble_is_read_only(method: str) -> str:
@@ -202,15 +149,4 @@ def unequal_member_batches(counts: Sequence[int]) -> str:
     return (
         f"The members gave {list(counts)} items, which cannot be stacked. The last batch of an epoch is smaller. "
         "Fix: SamplerWithoutReplacement(drop_last=True) in the members."
-    )
-
-
-# Files ----------------------------------------------------------------------------------------------------------------
-
-
-def same_file(one: str, other: str) -> str:
-    """Text for two entries whose files have the same name; ``other`` may be a file of the storage itself."""
-    return (
-        f"{one} and {other} would be the same file. Nothing was written. "
-        "Fix: rename one of them, or use LazyTensorStorage, which needs no files."
     )

@@ -14,13 +14,8 @@ from rlnb.data.replay_buffers import errors
 class Where(NamedTuple):
     """The place of the items of an index; positions count items along the flattened dimensions of the storage.
 
-    Exactly one of the first three attributes is set.
-
-    Attributes:
-        position: of a single item, or None.
-        span: consecutive rows, or None.
-        flat: positions of several items, shape ``[n]``, or None.
-        lead: the batch dimensions of the result.
+    It is one item at a ``position``, a ``span`` of rows, or several items at ``flat`` positions of shape ``[n]``; the
+    other two are None. What is read has the batch dimensions ``lead``.
     """
 
     position: int | None
@@ -29,28 +24,14 @@ class Where(NamedTuple):
     lead: torch.Size
 
     def positions(self, width: int) -> torch.Tensor:
-        """Return the positions of the items.
-
-        Args:
-            width: number of items in a row.
-
-        Returns:
-            The positions along the flattened dimensions, shape ``[n]``.
-        """
+        """Return the positions of the items, shape ``[n]``, with ``width`` items in a row."""
         if self.span is not None:
             return torch.arange(self.span.start * width, self.span.stop * width)
         return torch.tensor([self.position]) if self.flat is None else self.flat
 
 
 def one(position: int) -> Where:
-    """Return the place of a single item.
-
-    Args:
-        position: along the flattened dimensions.
-
-    Returns:
-        The place.
-    """
+    """Return the place of a single item."""
     return Where(position, None, None, torch.Size(()))
 
 
@@ -203,19 +184,10 @@ def _all_within(array: np.ndarray, length: int, ndim: int) -> np.ndarray:
 
 
 def ravel(index: Any, shape: Sequence[int]) -> torch.Tensor:
-    """Turn the index of a sample into positions along the flattened dimensions, without a check of its range.
+    """Turn the index of a sample into positions along the flattened dimensions; the inverse of :func:`unravel`.
 
-    Args:
-        index: positions; with several dimensions a tuple of tensors, or a tensor whose last dimension holds the
-            coordinates.
-        shape: of the storage; the first size does not matter.
-
-    Returns:
-        The positions, shape ``[n]``.
-
-    Example:
-        >>> ravel((torch.tensor([0, 1]), torch.tensor([1, 2])), [5, 3])
-        tensor([1, 5])
+    The index may also be a tensor whose last dimension holds the coordinates. Its range is not checked, and the first
+    size of ``shape`` does not matter.
     """
     if len(shape) == 1:
         index = index[0] if isinstance(index, tuple) else index
@@ -228,14 +200,7 @@ def ravel(index: Any, shape: Sequence[int]) -> torch.Tensor:
 
 
 def unravel(flat: torch.Tensor, shape: Sequence[int]) -> Any:
-    """Turn positions along the flattened dimensions into the index of a sample.
-
-    Args:
-        flat: the positions, shape ``[n]``.
-        shape: of the storage; the first size does not matter.
-
-    Returns:
-        The positions themselves; with several dimensions a tuple of tensors, one for each dimension.
+    """Turn positions into the index of a sample: the positions; with several dimensions a tuple of tensors for each.
 
     Example:
         >>> unravel(torch.tensor([1, 5]), [5, 3])
@@ -258,7 +223,7 @@ def _bad_index(index: object) -> str:
 
 def _out_of_range(index: int, length: int, ndim: int) -> str:
     if not length:
-        empty = errors.nothing_stored()
+        empty = errors.NOTHING_STORED
         return f"Index {index} is out of range: {empty[0].lower()}{empty[1:]}"
     if ndim > 1:
         return f"Index {index} is out of range for a dimension of size {length}: it can be {-length} to {length - 1}."

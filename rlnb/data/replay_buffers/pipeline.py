@@ -45,18 +45,7 @@ class Pipeline:
         self.joins_writes = any(getattr(part, "joins_writes", False) for part in parts)
 
     def insert(self, index: int, transform: Callable[[Any], Any], invert: bool = False) -> None:
-        """Insert a transform.
-
-        Args:
-            index: position of the transform that it is inserted before; ``len(pipeline)`` appends. Negative numbers
-                count from the end.
-            transform: a transform or a function of the data.
-            invert: whether to swap the directions: ``inv`` for reads, the transform for writes.
-
-        Raises:
-            IndexError: If the position is out of range.
-            TypeError: If the transform is not callable.
-        """
+        """Insert a transform before position ``index``; see :meth:`ReplayBuffer.insert_transform`."""
         if not callable(transform) or isinstance(transform, type):
             raise TypeError(_not_a_transform(transform))
         if not -len(self) <= index <= len(self):
@@ -68,27 +57,13 @@ class Pipeline:
         self._renew()
 
     def forward(self, data: Any) -> Any:
-        """Transform data that was read.
-
-        Args:
-            data: the data, as the storage holds it.
-
-        Returns:
-            The transformed data.
-        """
+        """Transform data that was read from the storage."""
         for call in self._reads:
             data = call(data)
         return data
 
     def inv(self, data: Any) -> Any:
-        """Transform data before it is written.
-
-        Args:
-            data: the data, as the user gives it.
-
-        Returns:
-            The data to store.
-        """
+        """Transform data before it is written to the storage."""
         for call in self._writes:
             data = call(data)
         return data

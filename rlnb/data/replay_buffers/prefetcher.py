@@ -30,25 +30,18 @@ class Prefetchable(Protocol):
 
 
 class Prefetched(NamedTuple):
-    """A batch in preparation, and the draw that it is made of."""
+    """A batch in preparation, the draw that it is made of, and whether it is the last one of an epoch."""
 
     future: Future[Any]
     draw: Draw
-
-    @property
-    def last(self) -> bool:
-        """Whether it is the last batch of an epoch."""
-        return self.draw[2]
+    last: bool
 
 
 class Prefetcher:
-    """Prepares batches ahead, and returns them in the order in which they were drawn.
+    """Prepares ``depth`` batches ahead in as many threads, and returns them in the order in which they were drawn.
 
     The calling thread draws the items of one batch after another, so that a seed gives one sequence of batches,
     whatever the timing of the threads. The threads do the slow rest.
-
-    Args:
-        depth: number of batches to prepare ahead, and of threads; 0 for a buffer that does not prefetch.
 
     Example:
         >>> class Numbers:
@@ -74,13 +67,9 @@ class Prefetcher:
         self._pool_process = 0
 
     def next(self, source: Prefetchable) -> Prefetched:
-        """Return the next batch.
+        """Return the next batch of a buffer, to which no reference is kept: a buffer is freed with its last user.
 
-        Args:
-            source: the buffer. The prefetcher keeps no reference to it, so that a buffer is freed with its last user.
-
-        Returns:
-            The batch, which may still be in preparation. Wait for it without holding a lock that a transform may need.
+        The batch may still be in preparation. Wait for it without holding a lock that a transform may need.
         """
         pool = self._running_pool()
         with torch.inference_mode(False):  # the batch may be used later where gradients are needed
@@ -94,7 +83,7 @@ class Prefetcher:
         return self._queue.popleft()
 
     def _submit(self, pool: ThreadPoolExecutor, source: Prefetchable, drawn: tuple[Any, Any, Info], last: bool) -> None:
-        self._queue.append(Prefetched(pool.submit(source._finish, drawn), (*drawn[1:], last)))
+        self._queue.append(Prefetched(pool.submit(source._finish, drawn), (*drawn[1:], last), last))
 
     def _running_pool(self) -> ThreadPoolExecutor:
         """The threads; a forked process does not inherit them and starts its own."""
@@ -110,11 +99,7 @@ class Prefetcher:
         return [*(prefetched.draw for prefetched in self._queue), *self._to_repeat]
 
     def restart(self, draws: Iterable[Draw]) -> None:
-        """Drop the batches in preparation, and prepare batches of these draws first.
-
-        Args:
-            draws: as :attr:`draws` returns them.
-        """
+        """Drop the batches in preparation, and prepare those of ``draws`` first, as :attr:`draws` returns them."""
         draws = deque(draws)
         self.clear()
         self._to_repeat = draws
@@ -127,11 +112,7 @@ class Prefetcher:
         self._to_repeat.clear()
 
     def close(self, wait: bool = True) -> None:
-        """Stop the threads once they have finished their current batch.
-
-        Args:
-            wait: whether to wait for them.
-        """
+        """Stop the threads once they have finished their current batch."""
         if self._pool is not None and self._pool_process == os.getpid():
             self._pool.shutdown(wait=wait)
         self._pool = None

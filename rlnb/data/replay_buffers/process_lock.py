@@ -1,23 +1,61 @@
-"""Reentrant lock on a file, for the threads of several processes."""
+"""Locks of replay buffers: a lock on a file, and hooks for forks, because a fork copies only the calling thread."""
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-
-from rlnb.data.replay_buffers.forks import follow
+from typing import Protocol
 
 _POLL_INTERVAL = 2e-4  # seconds between two attempts while another process has the lock
 
 
+class Forkable(Protocol):
+    """An object with locks that must survive a fork."""
+
+    def _before_fork(self) -> None:
+        """Prepare for a fork by this thread."""
+
+    def _after_fork(self, child: bool) -> None:
+        """Continue after a fork, in the child or in the parent."""
+
+
+_FOLLOWERS: weakref.WeakSet[Forkable] = weakref.WeakSet()
+
+
+def follow(follower: Forkable) -> None:
+    """Call the hooks of an object at each fork as long as it exists."""
+    _register()
+    _FOLLOWERS.add(follower)
+
+
+@functools.cache  # once, and only when it is needed: no import changes a global
+def _register() -> None:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=_before, after_in_parent=lambda: _after(child=False), after_in_child=lambda: _after(child=True)
+        )
+
+
+def _before() -> None:
+    for follower in list(_FOLLOWERS):
+        follower._before_fork()
+
+
+def _after(child: bool) -> None:
+    for follower in list(_FOLLOWERS):
+        follower._after_fork(child)
+
+
 class ProcessLock:
-    """Reentrant lock on a file, for the threads of several processes.
+    """Reentrant lock on an existing file, for the threads of several processes.
 
     The operating system releases the lock of a process that ends, however it ends. As long as the lock is ``alone``, it
-    is a lock between threads only and costs no system call.
+    is a lock between threads only and costs no system call: no other process can ask for it before :meth:`share`. Each
+    time that the file has been locked, ``on_acquire`` is called. ``depth`` blocks hold the lock.
 
     An interrupt (Ctrl+C) in a block releases the lock like any exception. As with every context manager written in
     Python, one that arrives in the very instant in which the block begins or ends can leave the lock held: this thread
@@ -25,15 +63,6 @@ class ProcessLock:
 
     ``filelock.FileLock`` opens the file for each block, which takes longer than sampling a batch. This class keeps it
     open and uses the ``lock_descriptor`` of the same library.
-
-    Args:
-        path: Path of the file, which must exist.
-        alone: Whether no other process can ask for the lock before :meth:`share` is called.
-        on_acquire: Function that is called each time the file has been locked.
-
-    Attributes:
-        alone: Whether no other process can ask for the lock.
-        depth: Number of blocks that hold the lock.
 
     Example:
         >>> import tempfile
@@ -107,6 +136,3 @@ class ProcessLock:
 
         if self._file is not None:
             unlock_descriptor(self._file)
-
-
-__all__ = ["ProcessLock"]

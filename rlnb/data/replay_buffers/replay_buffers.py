@@ -9,31 +9,19 @@ import torch
 
 from rlnb.data.replay_buffers import arguments
 from rlnb.data.replay_buffers.buffer import DEFAULT_SIZE, ReplayBuffer
-from rlnb.data.replay_buffers.entries import set_per_item
 from rlnb.data.replay_buffers.errors import listed
 from rlnb.data.replay_buffers.forms.tree_form import is_data
-from rlnb.data.replay_buffers.samplers.base import Info, Sampler
-from rlnb.data.replay_buffers.samplers.prioritized import PrioritizedSampler
+from rlnb.data.replay_buffers.samplers.base import Info
+from rlnb.data.replay_buffers.samplers.prioritized import REDUCTIONS, PrioritizedSampler
+from rlnb.data.replay_buffers.stacking import set_per_item
 from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.storages.list_storage import ListStorage
-from rlnb.data.replay_buffers.writers.base import Writer
-from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY, TensorDictRoundRobinWriter
+from rlnb.data.replay_buffers.writers import INDEX_KEY, TensorDictRoundRobinWriter, Writer
 from rlnb.data.ted.keys import NestedKey
 
-__all__ = [
-    "PrioritizedReplayBuffer",
-    "ReplayBuffer",
-    "TensorDictPrioritizedReplayBuffer",
-    "TensorDictReplayBuffer",
-]
+__all__ = ["PrioritizedReplayBuffer", "ReplayBuffer", "TensorDictPrioritizedReplayBuffer", "TensorDictReplayBuffer"]
 
 PRIORITY_KEY = "td_error"
-REDUCE = {
-    "max": lambda values: values.amax(1),
-    "min": lambda values: values.amin(1),
-    "median": lambda values: values.median(1).values,
-    "mean": lambda values: values.to(torch.float64).mean(1),
-}
 # The max_size of a ListStorage without a limit is enormous; a sampler starts with at most this and grows as needed.
 _MAX_INITIAL_CAPACITY = 1 << 20
 
@@ -80,19 +68,11 @@ class TensorDictReplayBuffer(ReplayBuffer):
         return data
 
     def sample(self, batch_size: int | None = None, return_info: bool = False, include_info: bool | None = None) -> Any:
-        """Draw a batch of items; see :meth:`ReplayBuffer.sample`.
+        """Draw a batch of items, which contains the info; see :meth:`ReplayBuffer.sample`.
 
-        Args:
-            batch_size: number of items. Default: the ``batch_size`` of the constructor.
-            return_info: whether to also return the sampler's info.
-            include_info: ignored; accepted for code written for TorchRL. A batch always contains the info.
-
-        Returns:
-            The batch; or the batch and a dictionary.
+        ``include_info`` is ignored; accepted for code written for TorchRL.
         """
         return super().sample(batch_size, return_info)
-
-    # Priorities -------------------------------------------------------------------------------------------------------
 
     def _add(self, data: Any) -> Any:
         priority = self._priorities_in(data, self._storage.ndim - 1)
@@ -126,7 +106,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
     def _reduce(self, value: torch.Tensor, count: int) -> torch.Tensor:
         """Reduce priorities to one for each of ``count`` items."""
         each = value.detach().reshape(count, -1)
-        return REDUCE[getattr(self._sampler, "reduction", "max")](each)
+        return REDUCTIONS[getattr(self._sampler, "reduction", "max")](each)
 
     def _set_priorities(self, index: Any, priority: torch.Tensor) -> None:
         """Set the priorities of items that were just written; an index of -1 means that an item was not kept."""
@@ -185,10 +165,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     Args:
         alpha: how strongly priorities influence the choice: 0 for a uniform choice, 1 for fully proportional.
         beta: how strongly the weights correct for that: 0 for not at all, 1 for completely.
-        eps: added to priorities.
-        dtype: dtype of the weights.
-        storage: as for :class:`ReplayBuffer`.
-        reduction: combines several priorities of one item: ``"max"``, ``"min"``, ``"median"`` or ``"mean"``.
+        eps: as for :class:`PrioritizedSampler`, like ``dtype`` and ``reduction``.
         sampler_device: device of the priorities: only the CPU.
         sync: ignored; accepted for code written for TorchRL. Updated priorities always apply to the next sample.
         **kwargs: as for :class:`ReplayBuffer`, except for the sampler.
@@ -220,10 +197,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         parts = _with_sampler(storage, alpha, beta, eps=eps, dtype=dtype, reduction=reduction, device=sampler_device)
         super().__init__(**{**parts, **kwargs})
 
-    @property
-    def prioritized_sampler(self) -> Sampler:
-        """The sampler."""
-        return self.sampler
+    prioritized_sampler = ReplayBuffer.sampler
 
 
 class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
@@ -233,15 +207,9 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
     ``"priority_weight"``; :meth:`update_tensordict_priority` reads the new priorities from it.
 
     Args:
-        alpha: how strongly priorities influence the choice: 0 for a uniform choice, 1 for fully proportional.
-        beta: how strongly the weights correct for that: 0 for not at all, 1 for completely.
         priority_key: the entry with the priorities.
-        eps: added to priorities.
-        storage: as for :class:`ReplayBuffer`.
-        reduction: combines several priorities of one item: ``"max"``, ``"min"``, ``"median"`` or ``"mean"``.
-        sampler_device: device of the priorities: only the CPU.
-        sync: ignored; accepted for code written for TorchRL. Updated priorities always apply to the next sample.
-        **kwargs: as for :class:`TensorDictReplayBuffer`, except for the sampler.
+        **kwargs: as for :class:`TensorDictReplayBuffer`, except for the sampler; the others are as for
+            :class:`PrioritizedReplayBuffer`.
 
     Example:
         >>> from tensordict import TensorDict
@@ -270,10 +238,7 @@ class TensorDictPrioritizedReplayBuffer(TensorDictReplayBuffer):
         parts = _with_sampler(storage, alpha, beta, eps=eps, reduction=reduction, device=sampler_device)
         super().__init__(priority_key=priority_key, **{**parts, **kwargs})
 
-    @property
-    def prioritized_sampler(self) -> Sampler:
-        """The sampler."""
-        return self.sampler
+    prioritized_sampler = ReplayBuffer.sampler
 
 
 def _with_sampler(

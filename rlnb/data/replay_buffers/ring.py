@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from rlnb.data.replay_buffers.forks import follow
+from rlnb.data.replay_buffers.process_lock import follow
 
 
 class Ring:
@@ -20,9 +21,6 @@ class Ring:
             ring.advance(count)
 
     A call that fails before ``advance`` leaves the cursor where it was.
-
-    Args:
-        size: Number of rows.
 
     Attributes:
         cursor: Row that is written next.
@@ -67,24 +65,14 @@ class Ring:
         return self.length == self.size
 
     def advance(self, count: int) -> None:
-        """Move the cursor behind rows that have been written.
-
-        Args:
-            count: Number of rows, from the cursor on.
-        """
+        """Move the cursor behind ``count`` rows that have been written."""
         end = self.cursor + count
         length = max(self.length, min(end, self.size))
         # One statement without a call: an interrupt comes before or after it, so cursor and length always agree.
         self.cursor, self.length, self.written = end % self.size, length, self.written + count
 
     def jump(self, cursor: int, length: int, written: int | None = None) -> None:
-        """Set the whole state, for example after loading a checkpoint.
-
-        Args:
-            cursor: Row that is written next.
-            length: Number of rows that are filled.
-            written: Number of rows that were ever written. Default: ``length``.
-        """
+        """Set the whole state, for example after loading a checkpoint; ``written`` is ``length`` by default."""
         written, changes = length if written is None else written, self.changes + 1
         self.cursor, self.length, self.written, self.changes = cursor % self.size, length, written, changes
 
@@ -94,3 +82,12 @@ class Ring:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._new_lock()
+
+
+def finish(write: Callable[[], None]) -> None:
+    """Write; if Ctrl+C interrupts it, write all again before the interrupt goes on, so that nothing is half done."""
+    try:
+        write()
+    except KeyboardInterrupt:
+        write()
+        raise

@@ -1,4 +1,4 @@
-"""Stacking items into a batch, and splitting a batch into its items."""
+"""Batches of items: stacked and split, and entries of them set."""
 
 from __future__ import annotations
 
@@ -7,30 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from tensordict import LazyStackedTensorDict, TensorDict, is_non_tensor, lazy_stack
+from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, is_non_tensor, lazy_stack
 from torch.utils import _pytree as pytree
 
+from rlnb._tensordict import set_entry
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.columns import ObjectColumn
 from rlnb.data.replay_buffers.forms.base import Form, Leaf
 from rlnb.data.replay_buffers.forms.tree_form import form_of, is_data
+from rlnb.data.ted.keys import NestedKey
 
 _dtype = operator.attrgetter("dtype")
 
 
 def stack_leaves(items: Sequence[Any], form: Form, lead: tuple[int, ...] = ()) -> list[Any]:
-    """Stack the leaves of items.
-
-    Args:
-        items: the items; at least one.
-        form: keys, shapes and dtypes of an item.
-        lead: the batch dimensions of each of ``items``.
-
-    Returns:
-        The leaves of the batch, each of shape ``[len(items), *lead, *leaf.shape]``.
-
-    Raises:
-        ValueError: If an item differs from the form.
-    """
+    """Stack the leaves of items of one form and batch dimensions ``lead``; raises ``ValueError`` if one differs."""
     try:
         columns = form._take_each_apart(items)
         stacked = [_stack(values, leaf.dtype is None) for values, leaf in zip(columns, form.leaves, strict=True)]
@@ -79,12 +70,8 @@ def _stack(values: Sequence[Any], objects: bool) -> Any:
 def stack_items(items: Sequence[Any]) -> Any:
     """Stack items into a batch if possible.
 
-    Args:
-        items: tensors, TensorDicts, PyTrees of these, or any objects.
-
-    Returns:
-        The batch; a lazy stack for TensorDicts that differ only in the shapes of their entries; a list if the items
-        are not tensors, or differ in another way.
+    TensorDicts that differ only in the shapes of their entries make a lazy stack. Items that are not tensors, or differ
+    in another way, make a list.
 
     Example:
         >>> stack_items([torch.zeros(2), torch.ones(2)])
@@ -94,7 +81,8 @@ def stack_items(items: Sequence[Any]) -> Any:
         ['a string!', 30]
     """
     items = list(items)
-    if not items or not _holds_tensors(items[0]):
+    leaves = pytree.tree_leaves(items[0], is_leaf=is_data) if items else []
+    if not leaves or not all(is_data(leaf) or isinstance(leaf, torch.Tensor) for leaf in leaves):
         return items
     try:
         form = form_of(items[0], 0)
@@ -115,22 +103,8 @@ def _stack_ragged(items: list[Any]) -> Any:
     return items if None in looks or len(looks) > 1 else lazy_stack([item.copy() for item in items])
 
 
-def _holds_tensors(item: Any) -> bool:
-    leaves = pytree.tree_leaves(item, is_leaf=is_data)
-    return bool(leaves) and all(is_data(leaf) or isinstance(leaf, torch.Tensor) for leaf in leaves)
-
-
 def split_batch(data: Any) -> list[Any]:
-    """Split a batch into its items.
-
-    Args:
-        data: a tensor, a TensorDict, or a PyTree whose tensors lead with the same dimension.
-
-    Returns:
-        The items; their tensors are views of the batch.
-
-    Raises:
-        ValueError: If the tensors lead with different dimensions, or have none.
+    """Split a tensor, TensorDict or PyTree of equal first dimensions into its items, which are views.
 
     Example:
         >>> split_batch((torch.arange(2), torch.zeros(2, 1)))
@@ -154,3 +128,47 @@ def _each_object(values: Any, count: int) -> list[Any]:
     column = ObjectColumn((count,))
     column.scatter(torch.arange(count), values)
     return [column.one(i) for i in range(count)]
+
+
+def set_per_item(batch: Any, key: NestedKey, values: Any, value_dims: int = 0) -> None:
+    """Set an entry of a new batch to one value for each item, repeated over the item's own dimensions, such as time.
+
+    The batch size is ``[*lead, *item]``, and the values have the shape ``[*lead, *value]``, ``value_dims`` of its
+    dimensions being those of a value. Values that are not a tensor are set unchanged.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> batch = TensorDict(batch_size=[2, 3])
+        >>> set_per_item(batch, "index", torch.tensor([3, 4]))
+        >>> batch["index"]
+        tensor([[3, 3, 3],
+                [4, 4, 4]])
+    """
+    is_tensor = isinstance(values, torch.Tensor)
+    missing = len(batch.batch_size) - (values.ndim - value_dims) if is_tensor else 0
+    if missing > 0:
+        lead = values.ndim - value_dims
+        own = values.shape[lead:]
+        values = values.reshape((*values.shape[:lead], *[1] * missing, *own)).expand((*batch.batch_size, *own))
+    if is_tensor and isinstance(batch, TensorDictBase):
+        set_entry(batch, key, values)
+    else:
+        batch.set(key, values)
+
+
+def with_entries(data: Any, entries: dict[NestedKey, Any]) -> Any:
+    """Return a shallow copy of a TensorDict, or of a list of them, with new values of stored entries.
+
+    The values have the batch size of ``data``; for a list, one value for each item.
+    """
+    if isinstance(data, list):
+        values = {key: list(value) for key, value in entries.items()}
+        return [with_entries(item, {key: value[i] for key, value in values.items()}) for i, item in enumerate(data)]
+    if not isinstance(data, TensorDictBase):
+        raise TypeError(f"Only TensorDicts have entries to set, and the buffer holds: {type(data).__name__}.")
+    changed = data.copy()
+    for key, value in entries.items():
+        if key not in changed.keys(True):
+            raise KeyError(errors.no_such_entry(key, list(data.keys(True, True))))
+        changed.set(key, value)
+    return changed

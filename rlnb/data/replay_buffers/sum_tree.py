@@ -23,7 +23,7 @@ _REBUILD_SHARE = 1 / 8
 
 
 class SumTree:
-    """Sums of non-negative numbers, in blocks of blocks.
+    """Sums of ``capacity`` non-negative numbers, all 0 at first, in blocks of blocks.
 
     Level 0 holds the numbers, each level above the sums of blocks of the level below, in flat float64 arrays. Setting
     numbers only notes their positions; the sums above are computed from the level below when they are next needed, so
@@ -31,12 +31,6 @@ class SumTree:
 
     The tree remembers one position of the smallest positive number. All numbers are searched only if that one was
     overwritten.
-
-    Args:
-        capacity: number of numbers; all are 0 at first.
-
-    Attributes:
-        capacity: the same.
 
     Example:
         >>> tree = SumTree(5)
@@ -60,12 +54,7 @@ class SumTree:
         self._before = np.zeros(top + 1)  # running sums of the top level, starting with 0
 
     def set(self, positions: np.ndarray, values: np.ndarray | float) -> None:
-        """Set numbers; if a position occurs twice, the last number counts.
-
-        Args:
-            positions: shape ``[n]``, from 0 to ``capacity - 1``.
-            values: shape ``[n]``, or one for all; finite and not negative.
-        """
+        """Set numbers, finite and not negative, at positions of shape ``[n]``; at the same position the last counts."""
         if not len(positions):
             return
         self._touched_count += len(positions)
@@ -84,14 +73,7 @@ class SumTree:
         self._sums[0][positions] = values
 
     def get(self, positions: np.ndarray) -> np.ndarray:
-        """Read numbers.
-
-        Args:
-            positions: shape ``[n]``.
-
-        Returns:
-            The numbers, shape ``[n]``.
-        """
+        """Read the numbers at positions of shape ``[n]``."""
         return self._sums[0].take(positions)
 
     def total(self) -> float:
@@ -120,14 +102,8 @@ class SumTree:
     def find(self, masses: np.ndarray) -> np.ndarray:
         """Find the items whose intervals contain the given masses: where the running sum first exceeds them.
 
-        A mass drawn uniformly from 0 to :meth:`total` finds each position with a probability proportional to its
-        number. A position whose number is 0 is never found.
-
-        Args:
-            masses: shape ``[n]``, from 0 to :meth:`total`, which must be positive.
-
-        Returns:
-            The positions, shape ``[n]``.
+        A mass drawn uniformly from 0 to :meth:`total`, which must be positive, finds each position with a probability
+        proportional to its number. A position whose number is 0 is never found. Both arrays have the shape ``[n]``.
         """
         self._refresh()
         found = self._before[1:-1].searchsorted(masses, "right")
@@ -152,10 +128,7 @@ class SumTree:
 
     def clear(self) -> None:
         """Set all numbers to 0."""
-        self._touched, self._touched_count = (
-            [],
-            max(self.capacity, 1),
-        )  # as if too many were set: everything is summed anew
+        self._touched, self._touched_count = [], max(self.capacity, 1)  # too many: everything is summed anew
         self._sums[0][:] = 0
 
     def _refresh(self) -> None:
@@ -183,13 +156,8 @@ class SumTree:
 class StartTree(SumTree):
     """A :class:`SumTree` of priorities in which only some positions can be drawn: those where a slice can start.
 
-    Totals, least numbers and draws refer to these positions; :meth:`values` and :meth:`most` to all of them.
-
-    Args:
-        capacity: number of numbers; all are 0 at first, and none can be drawn until :meth:`allow` permits it.
-
-    Attributes:
-        allowed_for: what :meth:`allow` was last called for; set and read by the caller.
+    Totals, least numbers and draws refer to these positions, none before :meth:`allow` is called; :meth:`values` and
+    :meth:`most` refer to all. The caller keeps in ``allowed_for`` what it last called :meth:`allow` for.
 
     Example:
         >>> tree = StartTree(3)
@@ -211,13 +179,7 @@ class StartTree(SumTree):
         return bool(self._allowed.any())
 
     def allow(self, positions: np.ndarray, allowed: np.ndarray, only: bool = False) -> None:
-        """Set which positions can be drawn.
-
-        Args:
-            positions: without repetition, shape ``[n]``.
-            allowed: whether each can be drawn, shape ``[n]``.
-            only: whether to forbid all other positions.
-        """
+        """Set whether each of some different positions can be drawn; with ``only``, no other position can."""
         if only:
             everywhere = np.zeros(self.capacity, dtype=bool)
             everywhere[positions] = allowed

@@ -21,9 +21,8 @@ import torch
 
 from rlnb.data import LazyMemmapStorage, ReplayBuffer
 from rlnb.data.replay_buffers import process_lock, shared_ring
-from rlnb.data.replay_buffers.shared_ring import SharedRing
+from rlnb.data.replay_buffers.shared_ring import SharedRing, WriteLog
 from rlnb.data.replay_buffers.storages import TensorStorage
-from rlnb.data.replay_buffers.write_log import WriteLog
 from tests.data.replay_buffers.interrupting import interrupted
 
 FILES = {__file__, process_lock.__file__, shared_ring.__file__, contextlib.__file__}

@@ -116,7 +116,7 @@ class Disk:
     def take(self, path: Path, begin: int, length: int) -> None:
         more = max(begin + length - self.ends.get(path.name, 0), 0)
         if more > self.room:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise OSError(errno.ENOSPC, "No room on the disk")
         self.room, self.ends[path.name] = self.room - more, begin + length
 
     def usage(self, _: Any) -> Any:

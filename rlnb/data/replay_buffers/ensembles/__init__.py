@@ -1,8 +1,6 @@
 """Ensembles: several replay buffers that are sampled as one."""
 
 from rlnb.data.replay_buffers.ensembles.buffer import ReplayBufferEnsemble
-from rlnb.data.replay_buffers.ensembles.sampler import SamplerEnsemble
-from rlnb.data.replay_buffers.ensembles.storage import StorageEnsemble
-from rlnb.data.replay_buffers.ensembles.writer import WriterEnsemble
+from rlnb.data.replay_buffers.ensembles.parts import SamplerEnsemble, StorageEnsemble, WriterEnsemble
 
 __all__ = ["ReplayBufferEnsemble", "SamplerEnsemble", "StorageEnsemble", "WriterEnsemble"]

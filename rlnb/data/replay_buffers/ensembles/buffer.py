@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any, NoReturn
 
@@ -12,17 +11,25 @@ from tensordict import TensorDict
 
 from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.buffer import ReplayBuffer
-from rlnb.data.replay_buffers.ensembles.members import PartOf, checked_members, member_at, stack_batches
-from rlnb.data.replay_buffers.ensembles.sampler import BUFFER_IDS_KEY, Drawn, SamplerEnsemble, as_index, info_of
-from rlnb.data.replay_buffers.ensembles.storage import StorageEnsemble
-from rlnb.data.replay_buffers.ensembles.writer import WriterEnsemble
-from rlnb.data.replay_buffers.entries import set_per_item
+from rlnb.data.replay_buffers.ensembles.parts import (
+    BUFFER_IDS_KEY,
+    Drawn,
+    PartOf,
+    SamplerEnsemble,
+    StorageEnsemble,
+    WriterEnsemble,
+    as_index,
+    checked_members,
+    info_of,
+    member_at,
+    stack_batches,
+)
 from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.prefetcher import Draw
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
+from rlnb.data.replay_buffers.stacking import set_per_item
 from rlnb.data.replay_buffers.storages.base import Storage
-from rlnb.data.replay_buffers.writers.base import Writer
-from rlnb.data.replay_buffers.writers.round_robin import INDEX_KEY
+from rlnb.data.replay_buffers.writers import INDEX_KEY, Writer
 from rlnb.data.ted.keys import NestedKey
 
 _MEMBERS_OR_PARTS = (
@@ -60,13 +67,10 @@ class ReplayBufferEnsemble(ReplayBuffer):
         sample_from_all: whether to draw every member once, in order, instead of randomly.
         num_buffer_sampled: number of members drawn for a sample. Default: the number of members.
         generator: source of random numbers, also for members without one. Default: torch's global generator.
-        pin_memory: as for :class:`~rlnb.data.ReplayBuffer`.
-        prefetch: as for :class:`~rlnb.data.ReplayBuffer`.
         routing_key: the entry of new data with the number of the member to write it to, for :meth:`add` and
             :meth:`extend`.
         routing_dim: in its place, the dimension of new data whose size is the number of members.
-        shared: whether other processes can read the members; see :meth:`ReplayBuffer.share`.
-        **options: as for :class:`~rlnb.data.ReplayBuffer`.
+        **options: as for :class:`~rlnb.data.ReplayBuffer`, such as ``prefetch``; ``shared`` checks all members.
 
     Raises:
         RuntimeError: If both ``p`` and ``sample_from_all`` are given.
@@ -98,17 +102,14 @@ class ReplayBufferEnsemble(ReplayBuffer):
         sample_from_all: bool = False,
         num_buffer_sampled: int | None = None,
         generator: torch.Generator | None = None,
-        pin_memory: bool = False,
-        prefetch: int | None = None,
         routing_key: NestedKey | None = None,
         routing_dim: int | None = None,
-        shared: bool = False,
         **options: Any,
     ) -> None:
         if routing_key is not None and routing_dim is not None:
             raise ValueError("routing_key and routing_dim were both given. Fix: leave one of them out.")
         self.routing_key, self.routing_dim = routing_key, routing_dim
-        how = {"p": p, "sample_from_all": sample_from_all, "num_buffer_sampled": num_buffer_sampled}
+        how: dict[str, Any] = {"p": p, "sample_from_all": sample_from_all, "num_buffer_sampled": num_buffer_sampled}
         if rbs:
             if any(part is not None for part in (storages, samplers, writers)):
                 raise TypeError(_MEMBERS_OR_PARTS)
@@ -120,7 +121,10 @@ class ReplayBufferEnsemble(ReplayBuffer):
             self._members = checked_members(
                 "ReplayBufferEnsemble", ReplayBuffer, "rb", rbs, but_not=ReplayBufferEnsemble
             )
-            storages, samplers, writers = _parts_of(self._members, how)
+            transforms = [member.transform.forward for member in self._members]
+            storages = StorageEnsemble(*[member.storage for member in self._members], transforms=transforms)
+            samplers = SamplerEnsemble(*[member.sampler for member in self._members], **how)
+            writers = WriterEnsemble(*[member.writer for member in self._members])
         else:
             parts = ((storages, StorageEnsemble), (samplers, SamplerEnsemble), (writers, WriterEnsemble))
             if not all(isinstance(part, kind) for part, kind in parts):
@@ -135,12 +139,9 @@ class ReplayBufferEnsemble(ReplayBuffer):
             sampler=samplers,
             writer=writers,
             collate_fn=collate_fn,
-            pin_memory=pin_memory,
-            prefetch=prefetch,
             transform=transform,
             batch_size=batch_size,
             generator=generator,
-            shared=shared,
             **options,
         )
 
@@ -195,16 +196,14 @@ class ReplayBufferEnsemble(ReplayBuffer):
         return self._apply_transform(data), info
 
     def update_priority(self, index: Any, priority: Any) -> None:
-        """Change the priorities of items, each in its member; no effect in members without priorities.
+        """Change the priorities of items, each in its member; see :meth:`ReplayBuffer.update_priority`.
 
         Args:
             index: of the items: the entry ``"index"`` of a sample or of its info, which names the members.
             priority: one for each item, or one for all; finite and not negative.
 
         Raises:
-            IndexError: If there is no such member or item.
             TypeError: If the index does not name members.
-            ValueError: If a priority is NaN, infinite or negative; nothing is changed then.
         """
         with self._all_locked():
             self._sampler.update_priority(index, priority, storage=self._storage)
@@ -252,17 +251,7 @@ class ReplayBufferEnsemble(ReplayBuffer):
             yield
 
     def add(self, data: Any) -> TensorDict:
-        """Write one item to the member that its entry ``routing_key`` names.
-
-        Args:
-            data: the item, a TensorDict.
-
-        Returns:
-            ``"buffer_ids"``, the number of the member, and ``"index"``, the index in that member.
-
-        Raises:
-            RuntimeError: If the ensemble was made without ``routing_key`` and is therefore read-only.
-        """
+        """Write one item, a TensorDict, to the member that its entry ``routing_key`` names; see :meth:`extend`."""
         if self.routing_key is None:
             raise RuntimeError(errors.ensemble_is_read_only("add"))
         found: TensorDict = self.extend(data.unsqueeze(0))[0]
@@ -345,33 +334,12 @@ class ReplayBufferEnsemble(ReplayBuffer):
             for member in self._members:
                 member.empty(empty_write_count)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the states of the members; see :meth:`ReplayBuffer.state_dict`."""
-        with self._all_locked():
-            return super().state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned; see :meth:`ReplayBuffer.load_state_dict`."""
-        with self._all_locked():
-            super().load_state_dict(state_dict)
-            self._discard_prefetched_of_members()
-
-    def dumps(self, path: str | os.PathLike[str]) -> None:
-        """Save the members in a folder; see :meth:`ReplayBuffer.dumps`."""
-        with self._all_locked():
-            super().dumps(path)
-
-    def loads(self, path: str | os.PathLike[str]) -> None:
-        """Load what :meth:`dumps` saved; see :meth:`ReplayBuffer.loads`."""
-        with self._all_locked():
-            super().loads(path)
-            self._discard_prefetched_of_members()
-
     def _generators(self) -> list[torch.Generator | None]:
         members = [generator for member in self._members for generator in member._generators()]
         return [*super()._generators(), *members]
 
-    def _discard_prefetched_of_members(self) -> None:
+    def _load_parts(self, *states: Any) -> None:
+        super()._load_parts(*states)
         for member in self._members:
             member._prefetcher.clear()
 
@@ -390,16 +358,6 @@ def _without_odd(batches: list[Any], parts: Sequence[Drawn]) -> list[Any]:
         return batches
     odd = [key for key in given if any(batch.get(key, None) is None for batch in batches)]
     return [batch.exclude(*odd) for batch in batches] if odd else batches
-
-
-def _parts_of(
-    members: Sequence[ReplayBuffer], how: dict[str, Any]
-) -> tuple[StorageEnsemble, SamplerEnsemble, WriterEnsemble]:
-    storages = StorageEnsemble(
-        *[member.storage for member in members], transforms=[member.transform.forward for member in members]
-    )
-    samplers = SamplerEnsemble(*[member.sampler for member in members], **how)
-    return storages, samplers, WriterEnsemble(*[member.writer for member in members])
 
 
 def _built(

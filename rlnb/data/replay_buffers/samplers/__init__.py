@@ -1,14 +1,17 @@
 """Samplers: choose the items of a sample."""
 
-from rlnb.data.replay_buffers.samplers.base import Info, Sampler
+from rlnb.data.replay_buffers.samplers.base import Info as Info
+from rlnb.data.replay_buffers.samplers.base import Sampler
 from rlnb.data.replay_buffers.samplers.prioritized import PrioritizedSampler
-from rlnb.data.replay_buffers.samplers.prioritized_slice import PrioritizedSliceSampler
-from rlnb.data.replay_buffers.samplers.slice_sampler import SliceSampler, SliceSamplerWithoutReplacement
+from rlnb.data.replay_buffers.samplers.slice_sampler import (
+    PrioritizedSliceSampler,
+    SliceSampler,
+    SliceSamplerWithoutReplacement,
+)
 from rlnb.data.replay_buffers.samplers.uniform import ConsumingSampler, RandomSampler, SamplerWithoutReplacement
 
 __all__ = [
     "ConsumingSampler",
-    "Info",
     "PrioritizedSampler",
     "PrioritizedSliceSampler",
     "RandomSampler",

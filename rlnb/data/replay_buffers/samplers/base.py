@@ -75,53 +75,23 @@ class Sampler(Stateful):
         return 1.0
 
     def available(self, storage: Storage) -> int:
-        """Count the items that can be drawn, which is the length of the buffer.
-
-        Args:
-            storage: holds the items.
-
-        Returns:
-            The number of stored items, except for a sampler that consumes them.
-        """
+        """Count the items that can be drawn, the length of the buffer: all, unless the sampler consumes them."""
         return len(storage)
 
     def can_sample(self, storage: Storage, batch_size: int) -> bool:
-        """Check whether a batch can be drawn.
-
-        Args:
-            storage: holds the items.
-            batch_size: number of items.
-
-        Returns:
-            False if the storage is empty, or :meth:`sample` would raise an error.
-        """
+        """Check whether a batch can be drawn: False if the storage is empty, or :meth:`sample` would raise an error."""
         return len(storage) > 0
 
     def add(self, index: Any, storage: Storage) -> None:
-        """Notify the sampler of an item that was written.
-
-        Args:
-            index: of the item, as the writer returned it.
-            storage: holds the item.
-        """
+        """Notify the sampler of an item that was written; ``index`` is what the writer returned."""
         return
 
     def extend(self, index: torch.Tensor, storage: Storage) -> None:
-        """Notify the sampler of items that were written.
-
-        Args:
-            index: of the items, as the writer returned it.
-            storage: holds the items.
-        """
+        """Notify the sampler of items that were written; ``index`` is what the writer returned."""
         return
 
     def mark_update(self, index: Any, storage: Storage) -> None:
-        """Notify the sampler of items that were overwritten.
-
-        Args:
-            index: of the items.
-            storage: holds the items.
-        """
+        """Notify the sampler of items that were overwritten."""
         return
 
     def update_priority(self, index: Any, priority: Any, *, storage: Storage | None = None) -> None:
@@ -135,15 +105,7 @@ class Sampler(Stateful):
         return
 
     def check_priority(self, priority: Any, count: int) -> None:
-        """Reject priorities that :meth:`update_priority` would reject.
-
-        Args:
-            priority: the priorities.
-            count: number of items.
-
-        Raises:
-            ValueError: If a priority is NaN, infinite or negative.
-        """
+        """Raise the ``ValueError`` of :meth:`update_priority` if a priority is NaN, infinite or negative."""
         return
 
     def _check_free_for(self, storage: Storage) -> None:
@@ -166,19 +128,11 @@ class Sampler(Stateful):
         self._ran_out = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, as plain values and tensors.
-
-        Returns:
-            The state; empty for a stateless sampler.
-        """
+        """Return the state, as plain values and tensors; empty for a stateless sampler."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned.
-
-        Args:
-            state_dict: the state.
-        """
+        """Load what :meth:`state_dict` returned; raises ``ValueError`` for anything else, and changes nothing then."""
         return
 
     def __getstate__(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -10,14 +11,19 @@ import torch
 
 from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
-from rlnb.data.replay_buffers.samplers.waiting_updates import WaitingUpdates
 from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.sum_tree import SumTree
 
 WEIGHT_KEY = "priority_weight"
 _FIRST_PRIORITY = 1.0
-REDUCTIONS = ("max", "min", "median", "mean")
+REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {  # of several priorities of each item
+    "max": lambda values: values.amax(1),
+    "min": lambda values: values.amin(1),
+    "median": lambda values: values.median(1).values,
+    "mean": lambda values: values.to(torch.float64).mean(1),
+}
 _LARGE = 1e290
+_ROWS = 32  # updates that wait until they are stored together
 _MAX_WAITING = 4096  # larger updates are stored at once, so that memory does not grow while nothing is drawn
 _TORCH: dict[type[np.generic], torch.dtype] = {np.int64: torch.int64, np.float64: torch.float64}
 
@@ -84,14 +90,12 @@ class PrioritizedSampler(Sampler):
                 f"The priorities of a {type(self).__name__} are on the CPU, and got device={str(device)!r}. "
                 'Fix: leave device out; samples are on the device of the storage, LazyTensorStorage(5, device="cuda").'
             )
-        for name, value in (("alpha", alpha), ("beta", beta), ("eps", eps)):
-            if not isinstance(value, (Real, torch.Tensor)) or not value >= 0:
-                raise ValueError(errors.negative_argument(name, value))
+        self._alpha, self._beta = _at_least_0("alpha", alpha), _at_least_0("beta", beta)
+        self.eps = _at_least_0("eps", eps)
         if not isinstance(max_capacity, int) or max_capacity < 1:
             raise ValueError(errors.bad_size("max_capacity", max_capacity))
         if reduction not in REDUCTIONS:
-            raise ValueError(errors.unknown_reduction(reduction, REDUCTIONS))
-        self._alpha, self._beta, self.eps = float(alpha), float(beta), float(eps)
+            raise ValueError(errors.unknown_reduction(reduction, list(REDUCTIONS)))
         self.dtype, self.reduction = dtype, reduction
         self.max_priority_within_buffer = max_priority_within_buffer
         self._max_priority = _FIRST_PRIORITY
@@ -131,10 +135,9 @@ class PrioritizedSampler(Sampler):
 
     @alpha.setter
     def alpha(self, value: float) -> None:
-        if not isinstance(value, (Real, torch.Tensor)) or not value >= 0:
-            raise ValueError(errors.negative_argument("alpha", value))
+        alpha = _at_least_0("alpha", value)
         self._store_waiting()
-        self._alpha = float(value)
+        self._alpha = alpha
         self._waiting, self._last_count = WaitingUpdates(1, self._most_allowed), 0
 
     @property
@@ -144,9 +147,7 @@ class PrioritizedSampler(Sampler):
 
     @beta.setter
     def beta(self, value: float) -> None:
-        if not isinstance(value, (Real, torch.Tensor)) or not value >= 0:
-            raise ValueError(errors.negative_argument("beta", value))
-        self._beta = float(value)
+        self._beta = _at_least_0("beta", value)
 
     @property
     def device(self) -> torch.device:
@@ -186,18 +187,7 @@ class PrioritizedSampler(Sampler):
         return storage.index(positions), {WEIGHT_KEY: weights}
 
     def draw(self, length: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Draw positions.
-
-        Args:
-            length: number of items in the storage.
-            count: number of positions.
-
-        Returns:
-            The positions and their weights, each of shape ``[count]``.
-
-        Raises:
-            RuntimeError: If all priorities are zero.
-        """
+        """Draw positions from the first ``length`` items; returns them and their weights, each of shape ``[count]``."""
         self._catch_up(length)
         tree = self._tree
         total = tree.total()
@@ -253,13 +243,7 @@ class PrioritizedSampler(Sampler):
         _values(priority, count, self._most_allowed)
 
     def update_priority(self, index: Any, priority: Any, *, storage: Storage | None = None) -> None:
-        """Change priorities; if an index occurs twice, the last priority counts.
-
-        Args:
-            index: of the items: an integer or a tensor; with several dimensions a tuple of tensors, or a tensor
-                whose last dimension holds the coordinates.
-            priority: one for each item, or one for all; finite and not negative.
-            storage: holds the items; required if it has several dimensions.
+        """Change priorities; if an index occurs twice, the last priority counts. See :meth:`Sampler.update_priority`.
 
         Raises:
             IndexError: If an index is out of range; negative ones are not allowed.
@@ -306,7 +290,7 @@ class PrioritizedSampler(Sampler):
         self._waiting.add(positions, values)
         self._last_count = 0
 
-    # Life -------------------------------------------------------------------------------------------------------------
+    # State ------------------------------------------------------------------------------------------------------------
 
     def _empty(self) -> None:
         super()._empty()
@@ -324,16 +308,11 @@ class PrioritizedSampler(Sampler):
         return {**state, "priorities": priorities}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`.
-
-        Raises:
-            ValueError: If a number in the state is NaN, infinite or negative; nothing is changed.
-        """
+        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`."""
         values = _values(state_dict["priorities"], len(state_dict["priorities"]), 2 * _LARGE)
         for name in ("alpha", "beta", "eps", "max_priority"):
-            value = state_dict[name]
-            if not isinstance(value, (int, float)) or not 0 <= value < _LARGE:
-                raise ValueError(errors.negative_argument(name, value))
+            if not isinstance(state_dict[name], (int, float)) or not 0 <= state_dict[name] < _LARGE:
+                raise ValueError(_negative(name, state_dict[name]))
         tree = self._tree_type(max(self._priority_tree.capacity, len(values)))
         tree.set(np.arange(len(values)), values)
         self._alpha, self.beta, self.eps = state_dict["alpha"], state_dict["beta"], state_dict["eps"]
@@ -343,6 +322,16 @@ class PrioritizedSampler(Sampler):
 
     def __repr__(self) -> str:
         return f"PrioritizedSampler(alpha={self.alpha}, beta={self.beta}, eps={self.eps}, reduction={self.reduction!r})"
+
+
+def _at_least_0(name: str, value: Any) -> float:
+    if not isinstance(value, (Real, torch.Tensor)) or not float(value) >= 0:
+        raise ValueError(_negative(name, value))
+    return float(value)
+
+
+def _negative(name: str, value: object) -> str:
+    return f"{name} must be a number of at least 0, and got {value!r}."
 
 
 def _positions(index: Any, storage: Storage | None) -> np.ndarray:
@@ -409,3 +398,84 @@ def _array(values: Any, dtype: type[np.generic]) -> np.ndarray:
             fix, must = "buffer.update_priority(index, td_error.abs())", "priority must hold numbers, one for each item"
         raise TypeError(f"The {must}, and holds values of type {got}. Nothing was changed. Fix: {fix}.")
     return array.astype(dtype, copy=False)
+
+
+class WaitingUpdates:
+    """Updates of equally many priorities, as rows of arrays: checked when they arrive, stored together later.
+
+    The cost of updating a few hundred priorities is mostly that of the calls involved. So each row exists beforehand in
+    all the forms that are needed, and two comparisons check an update: read as unsigned integers, a negative position
+    is larger than any valid one, and the bits of an invalid priority are larger than those of the largest valid one.
+    Positions and priorities of an update have the shape ``[count]``; ``most`` is the largest priority allowed.
+
+    Example:
+        >>> waiting = WaitingUpdates(2, 100.0)
+        >>> waiting.note(torch.tensor([0, 3]), torch.tensor([0.5, 2.0]), 4)
+        True
+        >>> waiting.note(torch.tensor([0, 4]), torch.tensor([0.5, 2.0]), 4)
+        False
+        >>> waiting.all()
+        (array([0, 3]), array([0.5, 2. ]))
+    """
+
+    def __init__(self, count: int, most: float) -> None:
+        self.shape = torch.Size([count])
+        self._most_bits = int(np.float64(most).view(np.uint64))
+        self._positions = np.empty((_ROWS, count), np.int64)
+        self._values = np.empty((_ROWS, count))
+        with torch.inference_mode(False):  # outside of that mode, nothing could write to a tensor made in it
+            self._rows = [_forms(*row) for row in zip(self._positions, self._values, strict=True)]
+        self._used = 0
+
+    def __bool__(self) -> bool:
+        return self._used > 0
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no row left."""
+        return self._used == _ROWS
+
+    def note(self, index: torch.Tensor, priority: torch.Tensor, end: int) -> bool:
+        """Add an update of int64 positions below ``end`` and floating priorities if it is valid; return whether."""
+        positions, values, position_bits, value_bits = self._rows[self._used]
+        positions.copy_(index)
+        values.copy_(priority)
+        # For small arrays, argmax is several times as fast as max.
+        fine = (
+            position_bits.item(position_bits.argmax()) < end and value_bits.item(value_bits.argmax()) <= self._most_bits
+        )
+        self._used += fine
+        return fine
+
+    def add(self, positions: np.ndarray, values: np.ndarray) -> None:
+        """Add an update that is known to be valid; like :meth:`note`, only while there is a row left."""
+        self._positions[self._used], self._values[self._used] = positions, values
+        self._used += 1
+
+    def all(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return views of all positions and priorities, oldest first; updates after :meth:`clear` overwrite them."""
+        used = slice(self._used)
+        return self._positions[used].reshape(-1), self._values[used].reshape(-1)
+
+    def clear(self) -> None:
+        """Remove all waiting updates."""
+        self._used = 0
+
+    def __reduce__(self) -> Any:
+        # The forms of a row share memory; copied one by one, they would not.
+        most = float(np.uint64(self._most_bits).view(np.float64))
+        return _rebuild, (self.shape[0], most, *(part.copy() for part in self.all()))
+
+
+def _rebuild(count: int, most: float, positions: np.ndarray, values: np.ndarray) -> WaitingUpdates:
+    """Make a copy of waiting updates."""
+    waiting = WaitingUpdates(count, most)
+    for row in zip(positions.reshape(-1, count), values.reshape(-1, count), strict=True):
+        waiting.add(*row)
+    return waiting
+
+
+def _forms(positions: np.ndarray, values: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, np.ndarray, np.ndarray]:
+    """Return a row as tensors to copy into, and as unsigned integers that share their memory."""
+    bits = positions.view(np.uint64), values.view(np.uint64)
+    return torch.from_numpy(positions), torch.from_numpy(values), *bits

@@ -33,8 +33,6 @@ class Signals:
         ids: column of trajectory ids, one for each item, or None.
 
     Attributes:
-        ring: the same.
-        width: the same.
         looks_ahead: whether the next row is needed to know whether a step is the last one.
 
     Example:
@@ -50,49 +48,27 @@ class Signals:
         self.looks_ahead = ids is not None
 
     def stops(self, start: int, count: int) -> np.ndarray:
-        """Read consecutive rows.
-
-        Args:
-            start: the first row.
-            count: number of rows. With ``looks_ahead`` one more must be stored.
-
-        Returns:
-            Flags of shape ``[count, width]``.
-        """
+        """Read the flags of consecutive rows, shape ``[count, width]``; ``looks_ahead`` needs one more row."""
         found = np.zeros((count, self.width), dtype=bool)
         for ends in self._ends:
-            found |= _is_true(self._read(ends, start, count))
+            found |= np.asarray(self._read(ends, start, count) != 0)
         if self._ids is not None:
             ids = self._read(self._ids, start, count + 1)
             found |= np.asarray(ids[1:] != ids[:-1])
         return found
 
     def stops_at(self, positions: np.ndarray) -> np.ndarray:
-        """Read items at any positions.
-
-        Args:
-            positions: along the flattened dimensions, shape ``[n]``. With ``looks_ahead`` not in the newest row.
-
-        Returns:
-            Flags of shape ``[n]``.
-        """
+        """Read the flags of items at positions, shape ``[n]``; with ``looks_ahead`` not in the newest row."""
         found = np.zeros(len(positions), dtype=bool)
         for ends in self._ends:
-            found |= _is_true(_take(ends, positions))
+            found |= np.asarray(_take(ends, positions) != 0)
         if self._ids is not None:
             after = (positions + self.width) % (self.ring.size * self.width)
             found |= np.asarray(_take(self._ids, positions) != _take(self._ids, after))
         return found
 
     def ids_at(self, positions: np.ndarray) -> list[Any] | None:
-        """Read the ids of items.
-
-        Args:
-            positions: along the flattened dimensions, shape ``[n]``.
-
-        Returns:
-            The ids; None if the storage has no ids.
-        """
+        """Read the trajectory ids of items at positions; None if the storage has none."""
         return None if self._ids is None else _take(self._ids, positions).tolist()
 
     def _read(self, column: AnyColumn, start: int, count: int) -> Any:
@@ -111,14 +87,6 @@ class GivenSignals(Signals):
     """Signals that were given as an argument, for all items of a storage that is not written to.
 
     A trajectory may continue from the last item to the first; the ring starts after the end of a trajectory.
-
-    Args:
-        stops: whether each item is the last one of its trajectory, shape ``[size]``.
-
-    Example:
-        >>> signals = GivenSignals(np.array([True, False, True, False]))
-        >>> signals.ring.cursor  # the last trajectory continues from 3 to 0
-        3
     """
 
     def __init__(self, stops: np.ndarray) -> None:
@@ -134,19 +102,7 @@ class GivenSignals(Signals):
 
 
 def given_signals(ends: torch.Tensor | None, trajectories: torch.Tensor | None, storage: Storage) -> GivenSignals:
-    """Make signals of flags or ids.
-
-    Args:
-        ends: whether each item is the last one of its trajectory, shape ``[size]``; or None.
-        trajectories: in its place, the trajectory id of each item, shape ``[size]``.
-        storage: holds the items.
-
-    Returns:
-        The signals.
-
-    Raises:
-        ValueError: If the shape does not match the storage, or the storage has several dimensions or is not full.
-    """
+    """Make signals of the arguments ``ends`` or ``trajectories`` of a slice sampler, one value for each item."""
     name, given = ("ends", ends) if ends is not None else ("trajectories", trajectories)
     assert given is not None
     if storage.ndim > 1 or not storage.is_full or given.shape != (len(storage),):
@@ -162,19 +118,7 @@ def given_signals(ends: torch.Tensor | None, trajectories: torch.Tensor | None, 
 def find_signals(storage: Storage, traj_key: NestedKey | None, end_keys: Sequence[NestedKey]) -> Signals:
     """Find the entries of a storage that say where trajectories end.
 
-    Args:
-        storage: the storage.
-        traj_key: the entry with the trajectory ids, or None.
-        end_keys: the entries with flags. If there are neither ids nor flags: ``"episode"`` if that is stored, otherwise
-            ``("next", "done")``.
-
-    Returns:
-        The signals.
-
-    Raises:
-        KeyError: If an entry is not stored.
-        TypeError: If the storage has no entries.
-        ValueError: If an entry has several values for a step.
+    Without ids and flags they are those of ``"episode"`` if that is stored, otherwise of ``("next", "done")``.
     """
     if not isinstance(storage, TensorStorage):
         raise TypeError(
@@ -227,7 +171,3 @@ def _take(column: AnyColumn, positions: np.ndarray) -> Any:
     if column.array is None:
         return column.take(torch.from_numpy(positions)).cpu().reshape(-1)
     return column.array.reshape(-1).take(positions)
-
-
-def _is_true(values: Any) -> np.ndarray:
-    return np.asarray(values != 0)

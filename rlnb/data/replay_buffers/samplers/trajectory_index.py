@@ -10,12 +10,9 @@ from rlnb.data.replay_buffers.samplers.signals import Signals
 
 
 class StoredTrajectories(NamedTuple):
-    """Stored trajectories, whole or in part: first those that ended, in the order of their ends, then the open ones.
+    """Env, first stored step and number of stored steps of trajectories, each of shape ``[n]``.
 
-    Attributes:
-        env: column of the row, shape ``[n]``.
-        start: the first step that is stored, shape ``[n]``.
-        length: number of steps that are stored, shape ``[n]``.
+    First come those that ended, in the order of their ends, then the open ones.
     """
 
     env: np.ndarray
@@ -43,9 +40,6 @@ class TrajectoryIndex:
     A trajectory ends at the newest step at the latest, and starts at the oldest stored step at the earliest, so none
     crosses the cursor.
 
-    Args:
-        signals: which steps are the last of their trajectory.
-
     Attributes:
         version: changes with every change of the index.
         epoch: changes when everything was read anew.
@@ -72,8 +66,6 @@ class TrajectoryIndex:
         self._seen: _Seen | None = None
         self.version = self.epoch = 0
         self._begin(_Seen(0, 0, 0, 0))
-
-    # Updates ----------------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Read what was written since the last call. The caller holds the ring, at least for reading."""
@@ -153,9 +145,6 @@ class TrajectoryIndex:
         """Check items that were overwritten; if no trajectory ends elsewhere now, nothing needs to be read anew.
 
         The caller holds the ring, at least for reading.
-
-        Args:
-            positions: of the items, shape ``[n]``.
         """
         seen, ring = self._seen, self._ring
         if seen is None or ring.changes != seen.changes + 1 or (ring.cursor - ring.written) % self._size != self._shift:
@@ -171,17 +160,8 @@ class TrajectoryIndex:
         ring = self._ring
         return np.asarray(ring.written - 1 - (ring.cursor - 1 - row) % self._size)
 
-    # Queries ----------------------------------------------------------------------------------------------------------
-
     def trajectories(self, least: int = 1) -> StoredTrajectories:
-        """List the trajectories.
-
-        Args:
-            least: minimal number of stored steps.
-
-        Returns:
-            The trajectories.
-        """
+        """List the trajectories of which at least ``least`` steps are stored."""
         env, start, end = self._closed[:, self._head : self._tail]
         begun = np.flatnonzero(self._open < self.written)
         env = np.concatenate([env, begun])
@@ -194,16 +174,7 @@ class TrajectoryIndex:
         return StoredTrajectories(env.take(chosen), start.take(chosen), length.take(chosen))
 
     def positions(self, env: np.ndarray, first: np.ndarray, lengths: int | np.ndarray) -> np.ndarray:
-        """Return the positions of slices.
-
-        Args:
-            env: column of the row, shape ``[n]``.
-            first: the first step of each, shape ``[n]``.
-            lengths: one length for all, or one for each, shape ``[n]``.
-
-        Returns:
-            The positions, concatenated.
-        """
+        """Return the concatenated positions of slices of one length, or of one for each, shape ``[n]``."""
         row = first + self._shift
         if isinstance(lengths, int):
             rows = (row[:, None] + np.arange(lengths)) % self._size
@@ -213,33 +184,15 @@ class TrajectoryIndex:
         return rows if self._width == 1 else rows * self._width + np.repeat(env, lengths)
 
     def steps_at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the env and the step at each position: the inverse of :meth:`positions`.
-
-        Args:
-            positions: shape ``[n]``.
-
-        Returns:
-            The envs and the steps, each of shape ``[n]``.
-        """
+        """Return the env and the step at each position: the inverse of :meth:`positions`."""
         row, env = np.divmod(positions, self._width)
         return env, self._step(row)
 
     def goes_on(self, first: int, last: int, count: int) -> np.ndarray:
-        """Check from which steps on a trajectory continues for a number of steps.
-
-        Args:
-            first: the first step.
-            last: one more than the last step.
-            count: number of steps, including the step itself.
-
-        Returns:
-            Flags of shape ``[last - first, width]``.
-        """
+        """Check from which steps on, of ``[last - first, width]``, a trajectory has at least ``count`` steps left."""
         end = min(last + count - 1, self.written)
         rows = (np.arange(first, end) + self._shift) % self._size
-        before = np.zeros(
-            (end - first + 1, self._width), dtype=np.int32
-        )  # number of trajectories that ended before a step
+        before = np.zeros((end - first + 1, self._width), np.int32)  # number of trajectories that ended before a step
         np.cumsum(self._stop[rows], axis=0, out=before[1:])
         inside = max(end - first - count + 1, 0)
         found = np.zeros((last - first, self._width), dtype=bool)
@@ -247,16 +200,7 @@ class TrajectoryIndex:
         return found
 
     def left(self, env: np.ndarray, step: np.ndarray, most: int) -> np.ndarray:
-        """Count the remaining steps of trajectories.
-
-        Args:
-            env: column of the row, shape ``[n]``.
-            step: the steps to count from, shape ``[n]``.
-            most: where counting stops.
-
-        Returns:
-            The number of steps, including the given one, shape ``[n]``.
-        """
+        """Count the steps from each given one to the end of its trajectory, itself included, up to ``most``."""
         rows = (step[:, None] + np.arange(most) + self._shift) % self._size
         stops = self._stop[rows, env[:, None]]
         count = np.where(stops.any(1), stops.argmax(1) + 1, most)

@@ -78,11 +78,7 @@ class SamplerWithoutReplacement(Sampler):
         self._known = 0  # number of items that the order was made for
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Any, Info]:
-        """Choose the next items of the epoch; see :meth:`Sampler.sample`.
-
-        Raises:
-            ValueError: If the batch is larger than the storage and ``drop_last`` is True.
-        """
+        """Choose the next items of the epoch; ``drop_last`` raises ``ValueError`` for more than are stored."""
         length = len(storage)
         if batch_size > length:
             if self.drop_last:
@@ -100,7 +96,8 @@ class SamplerWithoutReplacement(Sampler):
             )
         self._follow(length)
         if len(self._order) - self._next < (batch_size if self.drop_last else 1):
-            self._order, self._next, self._known = self._make_order(length), 0, length
+            self._order = torch.randperm(length, generator=self._generator) if self.shuffle else torch.arange(length)
+            self._next, self._known = 0, length
         end = min(self._next + batch_size, len(self._order))
         chosen, self._next = self._order[self._next : end], end
         left = len(self._order) - end
@@ -110,9 +107,6 @@ class SamplerWithoutReplacement(Sampler):
     def can_sample(self, storage: Storage, batch_size: int) -> bool:
         """Check whether a batch can be drawn; see :meth:`Sampler.can_sample`."""
         return len(storage) > 0 and not (self.drop_last and batch_size > len(storage))
-
-    def _make_order(self, length: int) -> torch.Tensor:
-        return torch.randperm(length, generator=self._generator) if self.shuffle else torch.arange(length)
 
     def _follow(self, length: int) -> None:
         """Add items written since the last sample to the epoch; start a new epoch if there are fewer items."""
@@ -134,16 +128,10 @@ class SamplerWithoutReplacement(Sampler):
         return {"order": left, "known": self._known, "ran_out": self._ran_out}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`.
-
-        Raises:
-            ValueError: If it is not a state of this sampler; nothing is changed.
-        """
-        order, known = state_dict["order"], state_dict["known"]
-        if type(known) is not int or not is_order(order, known):
-            raise ValueError(errors.not_an_order("SamplerWithoutReplacement", known, "items"))
-        self._order, self._next = order.clone(), 0
-        self._known, self._ran_out = known, bool(state_dict["ran_out"])
+        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`."""
+        known = state_dict["known"]
+        self._order = checked_order(state_dict["order"], known, "SamplerWithoutReplacement", "items")
+        self._next, self._known, self._ran_out = 0, known, bool(state_dict["ran_out"])
 
     def __repr__(self) -> str:
         return f"SamplerWithoutReplacement(drop_last={self.drop_last}, shuffle={self.shuffle})"
@@ -195,11 +183,7 @@ class ConsumingSampler(Sampler):
         return self.available(storage) > 0
 
     def sample(self, storage: Storage, batch_size: int) -> tuple[Any, Info]:
-        """Choose items that are left; see :meth:`Sampler.sample`.
-
-        Raises:
-            RuntimeError: If no item is left.
-        """
+        """Choose items that are left; raises ``RuntimeError`` if there are none. See :meth:`Sampler.sample`."""
         left = self._counts(storage)
         places = np.flatnonzero(left)
         if not len(places):
@@ -239,11 +223,7 @@ class ConsumingSampler(Sampler):
         return {"left": torch.from_numpy(self._left.copy()), "ran_out": self._ran_out}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`.
-
-        Raises:
-            ValueError: If it is not a state of this sampler; nothing is changed.
-        """
+        """Load what :meth:`state_dict` returned; see :meth:`Sampler.load_state_dict`."""
         left = state_dict["left"].numpy().astype(np.int64)
         if left.ndim != 1 or (left < 0).any() or (left > self.max_sample_count).any():
             raise ValueError(
@@ -256,20 +236,12 @@ class ConsumingSampler(Sampler):
         return f"ConsumingSampler(max_sample_count={self.max_sample_count})"
 
 
-def is_order(order: Any, count: int) -> bool:
-    """Check whether the order in a loaded state names each of ``count`` items at most once.
-
-    Args:
-        order: the order.
-        count: number of items.
-
-    Returns:
-        True if it is a tensor of integers from 0 to ``count - 1`` without repetition.
-
-    Example:
-        >>> is_order(torch.tensor([2, 0]), 3), is_order(torch.tensor([2, 2]), 3)
-        (True, False)
-    """
-    if not isinstance(order, torch.Tensor) or order.dtype != torch.int64 or order.ndim != 1:
-        return False
-    return not len(order) or (int(order.min()) >= 0 and int(order.max()) < count and len(order.unique()) == len(order))
+def checked_order(order: Any, count: Any, sampler: str, what: str) -> torch.Tensor:
+    """Return a copy of the order in a loaded state, if it names each of ``count`` items at most once."""
+    known = type(count) is int and isinstance(order, torch.Tensor) and order.dtype == torch.int64 and order.ndim == 1
+    if not known or (len(order) and (order.min() < 0 or order.max() >= count or len(order.unique()) < len(order))):
+        raise ValueError(
+            f"The state of a {sampler} must name each of {str(count)[:20]} {what} at most once, and this one "
+            "does not. Nothing was changed. Fix: load what state_dict() of such a sampler returned."
+        )
+    return order.clone()

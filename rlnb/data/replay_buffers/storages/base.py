@@ -38,14 +38,7 @@ class Rows:
 
 
 def refuse_compilable(compilable: bool) -> None:
-    """Reject ``compilable=True``: in TorchRL it makes a storage that ``torch.compile`` can trace.
-
-    Args:
-        compilable: the argument of the constructor.
-
-    Raises:
-        NotImplementedError: If it is True.
-    """
+    """Reject ``compilable=True``: in TorchRL it makes a storage that ``torch.compile`` can trace."""
     if compilable:
         raise NotImplementedError(
             "compilable=True is not available: storages write through numpy and locks, which torch.compile does not "
@@ -116,13 +109,9 @@ class Storage(ABC):
     _is_full = property(lambda self: self.is_full)  # the name that programs written for TorchRL use
 
     def contains(self, item: Any) -> Any:
-        """Check whether items with this index are stored.
+        """Check whether items are stored, by an index or a tensor of indices: True or False, or for a tensor a mask.
 
-        Args:
-            item: an index, or a tensor of indices; with several dimensions its last dimension holds the coordinates.
-
-        Returns:
-            True or False; for a tensor a mask.
+        With several dimensions, the last dimension of a tensor holds the coordinates.
         """
         index = torch.as_tensor(item)
         shape = torch.as_tensor(self.shape if self.ndim > 1 else len(self))
@@ -137,24 +126,16 @@ class Storage(ABC):
         return (self[i] for i in range(self.shape[0] if self.ndim > 1 else len(self)))
 
     def index(self, positions: torch.Tensor) -> Any:
-        """Turn positions into an index.
+        """Turn positions of items, shape ``[n]`` and time-major with several dimensions, into an index.
 
-        Args:
-            positions: of items, from 0 to ``len(storage) - 1``, shape ``[n]``; time-major with several dimensions.
-
-        Returns:
-            The same tensor; with several dimensions a tuple with a tensor for each.
+        The index is the same tensor; with several dimensions a tuple with a tensor for each.
         """
         return positions if self.ndim == 1 else unravel(positions, self.shape)
 
     def positions(self, index: Any) -> torch.Tensor:
-        """Turn an index into positions; the inverse of :meth:`index`.
+        """Turn an index into positions, shape ``[n]``; the inverse of :meth:`index`.
 
-        Args:
-            index: as :meth:`index` returns it, or a tensor whose last dimension holds the coordinates.
-
-        Returns:
-            The positions, shape ``[n]``.
+        A tensor whose last dimension holds the coordinates is an index, too.
         """
         return ravel(index, self.shape)
 
@@ -167,14 +148,11 @@ class Storage(ABC):
 
     @abstractmethod
     def prepare(self, data: Any, many: bool) -> Rows:
-        """Check data before it is written.
+        """Check data, and return it ready to be written.
 
         Args:
             data: one item, or several.
             many: whether it is several. A list is then a list of items; anything else is one batch.
-
-        Returns:
-            The data, ready to be written.
 
         Raises:
             ValueError: If the data does not fit what is stored.
@@ -197,15 +175,9 @@ class Storage(ABC):
         self._reserve(place, min(rows.count, self.ring.size))
 
     def append(self, rows: Rows) -> int:
-        """Write at the cursor, and advance it.
+        """Write what :meth:`prepare` returned at the cursor, and advance it; returns where the first row was written.
 
         Of more rows than there is room for, the last ones are kept.
-
-        Args:
-            rows: what :meth:`prepare` returned.
-
-        Returns:
-            The previous cursor: where the first row was written.
         """
         ring = self.ring
         if not rows.count:
@@ -239,11 +211,7 @@ class Storage(ABC):
 
     @abstractmethod
     def overwrite(self, place: Where, data: Any) -> None:
-        """Overwrite stored items; cursor and length stay.
-
-        Args:
-            place: of the items.
-            data: an item or a batch, as :meth:`read` would return it.
+        """Overwrite stored items with data as :meth:`read` would return it; cursor and length stay.
 
         Raises:
             ValueError: If the data does not fit.
@@ -264,37 +232,17 @@ class Storage(ABC):
 
     @abstractmethod
     def read(self, place: Where) -> Any:
-        """Read items.
-
-        Args:
-            place: of the items.
-
-        Returns:
-            The item or a batch of items; a view of the memory if the place is a single item or a span.
-        """
+        """Read an item or a batch of items; a view of the memory if the place is a single item or a span."""
 
     def where(self, index: Any) -> Where:
-        """Resolve an index.
-
-        Args:
-            index: see :func:`~rlnb.data.replay_buffers.indexing.where`.
-
-        Returns:
-            The place of the items.
-
-        Raises:
-            IndexError: If the index is out of range.
-        """
+        """Resolve an index, such as :meth:`get` takes, to a place; raises ``IndexError`` if it is out of range."""
         return where(index, self.shape)
 
     def get(self, index: Any) -> Any:
-        """Read items by index.
+        """Read an item or a batch of items.
 
         Args:
             index: an integer, slice, list, tensor or mask; with several dimensions also a tuple, time first.
-
-        Returns:
-            The item or a batch of items.
 
         Raises:
             IndexError: If the index is out of range.
@@ -348,25 +296,11 @@ class Storage(ABC):
         self.set(index, data)
 
     def elements(self, data: Any) -> Any:
-        """Turn the result of :meth:`gather` into the argument of a ``collate_fn``.
-
-        Args:
-            data: what was gathered.
-
-        Returns:
-            The items.
-        """
+        """Turn the result of :meth:`gather` into the argument of a ``collate_fn``."""
         return data
 
     def collate(self, data: Any) -> Any:
-        """Turn the result of :meth:`gather` into a batch; the default ``collate_fn`` of buffers.
-
-        Args:
-            data: what was gathered.
-
-        Returns:
-            The batch.
-        """
+        """Turn the result of :meth:`gather` into a batch; the default ``collate_fn`` of buffers."""
         return data
 
     # Copies, sharing and states ---------------------------------------------------------------------------------------
@@ -394,24 +328,13 @@ class Storage(ABC):
             self.ring.jump(0, 0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the items and the state of the ring.
-
-        Returns:
-            Plain values and tensors, which ``torch.save`` can write; the tensors share memory with the storage.
-        """
+        """Return the items, as tensors that share memory with the storage, and the state of the ring."""
         ring = self.ring
         return {"cursor": ring.cursor, "length": ring.length, "written": ring.written, "max_size": self.max_size}
 
     @abstractmethod
     def check_state(self, state_dict: dict[str, Any]) -> None:
-        """Reject what :meth:`load_state_dict` would reject.
-
-        Args:
-            state_dict: the state.
-
-        Raises:
-            ValueError: If it does not fit.
-        """
+        """Raise the ``ValueError`` that :meth:`load_state_dict` would raise."""
 
     @staticmethod
     def _counts_fit(state_dict: dict[str, Any], rows: int) -> bool:
@@ -422,10 +345,7 @@ class Storage(ABC):
 
     @abstractmethod
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned.
-
-        Args:
-            state_dict: of a storage of the same kind, size and form.
+        """Load the state of a storage of the same kind, size and form.
 
         Raises:
             ValueError: If it does not fit; nothing is changed then.
@@ -452,30 +372,21 @@ class Storage(ABC):
         self._checkpointer = made
 
     def register_save_hook(self, hook: Hook) -> None:
-        """Register a function that changes data before it is saved.
+        """Register a function such as :class:`~rlnb.data.TED2Flat` that changes data before it is saved.
 
         See :meth:`~rlnb.data.StorageCheckpointerBase.register_save_hook`.
-
-        Args:
-            hook: the function, such as :class:`~rlnb.data.TED2Flat`.
         """
         self.checkpointer.register_save_hook(hook)
 
     def register_load_hook(self, hook: Hook) -> None:
-        """Register a function that changes data after it is loaded.
+        """Register a function such as :class:`~rlnb.data.Flat2TED` that changes data after it is loaded.
 
         See :meth:`~rlnb.data.StorageCheckpointerBase.register_load_hook`.
-
-        Args:
-            hook: the function, such as :class:`~rlnb.data.Flat2TED`.
         """
         self.checkpointer.register_load_hook(hook)
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
         """Save the items in a folder; a previous checkpoint there is replaced.
-
-        Args:
-            path: of the folder.
 
         Raises:
             NotImplementedError: If this kind of storage cannot be saved.
@@ -487,9 +398,6 @@ class Storage(ABC):
 
     def loads(self, path: str | os.PathLike[str]) -> None:
         """Load what :meth:`dumps` saved.
-
-        Args:
-            path: of the folder.
 
         Raises:
             FileNotFoundError: If there is no checkpoint.

@@ -24,10 +24,9 @@ from rlnb.data.replay_buffers.columns import AnyColumn, Column
 from rlnb.data.replay_buffers.forms import Form
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring
-from rlnb.data.replay_buffers.shared_ring import SharedRing
+from rlnb.data.replay_buffers.shared_ring import SharedRing, WriteLog, positions_of_rows, reserve_bytes
 from rlnb.data.replay_buffers.storages.base import Rows
 from rlnb.data.replay_buffers.storages.tensor import LazyTensorStorage
-from rlnb.data.replay_buffers.write_log import WriteLog, positions_of_rows, reserve_bytes
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
 # The files are sparse. Disk space is reserved ahead of the writes in steps of this many bytes a file: without reserved
@@ -53,17 +52,11 @@ class LazyMemmapStorage(LazyTensorStorage):
     single item or a slice is a view of the files, which other processes may overwrite.
 
     Args:
-        max_size: Number of items. With ``ndim`` above 1, it is rounded up to whole rows.
-        scratch_dir: Folder of the files. Default: a temporary folder, which is deleted with the storage.
-        device: Device of the data; only ``"cpu"`` can be mapped.
-        ndim: Number of leading dimensions of the data that count items; one of them is time.
-        existsok: Whether existing files in ``scratch_dir`` may be overwritten.
-        compilable: Accepted for compatibility with TorchRL; must be False.
-        shared_init: Accepted for compatibility with TorchRL; must be False, because the first data is written before
-            other processes receive the storage.
-
-    Attributes:
-        scratch_dir: The folder. If none was given, it is None until the first data is written.
+        max_size: as for :class:`LazyTensorStorage`, like ``ndim``, ``compilable`` and ``shared_init``.
+        scratch_dir: folder of the files. Default: a temporary folder, which is deleted with the storage; the attribute
+            ``scratch_dir`` names it once data is written.
+        device: device of the data; only ``"cpu"`` can be mapped.
+        existsok: whether existing files in ``scratch_dir`` may be overwritten.
 
     Raises:
         ValueError: If ``max_size`` or ``ndim`` is not a positive integer, or ``device`` is not the CPU.
@@ -109,7 +102,7 @@ class LazyMemmapStorage(LazyTensorStorage):
                 f"Memory-mapped files hold tensors, and these entries are non-tensor data: {errors.listed(objects)}. "
                 "Fix: LazyTensorStorage or ListStorage, or data.exclude(...)."
             )
-        keys = [_file_key(leaf.key) for leaf in form.leaves]
+        keys = [tuple(map(str, as_tuple(leaf.key))) or ("data",) for leaf in form.leaves]  # as in load_memmap
         names = [tuple(map(file_name, key)) for key in keys]
         _check_names([leaf.key for leaf in form.leaves], names)
         self._delete_files()  # left by a first write that was interrupted
@@ -184,11 +177,7 @@ class LazyMemmapStorage(LazyTensorStorage):
     def _take_room(self, rows: int, sizes: Sequence[int]) -> None:
         """Reserve disk space for the first rows; ``sizes`` are the bytes of a row in each file."""
         for path, size in zip(self._paths, sizes, strict=True):
-            begin, length = self._reserved_rows * size, (rows - self._reserved_rows) * size
-            try:
-                reserve_bytes(path, begin, length)
-            except OSError as error:
-                raise OSError(error.errno, errors.disk_full(path.name, length, error)) from error
+            reserve_bytes(path, self._reserved_rows * size, (rows - self._reserved_rows) * size)
         self._reserved_rows = rows
 
     # Overwriting items, so that no process ever finds half of a write -------------------------------------------------
@@ -251,8 +240,22 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        if self.form is not None:
-            self._map_again()
+        if self.form is None:
+            return
+        # Map the existing files in another process. Where they cannot be written to, writes stay in this process.
+        assert isinstance(self.ring, SharedRing)
+        columns: list[AnyColumn] = []
+        for path, leaf in zip(self._paths, self.form.leaves, strict=True):
+            assert leaf.dtype is not None
+            whole = (self.ring.size, *self._others, *leaf.shape)
+            size = math.prod(whole)
+            if self.ring.writable:
+                tensor = torch.from_file(str(path), shared=True, size=size, dtype=leaf.dtype)
+            else:
+                memory = np.memmap(path, np.uint8, "c", shape=(size * leaf.dtype.itemsize,))
+                tensor = torch.from_numpy(memory).view(leaf.dtype)
+            columns.append(Column(tensor.reshape(whole), self.ndim))
+        self._adopt(self.form, columns, self._others)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LazyMemmapStorage:
         """Copy the items, too, to files in a temporary folder; a storage that is pickled shares its files."""
@@ -266,30 +269,6 @@ class LazyMemmapStorage(LazyTensorStorage):
                 copied.load_state_dict(self.state_dict())
         return copied
 
-    def _map_again(self) -> None:
-        """Map the existing files in another process."""
-        assert self.form is not None and isinstance(self.ring, SharedRing)
-        shape = (self.ring.size, *self._others)
-        columns: list[AnyColumn] = []
-        for path, leaf in zip(self._paths, self.form.leaves, strict=True):
-            assert leaf.dtype is not None
-            whole = (*shape, *leaf.shape)
-            tensor = _mapped(path, math.prod(whole), leaf.dtype, self.ring.writable)
-            columns.append(Column(tensor.reshape(whole), self.ndim))
-        self._adopt(self.form, columns, self._others)
-
-
-def _mapped(path: Path, size: int, dtype: torch.dtype, writable: bool) -> torch.Tensor:
-    """Map a file. If it cannot be written to, writes to the tensor stay in this process."""
-    if writable:
-        return torch.from_file(str(path), shared=True, size=size, dtype=dtype)
-    return torch.from_numpy(np.memmap(path, np.uint8, "c", shape=(size * dtype.itemsize,))).view(dtype)
-
-
-def _file_key(key: Any) -> tuple[str, ...]:
-    """Return the key of a leaf in the TensorDict that the files represent."""
-    return tuple(map(str, as_tuple(key))) or ("data",)
-
 
 def _check_names(keys: Sequence[NestedKey], names: Sequence[tuple[str, ...]]) -> None:
     """Refuse leaves that would share a file, or be a file where another leaf needs a folder."""
@@ -297,14 +276,21 @@ def _check_names(keys: Sequence[NestedKey], names: Sequence[tuple[str, ...]]) ->
     shown = [repr(as_key(as_tuple(key))) for key in keys]
     for key, name in zip(shown, names, strict=True):
         if name in leaves:
-            raise ValueError(errors.same_file(leaves[name], key))
+            raise ValueError(_same_file(leaves[name], key))
         leaves[name] = key
     files = {(*name[:-1], f"{name[-1]}.memmap"): key for name, key in leaves.items()}
     files |= {(name,): f"{name}, which the storage needs," for name in (_META_FILE, *_OWN_FILES)}
     for key, name in zip(shown, names, strict=True):
         for folder in (name[:depth] for depth in range(1, len(name))):
             if other := leaves.get(folder) or files.get(folder):
-                raise ValueError(errors.same_file(key, other))
+                raise ValueError(_same_file(key, other))
+
+
+def _same_file(one: str, other: str) -> str:
+    return (
+        f"{one} and {other} would be the same file. Nothing was written. "
+        "Fix: rename one of them, or use LazyTensorStorage, which needs no files."
+    )
 
 
 def _files_in(folder: Path, names: Sequence[tuple[str, ...]]) -> list[Path]:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from tensordict import TensorDict, is_tensorclass
 from torch.utils import _pytree as pytree
 
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.forms.tree_form import is_data
+from rlnb.data.replay_buffers.columns import Column
+from rlnb.data.replay_buffers.forms.base import Form
+from rlnb.data.replay_buffers.forms.tree_form import form_of, is_data
 from rlnb.data.replay_buffers.indexing import Where
-from rlnb.data.replay_buffers.row_blocks import BlockRow, item_of, split_rows, stack_rows
-from rlnb.data.replay_buffers.stacking import stack_items
+from rlnb.data.replay_buffers.ring import finish
+from rlnb.data.replay_buffers.stacking import split_batch, stack_items
 from rlnb.data.replay_buffers.storages.base import Rows, Storage, refuse_compilable
+
+_FEW_ROWS = 4  # with fewer rows of each block in a batch, on average, rows are gathered one by one
 
 
 class ListStorage(Storage):
@@ -53,7 +62,7 @@ class ListStorage(Storage):
             return 0
         first = self._items[0]
         if type(first) is BlockRow:
-            return first.block.element_dims
+            return first.block.form.element_dims
         return len(first.batch_size) if is_data(first) else 0
 
     def prepare(self, data: Any, many: bool) -> Rows:
@@ -76,15 +85,11 @@ class ListStorage(Storage):
             if place.position is not None:
                 self._items[place.position] = data
                 return
-            positions = self._positions(place)
+            positions = place.positions(1).tolist()
             items = self.prepare(data, many=True).parts
             if len(items) != len(positions):
                 raise ValueError(errors.other_count(len(positions), len(items)))
-            try:
-                self._put_each(positions, items)
-            except KeyboardInterrupt:  # leave no batch half written
-                self._put_each(positions, items)
-                raise
+            finish(lambda: self._put_each(positions, items))
 
     def _put_each(self, positions: list[int], items: list[Any]) -> None:
         for position, item in zip(positions, items, strict=True):
@@ -99,14 +104,7 @@ class ListStorage(Storage):
         """Read an item, or a list of several as :meth:`gather` returns it; see :meth:`Storage.read`."""
         if place.position is not None:
             return item_of(self._items[place.position])
-        return [self._items[i] for i in self._positions(place)]
-
-    def _positions(self, place: Where) -> list[int]:
-        if place.span is not None:
-            return list(range(place.span.start, place.span.stop))
-        assert place.flat is not None
-        positions: list[int] = place.flat.tolist()
-        return positions
+        return [self._items[i] for i in place.positions(1).tolist()]
 
     def elements(self, data: Any) -> Any:
         """Return a list of the items; see :meth:`Storage.elements`."""
@@ -151,3 +149,103 @@ def _split(data: Any) -> list[Any]:
             "extend needs several items: a list, a TensorDict, a tensor or a tuple of tensors, and got: "
             f"{type(data).__name__}. Nothing was written. Fix: buffer.add(data) stores one item, of any kind."
         ) from None
+
+
+@dataclass(slots=True, eq=False)
+class RowBlock:
+    """A batch of TensorDicts or tensors, stored whole as columns. Rows of blocks of one ``kind`` can be stacked."""
+
+    form: Form
+    columns: list[Column]
+    kind: Any
+
+
+@dataclass(slots=True, eq=False)
+class BlockRow:
+    """A row of a block; stands in a list for an item that nobody has accessed yet. Afterwards, ``item`` keeps it."""
+
+    block: RowBlock
+    position: int
+    item: Any = None
+
+
+def split_rows(data: Any) -> list[Any]:
+    """Split a batch into rows, or into items if it is not a plain TensorDict or tensor.
+
+    Example:
+        >>> rows = split_rows(torch.arange(100))
+        >>> item_of(rows[7]), stack_rows(rows[:3])
+        (tensor(7), tensor([0, 1, 2]))
+    """
+    if not (type(data) in (TensorDict, torch.Tensor) or is_tensorclass(data)):
+        return split_batch(data)
+    form = form_of(data, 1)
+    leaves = form.take_apart(data, form.lead(data, 1))
+    if not leaves or not all(map(_is_plain, leaves)):
+        return split_batch(data)
+    looks = json.dumps([form.describe(), [str(leaf.device) for leaf in leaves]])
+    block = RowBlock(form, [Column(leaf, 1) for leaf in leaves], (type(data), looks))
+    return [BlockRow(block, position) for position in range(len(data))]
+
+
+def _is_plain(leaf: Any) -> bool:
+    """Whether gathering the rows of a leaf gives the same as stacking them, including gradients."""
+    return (
+        type(leaf) is torch.Tensor
+        and leaf.layout is torch.strided
+        and not (leaf.requires_grad or leaf.is_conj() or leaf.is_neg())
+    )
+
+
+def item_of(entry: Any, keep: bool = True) -> Any:
+    """Return the item of an entry of the list; with ``keep``, it is always the same object, which may be changed."""
+    if type(entry) is not BlockRow:
+        return entry
+    item = entry.item
+    if item is None:
+        columns = entry.block.columns
+        item = entry.block.form.build([column.one(entry.position) for column in columns], torch.Size(()))
+        if keep:
+            entry.item = item
+    return item
+
+
+def stack_rows(rows: Sequence[Any]) -> Any:
+    """Stack rows whose items nobody has accessed; None if one is not such a row, or their forms differ."""
+    # An item that was accessed may have been changed since.
+    if any(type(row) is not BlockRow or row.item is not None for row in rows):
+        return None
+    block, lead = rows[0].block, torch.Size((len(rows),))
+    places: dict[RowBlock, list[int]] = {}  # the places in the batch of the rows of each block
+    for place, row in enumerate(rows):
+        places.setdefault(row.block, []).append(place)
+    if any(other.kind != block.kind for other in places):
+        return None
+    if len(places) * _FEW_ROWS > len(rows):
+        columns = zip(*[row.block.columns for row in rows], strict=True)
+        positions = [row.position for row in rows]
+        return block.form.build([_stack(each, positions) for each in columns], lead)
+    index = [np.array([rows[place].position for place in own]) for own in places.values()]
+    if len(index) == 1:
+        return block.form.build([column.take(torch.from_numpy(index[0])) for column in block.columns], lead)
+    back = np.empty(len(rows), np.int64)
+    back[np.concatenate(list(places.values()))] = np.arange(len(rows))
+    columns = zip(*[each.columns for each in places], strict=True)
+    return block.form.build([_gather(each, index, back) for each in columns], lead)
+
+
+def _stack(columns: Sequence[Column], positions: Sequence[int]) -> torch.Tensor:
+    """Gather one leaf of single rows."""
+    if columns[0].flat_array is None:
+        return torch.stack([column.one(i) for column, i in zip(columns, positions, strict=True)])
+    rows = [column.flat_array[i : i + 1] for column, i in zip(columns, positions, strict=True)]  # type: ignore[index] # all are alike
+    return torch.from_numpy(np.concatenate(rows))
+
+
+def _gather(columns: Sequence[Column], index: Sequence[np.ndarray], back: np.ndarray) -> torch.Tensor:
+    """Gather one leaf from several blocks: each block at once, then everything in the order of the batch."""
+    if columns[0].flat_array is None:
+        parts = [column.take(torch.from_numpy(own)) for column, own in zip(columns, index, strict=True)]
+        return torch.cat(parts).index_select(0, torch.from_numpy(back).to(parts[0].device))
+    arrays = [column.flat_array.take(own, 0) for column, own in zip(columns, index, strict=True)]  # type: ignore[union-attr] # all are alike
+    return torch.from_numpy(np.concatenate(arrays).take(back, 0))

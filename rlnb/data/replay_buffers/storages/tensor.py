@@ -17,7 +17,7 @@ from rlnb.data.replay_buffers.forms.base import Form, Leaf
 from rlnb.data.replay_buffers.forms.structure import STORABLE, read_shape
 from rlnb.data.replay_buffers.forms.tree_form import form_from, form_of
 from rlnb.data.replay_buffers.indexing import Where
-from rlnb.data.replay_buffers.ring import Ring
+from rlnb.data.replay_buffers.ring import Ring, finish
 from rlnb.data.replay_buffers.stacking import stack_leaves
 from rlnb.data.replay_buffers.storages.base import Rows, Storage, refuse_compilable
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
@@ -44,8 +44,6 @@ class TensorStorage(Storage):
         compilable: accepted for code written for TorchRL; only False, see :func:`refuse_compilable`.
 
     Attributes:
-        ndim: the same.
-        device: the same.
         form: keys, shapes and dtypes of the items; None before the first write.
 
     Raises:
@@ -196,7 +194,8 @@ class TensorStorage(Storage):
         """Use columns as the memory of this storage."""
         form.put_on(self.device)
         self._columns, self._others = columns, others
-        self._rows = RowArrays(columns) if RowArrays.fits(columns) else None
+        in_numpy = all(isinstance(column, Column) and column.array is not None for column in columns)
+        self._rows = RowArrays(columns) if in_numpy else None
         self.form = form
 
     def _forget_memory(self) -> None:
@@ -208,22 +207,14 @@ class TensorStorage(Storage):
     @property
     def columns(self) -> dict[NestedKey, AnyColumn]:
         """The columns by key, with all places, filled or not; a bare tensor has the key ``()``."""
-        return (
-            {} if self.form is None else {leaf.key: c for leaf, c in zip(self.form.leaves, self._columns, strict=True)}
-        )
+        leaves = () if self.form is None else self.form.leaves
+        return {leaf.key: column for leaf, column in zip(leaves, self._columns, strict=True)}
 
     def column(self, key: NestedKey) -> AnyColumn:
-        """Return the column of one leaf.
+        """Return the column of one leaf; raises ``KeyError`` if there is no such leaf.
 
-        Args:
-            key: of the leaf.
-
-        Returns:
-            The column: ``tensor`` has the dimensions of the storage, ``flat`` a single one in their place. Only the
-            first ``len(storage)`` places of ``flat`` are filled.
-
-        Raises:
-            KeyError: If there is no such leaf.
+        Its ``tensor`` has the dimensions of the storage, ``flat`` a single one in their place. Only the first
+        ``len(storage)`` places of ``flat`` are filled.
         """
         columns = self.columns
         found = columns.get(as_key(as_tuple(key)) if key else key)
@@ -332,17 +323,15 @@ class TensorStorage(Storage):
         elif rows.single:
             for column, leaf in zip(self._columns, rows.parts, strict=True):
                 column.put(start, leaf.unsqueeze(0) if isinstance(leaf, torch.Tensor) else leaf)
-        elif last - first == rows.count:
+        else:
+            whole = last - first == rows.count
             for column, values in zip(self._columns, rows.parts, strict=True):
-                column.put(start, values)
-        elif last > first:
-            for column, values in zip(self._columns, rows.parts, strict=True):
-                column.put(start, values[first:last])
+                column.put(start, values if whole else values[first:last])
 
     def overwrite(self, place: Where, data: Any) -> None:
         """Overwrite items; see :meth:`Storage.overwrite`."""
         if self.form is None:
-            raise IndexError(errors.nothing_stored())
+            raise IndexError(errors.NOTHING_STORED)
         if isinstance(data, list) and place.position is None:
             leaves = self._readable(stack_leaves(data, self.form, tuple(place.lead[1:])))
             if len(data) != place.lead[0]:
@@ -351,11 +340,7 @@ class TensorStorage(Storage):
             leaves = self._readable(self.form.take_apart(data, tuple(place.lead)))
         with self.ring.lock:
             self.ring.changes += 1
-            try:
-                self._write_over(place, leaves)
-            except KeyboardInterrupt:  # leave no item half written
-                self._write_over(place, leaves)
-                raise
+            finish(lambda: self._write_over(place, leaves))
 
     def _write_over(self, place: Where, leaves: list[Any]) -> None:
         """Overwrite items with leaves that were checked."""
@@ -366,7 +351,8 @@ class TensorStorage(Storage):
                 values = values.unsqueeze(0) if isinstance(values, torch.Tensor) else values
                 column.scatter(torch.tensor([place.position]), values)
             elif place.flat is not None and len(place.flat):
-                column.scatter(place.flat, _flattened(values, len(place.lead)))
+                nested = len(place.lead) > 1 and isinstance(values, torch.Tensor)
+                column.scatter(place.flat, values.flatten(0, len(place.lead) - 1) if nested else values)
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -374,7 +360,7 @@ class TensorStorage(Storage):
         """Copy items; see :meth:`Storage.gather`."""
         form = self.form
         if form is None:
-            raise RuntimeError(errors.empty_sample())
+            raise RuntimeError(errors.EMPTY_SAMPLE)
         if self.ndim > 1:
             index = self.positions(index)
         with self.ring.reading:
@@ -384,7 +370,7 @@ class TensorStorage(Storage):
     def read(self, place: Where) -> Any:
         """Read items; see :meth:`Storage.read`."""
         if self.form is None:
-            raise RuntimeError(errors.nothing_stored())
+            raise RuntimeError(errors.NOTHING_STORED)
         if place.span is not None:
             return self._view(place.span)
         if place.position is not None:
@@ -457,7 +443,11 @@ class TensorStorage(Storage):
     def __repr__(self) -> str:
         if self.form is None:
             return f"{type(self).__name__}(len=0, max_size={self.max_size})"
-        shown = ", ".join(f"{_label(leaf.key)}{_kind(leaf.shape, leaf.dtype)}" for leaf in self.form.leaves)
+        looks = {
+            leaf.key: "objects" if leaf.dtype is None else f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
+            for leaf in self.form.leaves
+        }
+        shown = ", ".join(look if key == () else f"{key!r}: {look}" for key, look in looks.items())
         return (
             f"{type(self).__name__}(\n    data=[{shown}],\n    shape={list(self.shape)},\n    len={len(self)},\n"
             f"    max_size={self.max_size})"
@@ -511,14 +501,7 @@ class LazyTensorStorage(TensorStorage):
 
 
 def device_of(data: Any) -> torch.device:
-    """Return the device of the first tensor in data.
-
-    Args:
-        data: a tensor, TensorDict or PyTree.
-
-    Returns:
-        The device; the CPU if there is no tensor.
-    """
+    """Return the device of the first tensor in a PyTree; the CPU if there is none."""
     for leaf in torch.utils._pytree.tree_leaves(data):
         if isinstance(leaf, torch.Tensor):
             return leaf.device
@@ -535,21 +518,7 @@ def _holds(values: Any, leaf: Leaf, shape: torch.Size) -> bool:
     return values.layout is torch.strided and values.nbytes <= values.untyped_storage().nbytes()
 
 
-def _flattened(values: Any, ndim: int) -> Any:
-    return values.flatten(0, ndim - 1) if ndim > 1 and isinstance(values, torch.Tensor) else values
-
-
 def _unflattened(values: Any, lead: torch.Size) -> Any:
-    return (
-        values.reshape((*lead, *values.shape[1:]))
-        if isinstance(values, torch.Tensor)
-        else reshape_objects(values, lead)
-    )
-
-
-def _label(key: Any) -> str:
-    return "" if key == () else f"{key!r}: "
-
-
-def _kind(shape: torch.Size, dtype: torch.dtype | None) -> str:
-    return "objects" if dtype is None else f"{str(dtype).removeprefix('torch.')}{list(shape)}"
+    if isinstance(values, torch.Tensor):
+        return values.reshape((*lead, *values.shape[1:]))
+    return reshape_objects(values, lead)
