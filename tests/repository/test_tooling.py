@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import rlnb
+from tests.pairwise import sampled
 
 ROOT = Path(__file__).parents[2]
 FIRST_LESSON = "--LabApp.default_url=/lab/tree/00_welcome.ipynb"
@@ -54,8 +55,14 @@ def pytest_over(folder: Path, *arguments: str, **variables: str) -> subprocess.C
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize(("ci", "passes"), [("", True), ("false", True), ("true", False)])
-@pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "2", "--dist=loadfile")])
+@pytest.mark.parametrize(
+    ("ci", "passes", "processes"),
+    sampled(
+        [pytest.param("true", False, id="in CI"), pytest.param("false", True, id="not"), pytest.param("", True, id="")],
+        {"several processes": ("-p", "xdist", "-n", "2", "--dist=loadfile"), "one process": ()},
+        strength=1,
+    ),
+)
 def test_what_is_missing_is_said_aloud_and_fails_in_ci(
     sample: Path, processes: tuple[str, ...], ci: str, passes: bool
 ) -> None:
