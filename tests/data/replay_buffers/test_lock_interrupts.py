@@ -25,6 +25,7 @@ from rlnb.data.replay_buffers.shared_ring import SharedRing
 from rlnb.data.replay_buffers.storages import TensorStorage
 from rlnb.data.replay_buffers.write_log import WriteLog
 from tests.data.replay_buffers.interrupting import interrupted
+from tests.pairwise import sampled
 
 FILES = {__file__, process_lock.__file__, shared_ring.__file__, contextlib.__file__}
 POINTS = 200  # more than there are
@@ -254,17 +255,22 @@ def test_no_interrupt_confuses_the_log(tmp_path: Path) -> None:
     assert 3 < at < POINTS - 1
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["a folder", "a temporary folder"])
+FIRST_WRITE = [
+    LazyMemmapStorage._allocate,
+    LazyMemmapStorage._adopt,
+    TensorStorage._initialize,
+    TensorStorage._adopt,
+    tempfile.mkdtemp,
+]
+
+
 @pytest.mark.parametrize(
-    "code",
-    [
-        LazyMemmapStorage._allocate,
-        LazyMemmapStorage._adopt,
-        TensorStorage._initialize,
-        TensorStorage._adopt,
-        tempfile.mkdtemp,
-    ],
-    ids=lambda code: code.__qualname__,
+    ("code", "named"),
+    sampled(
+        {code.__qualname__: code for code in FIRST_WRITE},
+        {"a temporary folder": False, "a folder": True},
+        strength=1,
+    ),
 )
 def test_an_interrupted_first_write_leaves_no_files_and_can_be_repeated(
     code: Any, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
