@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, R
 from tests.browser.server import Server
 
 LOCAL = re.compile(r"^(https?|wss?)://127\.0\.0\.1[:/]|^(data|blob|about|chrome-error):")
-SECONDS, KERNEL_SECONDS = 30.0, 120.0  # for the page, and for what waits for a kernel
+SECONDS, KERNEL_SECONDS = 30.0, 240.0  # for the page, and for what waits for a kernel
 # What JupyterLab itself writes to the console without anything being wrong with the notebook. The last one comes of its
 # own switch between themes, now and then; the widgets never call removeChild.
 NOISE = re.compile(r"favicon|ResizeObserver loop|Failed to execute 'removeChild' on 'Node'")
