@@ -59,14 +59,15 @@ def members(group: int) -> list[str]:
 
 
 def in_memory() -> set[str]:
-    """Tell what lies in shared memory, apart from what belongs to processes that are alive.
+    """Tell what torch and multiprocessing have in shared memory, apart from what belongs to processes that are alive.
 
-    Torch puts the id of the process into a name. Semaphores are left out: rlnb has none, and others may come and go.
+    Torch puts the id of the process into a name. Semaphores are left out, which rlnb does not use, and so are the files
+    of other programs of this machine: both come and go.
     """
     found = set()
     for name in os.listdir("/dev/shm"):
         pid = name.split("_")[1] if name.startswith("torch_") else ""
-        if not name.startswith("sem.") and not (pid.isdigit() and os.path.exists(f"/proc/{pid}")):
+        if name.startswith(("torch_", "psm_", "rlnb")) and not (pid.isdigit() and os.path.exists(f"/proc/{pid}")):
             found.add(name)
     return found
 
