@@ -42,7 +42,7 @@ PYTEST := $(PY) -m pytest -n auto --maxprocesses=4 --dist=loadfile --no-loadscop
 test: .venv/.stamp
 	$(PYTEST) -m "not deep"
 
-# The long rest: fuzzing, soak tests, wide products of parameters.
+# The long rest: fuzzing, soak tests, whole products of parameters, lessons in the other theme.
 test-deep: .venv/.stamp
 	$(PYTEST) -m deep
 

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.chromium import FLAGS, find_chromium
-from tests.browser.lab import Lab
+from tests.browser.lab import Lab, new_page
 from tests.browser.server import Server, copied, jupyter_server
 
 ROOT = Path(__file__).parents[2]
+
+# What takes longest in a lesson, and a shorter form of it: nbval runs the lesson as it is, and compares what it prints.
+SHORTER = {"14_alphazero.ipynb": ("def train(rounds=8,", "def train(rounds=2,")}
 
 # What a page shows may wait for a kernel, and that for a core that another test has.
 expect.set_options(timeout=20_000)
@@ -34,16 +37,26 @@ def browser(missing: Callable[[str, str], NoReturn]) -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """A JupyterLab over a copy of the course."""
-    with copied(ROOT / "tutorials") as folder, jupyter_server(folder) as server:
-        yield server
+    with copied(ROOT / "tutorials") as folder:
+        for name, (long, short) in SHORTER.items():
+            text = (folder / name).read_text(encoding="utf-8")
+            assert text.count(long) == 1, f"{name} has no {long!r} any more"
+            (folder / name).write_text(text.replace(long, short), encoding="utf-8")
+        with jupyter_server(folder) as server:
+            yield server
 
 
 @pytest.fixture(scope="session")
 def open_lab(browser: Browser, server: Server) -> Callable[[str], Lab]:
-    """``open_lab("00_welcome")``: a page with that notebook, to be closed by who asked for it."""
+    """``open_lab("00_welcome")``: a page with that notebook, to be closed by who asked for it.
+
+    A page whose notebook was closed serves the next one: to load JupyterLab takes seconds.
+    """
+    idle: list[Page] = []
 
     def opened(notebook: str) -> Lab:
-        lab = Lab(browser, server, ROOT / "screenshots" / notebook)
+        page = idle.pop() if idle else new_page(browser)
+        lab = Lab(page, server, ROOT / "screenshots" / notebook, idle.append)
         lab.open(f"{notebook}.ipynb")
         return lab
 

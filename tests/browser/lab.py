@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Locator, Page, WebSocket
+from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, Request
 
 from tests.browser.server import Server
 
 LOCAL = re.compile(r"^(https?|wss?)://127\.0\.0\.1[:/]|^(data|blob|about|chrome-error):")
-SECONDS, KERNEL_SECONDS = 30.0, 120.0  # for the page, and for what waits for a kernel
+SECONDS, KERNEL_SECONDS = 30.0, 240.0  # for the page, and for what waits for a kernel
 # What JupyterLab itself writes to the console without anything being wrong with the notebook. The last one comes of its
 # own switch between themes, now and then; the widgets never call removeChild.
 NOISE = re.compile(r"favicon|ResizeObserver loop|Failed to execute 'removeChild' on 'Node'")
 
 # `--expose-app-in-browser` makes the application reachable: steadier than any selector.
 PANEL = "window.jupyterapp.shell.currentWidget"
-IS_OPEN = "() => { const s = window.jupyterapp?.shell; const w = s?.currentWidget; return !!w?.sessionContext; }"
+IS_OPEN = "(path) => { const w = window.jupyterapp?.shell?.currentWidget; return w?.context?.path === path; }"
 IS_IDLE = f"""() => {{
   const kernel = {PANEL}.sessionContext.session?.kernel;
   return kernel?.connectionStatus === "connected" && kernel.status === "idle";
+}}"""
+CLOSE = f"""async () => {{
+  const panel = {PANEL};
+  await panel.sessionContext.shutdown();
+  panel.dispose();
+  return null;
 }}"""
 ASK_KERNEL = f"""async (expression) => {{
   const kernel = {PANEL}.sessionContext.session.kernel;
@@ -63,43 +70,48 @@ class CodeCell:
         return [f"{out['ename']}: {out['evalue']}" for out in self.outputs if out["output_type"] == "error"]
 
 
+def new_page(browser: Browser) -> Page:
+    """A page that reaches nothing outside of this machine."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(SECONDS * 1000)
+    page.route(lambda url: not LOCAL.match(url), lambda route: route.abort())
+    return page
+
+
 class Lab:
     """A page with one notebook.
 
     Args:
-        browser: the browser.
+        page: the page: a new one, or one in which JupyterLab runs and no notebook is open.
         server: the server that has the notebook.
         screenshots: the folder for :meth:`shot`.
+        release: what takes the page back when the notebook has been closed; None closes the page.
     """
 
-    def __init__(self, browser: Browser, server: Server, screenshots: Path) -> None:
-        self.server, self.screenshots = server, screenshots
-        self.page: Page = browser.new_page(viewport={"width": 1280, "height": 900})
-        self.page.set_default_timeout(SECONDS * 1000)
+    def __init__(
+        self, page: Page, server: Server, screenshots: Path, release: Callable[[Page], None] | None = None
+    ) -> None:
+        self.page, self.server, self.screenshots, self._release = page, server, screenshots, release
         self.console: list[str] = []
         self.remote: list[str] = []
-        self.received_bytes = 0
-        self._watch()
+        self._listeners = {"console": self._on_console, "pageerror": self._on_error, "request": self._on_request}
+        for event, listener in self._listeners.items():
+            page.on(event, listener)  # type: ignore[call-overload]
 
-    def _watch(self) -> None:
-        """Note errors on the console, block and note what leaves this machine, count what the kernel sends."""
-        page = self.page
-        page.on("console", lambda message: self._note(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: self._note(f"uncaught: {error}"))
-        page.on("request", lambda request: None if LOCAL.match(request.url) else self.remote.append(request.url))
-        page.route(lambda url: not LOCAL.match(url), lambda route: route.abort())
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self._note(message.text)
 
-        def on_socket(socket: WebSocket) -> None:
-            socket.on("framereceived", self._count)
+    def _on_error(self, error: Error) -> None:
+        self._note(f"uncaught: {error}")
 
-        page.on("websocket", on_socket)
+    def _on_request(self, request: Request) -> None:
+        if not LOCAL.match(request.url):
+            self.remote.append(request.url)
 
     def _note(self, text: str) -> None:
         if not NOISE.search(text):
             self.console.append(text[:500])
-
-    def _count(self, payload: str | bytes) -> None:
-        self.received_bytes += len(payload)
 
     def js(self, function: str, argument: Any = None) -> Any:
         """Call a JavaScript function in the page, with a time limit, which Playwright's own ``evaluate`` lacks."""
@@ -110,8 +122,11 @@ class Lab:
 
     def open(self, notebook: str) -> None:
         """Open a notebook and wait until its kernel is idle."""
-        self.page.goto(self.server.address(notebook), wait_until="domcontentloaded")
-        self.page.wait_for_function(IS_OPEN, timeout=KERNEL_SECONDS * 1000)
+        if self.page.url == "about:blank":
+            self.page.goto(self.server.address(notebook), wait_until="domcontentloaded")
+        else:
+            self.command("docmanager:open", path=notebook)
+        self.page.wait_for_function(IS_OPEN, arg=notebook, timeout=KERNEL_SECONDS * 1000)
         self.page.wait_for_function(IS_IDLE, timeout=KERNEL_SECONDS * 1000)
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
 
@@ -137,11 +152,18 @@ class Lab:
         self.page.wait_for_selector(f"body[data-jp-theme-light={light}]", state="attached")
 
     def close(self) -> None:
-        """End the kernel and the page."""
+        """End the kernel, close the notebook without saving it, and give the page back."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
         try:
-            self.js(f"() => {PANEL}.sessionContext.shutdown().then(() => null)")
-        finally:
+            self.js(CLOSE)
+        except Error:
             self.page.close()
+            raise
+        if self._release is None:
+            self.page.close()
+        else:
+            self._release(self.page)
 
     # --- what is in it -----------------------------------------------------------------------------------------------
 

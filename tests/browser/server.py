@@ -64,7 +64,7 @@ def jupyter_server(root: Path) -> Iterator[Server]:
     Raises:
         RuntimeError: when it does not start; its log is in the message.
     """
-    with tempfile.TemporaryDirectory(prefix="rlnb-lab-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="lab-", ignore_cleanup_errors=True) as folder:
         state = Path(folder)
         for name, settings in SETTINGS.items():
             path = state / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
@@ -102,10 +102,23 @@ def command(server: Server, state: Path) -> list[str]:
 
 
 def environment(state: Path) -> dict[str, str]:
-    """The environment of the server and its kernels: no settings of the user's, one thread, no display."""
+    """The environment of the server and its kernels: no settings of the user's, one thread, no display.
+
+    Temporary files too have a folder of their own, so that nothing that cleans the shared one breaks a lesson. Its path
+    is short, since the fork server's socket is in it, and the path of a socket has about 100 bytes.
+    """
+    temporary = state / "t"
+    temporary.mkdir()
     own = {f"JUPYTER_{kind}_DIR": str(state / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
     quiet = {"OMP_NUM_THREADS": "1", "SDL_VIDEODRIVER": "dummy", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
-    return {**os.environ, **own, **quiet, "IPYTHONDIR": str(state / "ipython"), "XDG_RUNTIME_DIR": str(state)}
+    return {
+        **os.environ,
+        **own,
+        **quiet,
+        "IPYTHONDIR": str(state / "ipython"),
+        "XDG_RUNTIME_DIR": str(state),
+        "TMPDIR": str(temporary),
+    }
 
 
 def wait_until_it_answers(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every notebook in JupyterLab, light and dark: it runs, the console is quiet, nothing leaves the machine."""
+"""Every notebook in JupyterLab: it runs, widgets are painted, the console is quiet, nothing leaves the machine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 from tests.browser.lab import Lab
 
 NAMES = [path.stem for path in sorted((Path(__file__).parents[2] / "tutorials").glob("*.ipynb"))]
+OWN_THEME = {name: ("light", "dark")[nth % 2] for nth, name in enumerate(NAMES)}
 
 WIDGET = '[data-rlnb]:not([data-rlnb="verdict"])'
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module")
 def lab(request: pytest.FixtureRequest, open_lab: Callable[[str], Lab]) -> Iterator[Lab]:
-    """A page with one notebook, used for both themes."""
+    """A page with one notebook."""
     lab = open_lab(request.param)
     yield lab
     lab.close()
@@ -24,15 +25,24 @@ def lab(request: pytest.FixtureRequest, open_lab: Callable[[str], Lab]) -> Itera
 
 @pytest.fixture(scope="module")
 def before(lab: Lab) -> list[list[str]]:
-    """Run the notebook, once for both themes; the sources of its cells before that."""
-    lab.theme("light")
+    """Run the notebook in its own theme; the sources of its cells before that."""
+    lab.theme(OWN_THEME[lab.screenshots.name])
     before = lab.sources()
     lab.run_all()
     return before
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("lab", "theme"),
+    [
+        pytest.param(name, theme, id=f"{name}-{theme}", marks=() if theme == own else pytest.mark.deep)
+        for name, own in OWN_THEME.items()
+        for theme in sorted(("light", "dark"), key=own.__ne__)
+    ],
+    indirect=["lab"],
+)
 def test_it_runs(lab: Lab, before: list[list[str]], theme: str) -> None:
+    """Half of the lessons in each theme; the deep tests change to the other theme once a lesson has run."""
     lab.theme(theme)
     widgets = lab.page.locator(WIDGET)
     for nth in range(widgets.count()):

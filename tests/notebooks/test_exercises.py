@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from pathlib import Path
 
 import nbformat
@@ -16,9 +17,11 @@ WRONG = [(one, answer) for one in EXERCISES for answer in one.wrong_answers]
 
 
 @functools.cache
-def first_verdict(one: Exercise, source: str) -> Verdict:
-    """The verdict on an answer, which several tests look at: a check runs in a process of its own."""
-    return one.try_source(source)
+def verdict_here(one: Exercise, source: str) -> Verdict:
+    """The verdict on an answer, which several tests look at, without a process for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[Exercise.__module__], "can_run_apart", lambda: False)
+        return one.try_source(source)
 
 
 def address(value: object) -> str:
@@ -33,40 +36,40 @@ def test_the_course_has_exercises_with_names_of_their_own() -> None:
 
 @pytest.mark.parametrize("one", EXERCISES, ids=address)
 def test_the_stub_is_not_done_yet(one: Exercise) -> None:
-    assert first_verdict(one, one.stub).status == "todo"
+    assert verdict_here(one, one.stub).status == "todo"
 
 
 @pytest.mark.parametrize("one", EXERCISES, ids=address)
 def test_the_solution_is_right(one: Exercise) -> None:
-    verdict = first_verdict(one, one.solution_source)
+    verdict = one.try_source(one.solution_source)
     assert verdict.ok, repr(verdict)
 
 
 @pytest.mark.parametrize(("one", "source"), ACCEPTED, ids=[f"{one.address}-{i}" for i, (one, _) in enumerate(ACCEPTED)])
 def test_an_unusual_answer_that_is_right_is_accepted(one: Exercise, source: str) -> None:
-    verdict = first_verdict(one, source)
+    verdict = verdict_here(one, source)
     assert verdict.ok, repr(verdict)
 
 
 @pytest.mark.parametrize(("one", "answer"), WRONG, ids=[f"{one.address}-{answer.says[:40]}" for one, answer in WRONG])
 def test_each_wrong_answer_gets_its_own_verdict(one: Exercise, answer: WrongAnswer) -> None:
-    verdict = first_verdict(one, answer.source)
+    verdict = verdict_here(one, answer.source)
     assert not verdict.ok and verdict.status != "todo", repr(verdict)
     assert answer.says in repr(verdict)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("one", EXERCISES, ids=address)
-def test_a_second_check_gives_the_same_verdict(one: Exercise) -> None:
-    for source in (one.solution_source, *(answer.source for answer in one.wrong_answers)):
-        assert repr(one.try_source(source)) == repr(first_verdict(one, source))
+def test_a_check_in_a_process_of_its_own_gives_the_same_verdict(one: Exercise) -> None:
+    for source in (one.stub, one.solution_source, *one.accepted, *(answer.source for answer in one.wrong_answers)):
+        assert repr(one.try_source(source)) == repr(verdict_here(one, source))
 
 
 @pytest.mark.parametrize("one", EXERCISES, ids=address)
 def test_it_is_taught_as_every_exercise_is(one: Exercise) -> None:
     assert one.hints, "a hint is what a learner asks for first"
     assert len(one.wrong_answers) >= 2, "a check that knows no wrong answer teaches nothing"
-    said = {answer.says: repr(first_verdict(one, answer.source)) for answer in one.wrong_answers}
+    said = {answer.says: repr(verdict_here(one, answer.source)) for answer in one.wrong_answers}
     assert len(set(said.values())) == len(said), "two kinds of wrong answer get the same verdict"
 
 

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import rlnb
+from tests.pairwise import sampled
 
 ROOT = Path(__file__).parents[2]
 FIRST_LESSON = "--LabApp.default_url=/lab/tree/00_welcome.ipynb"
@@ -54,8 +55,14 @@ def pytest_over(folder: Path, *arguments: str, **variables: str) -> subprocess.C
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize(("ci", "passes"), [("", True), ("false", True), ("true", False)])
-@pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "2", "--dist=loadfile")])
+@pytest.mark.parametrize(
+    ("ci", "passes", "processes"),
+    sampled(
+        [pytest.param("true", False, id="in CI"), pytest.param("false", True, id="not"), pytest.param("", True, id="")],
+        {"several processes": ("-p", "xdist", "-n", "2", "--dist=loadfile"), "one process": ()},
+        strength=1,
+    ),
+)
 def test_what_is_missing_is_said_aloud_and_fails_in_ci(
     sample: Path, processes: tuple[str, ...], ci: str, passes: bool
 ) -> None:
@@ -96,12 +103,25 @@ def test_continuous_integration_runs_make_test_on_three_systems() -> None:
     assert any(command.startswith("make test") for command in commands)
 
 
-def test_the_local_script_of_continuous_integration_runs_make_test() -> None:
-    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert script.startswith("#!/bin/bash\n")
-    assert os.access(ROOT / ".ci" / "run", os.X_OK)
-    assert "export CI=true" in script and "\nmake test " in script
-    assert subprocess.run(["bash", "-n", ".ci/run"], cwd=ROOT, timeout=30).returncode == 0
+@pytest.mark.parametrize("failing", [None, "test", "test-deep"])
+def test_the_local_script_of_continuous_integration_runs_both_sets_of_tests(
+    tmp_path: Path, failing: str | None
+) -> None:
+    """With a ``make`` that runs nothing: the second set runs only after the first, and the last line is pytest's."""
+    script = f'''#!/bin/bash
+echo "$CI $*" >> "{tmp_path}/log"
+echo "== summary of $1 =="
+if [ "$1" = "{failing}" ]; then echo "make: *** [Makefile:1: $1] Error 1" >&2; exit 2; fi
+'''
+    for name, text in {"make": script, "python3": "#!/bin/bash\n", "chromium": "#!/bin/bash\n"}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run([ROOT / ".ci" / "run"], env=env, capture_output=True, text=True, timeout=30)
+    targets = ["test"] if failing == "test" else ["test", "test-deep"]
+    assert (tmp_path / "log").read_text().splitlines() == [f"true {target} EXTRAS=dev,simulators" for target in targets]
+    assert (done.returncode == 0) == (failing is None)
+    assert done.stdout.splitlines()[-1] == f"== summary of {targets[-1]} =="
 
 
 def test_hooks_name_files_that_exist() -> None:

@@ -46,7 +46,11 @@ def test_every_position_up_to_symmetry_is_played_optimally():
     assert wrong(late, search_all(late, UCB1(2.0), 0, 1200)) == []
 
 
-@pytest.mark.parametrize("rule", [UCB1(2.0), UCB1Tuned(), PUCT(3.0)], ids=repr)
+@pytest.mark.parametrize(
+    "rule",
+    [PUCT(3.0), *(pytest.param(rule, marks=pytest.mark.deep) for rule in (UCB1(2.0), UCB1Tuned()))],
+    ids=repr,
+)
 def test_every_position_is_played_optimally(rule):
     boards = list(minimax.positions())
     simulations = 400

@@ -64,7 +64,7 @@ def _before(call: Callable[..., Any], act: Callable[[], None]) -> Callable[..., 
     return wrapped
 
 
-@pytest.mark.parametrize("name", ["tensor", "h5"])
+@pytest.mark.parametrize("name", ["tensor", pytest.param("h5", marks=pytest.mark.deep)])
 def test_a_process_killed_at_any_step_leaves_a_checkpoint(name: str, tmp_path: Path, missing: Any) -> None:  # CP-01
     if not hasattr(os, "fork"):
         missing("fork", "a process is ended in the middle of a checkpoint")
@@ -107,7 +107,7 @@ def test_a_process_killed_at_any_step_leaves_a_checkpoint(name: str, tmp_path: P
     assert {each.name for each in path.iterdir()} == NAMES  # what the crashes left is gone
 
 
-@pytest.mark.parametrize("name", ["tensor", "flat", "h5"])
+@pytest.mark.parametrize("name", ["tensor", pytest.param("flat", marks=pytest.mark.deep), "h5"])
 def test_a_full_disk_at_any_step_leaves_the_checkpoint(name: str, tmp_path: Path) -> None:  # CP-01
     path = tmp_path / "it"
     new = filled(100, name)

@@ -25,6 +25,7 @@ from tests.data.replay_buffers.checkpoint_worlds import (
     steps_of,
 )
 from tests.data.replay_buffers.interrupting import interrupted
+from tests.pairwise import sampled
 
 NAMES = {".lock", "checkpoint.json", "state", "storage"}
 
@@ -74,8 +75,7 @@ def test_ctrl_c_beside_the_exchange(before: bool, tmp_path: Path, monkeypatch: p
     assert first_of(path) == 150 and names(path) == NAMES
 
 
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("name", CODES)
+@pytest.mark.parametrize(("name", "first"), sampled(CODES.keys(), [False, True], strength=1))
 def test_ctrl_c_in_any_line(name: str, first: bool, tmp_path: Path) -> None:  # CP-01
     new, seen = filled(100), []
     for at in range(1000):
@@ -94,9 +94,9 @@ def test_ctrl_c_in_any_line(name: str, first: bool, tmp_path: Path) -> None:  # 
     assert set(seen) <= {50, 100} and seen[-1] == 100
 
 
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("before", [True, False])
-@pytest.mark.parametrize("name", ["saving", "_alone", "_finish", "_delete"])
+@pytest.mark.parametrize(
+    ("name", "before", "first"), sampled(["saving", "_alone", "_finish", "_delete"], [True, False], [False, True])
+)
 def test_ctrl_c_twice(
     name: str, before: bool, first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # CP-01
@@ -233,7 +233,7 @@ def test_one_saves_at_a_time_though_some_fail(tmp_path: Path, missing: Any) -> N
         except BaseException as error:
             failures.append(error)
 
-    for i in range(30):
+    for i in range(10):
         path, wait = tmp_path / str(i), threading.Barrier(5)
         every = ([alone, fail], [alone, fail], [alone], [alone], [fail])
         threads = [threading.Thread(target=save, args=(path, hooks, wait)) for hooks in every]

@@ -24,6 +24,7 @@ from rlnb.data.replay_buffers import process_lock, shared_ring
 from rlnb.data.replay_buffers.shared_ring import SharedRing, WriteLog
 from rlnb.data.replay_buffers.storages import TensorStorage
 from tests.data.replay_buffers.interrupting import interrupted
+from tests.pairwise import sampled
 
 FILES = {__file__, process_lock.__file__, shared_ring.__file__, contextlib.__file__}
 POINTS = 200  # more than there are
@@ -253,17 +254,16 @@ def test_no_interrupt_confuses_the_log(tmp_path: Path) -> None:
     assert 3 < at < POINTS - 1
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["a folder", "a temporary folder"])
+NAMED = {"a folder": True, "a temporary folder": False}
+DEEPER = [LazyMemmapStorage._adopt, TensorStorage._initialize, TensorStorage._adopt, tempfile.mkdtemp]
+
+
 @pytest.mark.parametrize(
-    "code",
+    ("code", "named"),
     [
-        LazyMemmapStorage._allocate,
-        LazyMemmapStorage._adopt,
-        TensorStorage._initialize,
-        TensorStorage._adopt,
-        tempfile.mkdtemp,
+        *sampled({"LazyMemmapStorage._allocate": LazyMemmapStorage._allocate}, NAMED),  # it makes the files
+        *sampled({code.__qualname__: code for code in DEEPER}, NAMED, strength=1),
     ],
-    ids=lambda code: code.__qualname__,
 )
 def test_an_interrupted_first_write_leaves_no_files_and_can_be_repeated(
     code: Any, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import os
 import pathlib
+import selectors
 import signal
 import subprocess
 import sys
@@ -56,16 +59,32 @@ def members(group: int) -> list[str]:
 
 
 def in_memory() -> set[str]:
-    """Tell what lies in shared memory, apart from what belongs to processes that are alive.
+    """Tell what torch and multiprocessing have in shared memory, apart from what belongs to processes that are alive.
 
-    Torch puts the id of the process into a name. Semaphores are left out: rlnb has none, and others may come and go.
+    Torch puts the id of the process into a name. Semaphores are left out, which rlnb does not use, and so are the files
+    of other programs of this machine: both come and go.
     """
     found = set()
     for name in os.listdir("/dev/shm"):
         pid = name.split("_")[1] if name.startswith("torch_") else ""
-        if not name.startswith("sem.") and not (pid.isdigit() and os.path.exists(f"/proc/{pid}")):
+        if name.startswith(("torch_", "psm_", "rlnb")) and not (pid.isdigit() and os.path.exists(f"/proc/{pid}")):
             found.add(name)
     return found
+
+
+@functools.cache
+def launcher(pid: int) -> subprocess.Popen[bytes]:
+    """Start the process that runs the scripts of this one; see ``launcher.py``. It ends with its input."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "tests.envs.batched.launcher"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environ)
+
+
+def read_number(process: subprocess.Popen[bytes], seconds: float | None = None) -> int | None:
+    """Read a line with a number from a process; None if there is none in time."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        return int(process.stdout.readline()) if selector.select(seconds) else None
 
 
 def run(
@@ -74,7 +93,7 @@ def run(
     *,
     limit: float = 60,
     code: int | None = 0,
-    gone_within: float = 10.0,
+    gone_within: float = 30.0,
     head: str = HEAD,
 ) -> Ran:
     """Run a script in a session of its own; it must end in time, and so must all that it started.
@@ -90,24 +109,27 @@ def run(
     Returns:
         What it printed.
     """
-    path = tmp_path / "script.py"
+    path, out, err = (tmp_path / name for name in ("script.py", "out", "err"))
     path.write_text(head.format(limit=limit) + script)
+    out.touch()
+    err.touch()
     before = in_memory()
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with (tmp_path / "out").open("w+") as out, (tmp_path / "err").open("w+") as err:
-        process = subprocess.Popen(
-            [sys.executable, str(path)], stdout=out, stderr=err, start_new_session=True, env=environ
-        )
-        try:
-            process.wait(limit + 5)
-            until = time.monotonic() + gone_within
-            while (left := members(process.pid)) and time.monotonic() < until:
-                time.sleep(0.02)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        ran = Ran(*(pathlib.Path(file.name).read_text() for file in (out, err)), process.returncode)
+    process = launcher(os.getpid())
+    process.stdin.write(json.dumps([str(path), str(out), str(err)]).encode() + b"\n")
+    group = read_number(process)
+    ended, left = None, []
+    try:
+        ended = read_number(process, limit + 5)
+        until = time.monotonic() + gone_within
+        while (left := members(group)) and time.monotonic() < until:
+            time.sleep(0.02)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+        if ended is None:
+            read_number(process)
+    ran = Ran(out.read_text(), err.read_text(), ended)
+    assert ended is not None, f"it ran for more than {limit + 5} s\n{ran.out}\n{ran.err}"
     assert left == [], f"still running {gone_within} s after the script: {left}\n{ran.out}\n{ran.err}"
     assert code is None or ran.code == code, f"ended with {ran.code}\n{ran.out}\n{ran.err}"
     assert in_memory() <= before, in_memory() - before

@@ -67,6 +67,7 @@ def test_a_creator_inside_a_function():
     assert seen(make) == 1
 
 
+@pytest.mark.deep
 def test_spawned_workers_share():
     make = EnvCreator(tallied)
     with ParallelEnv(1, make, mp_start_method="spawn") as env:

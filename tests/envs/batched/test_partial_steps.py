@@ -21,6 +21,7 @@ from rlnb.envs import (
     TransformedEnv,
 )
 from tests.envs.batched.kinds import KINDS, Counter
+from tests.pairwise import sampled
 
 
 def count(i):
@@ -35,8 +36,9 @@ BATCHES = {
 }
 
 
-@pytest.fixture(params=BATCHES)
+@pytest.fixture
 def batch(request):
+    """Make batches of a kind, which are closed at the end."""
     made = []
 
     def make(*arguments):
@@ -48,7 +50,10 @@ def batch(request):
         env.close()
 
 
-@pytest.mark.parametrize("shape", [(3,), (3, 1)])
+each_batch = pytest.mark.parametrize("batch", BATCHES, indirect=True)
+
+
+@pytest.mark.parametrize(("batch", "shape"), sampled(BATCHES.keys(), [(3,), (3, 1)], strength=1), indirect=["batch"])
 def test_only_the_marked_envs_are_stepped(batch, shape):
     env = batch(3, [count(0), count(1), count(2)])
     td = env._step_mdp(env.rand_step(env.reset()))
@@ -61,6 +66,7 @@ def test_only_the_marked_envs_are_stepped(batch, shape):
     assert env.rand_step(td)["next", "count"].flatten().tolist() == [3.0, 4.0, 9.0]
 
 
+@each_batch
 def test_no_env_is_stepped(batch):
     env = batch(2, count(0))
     td = env.rand_action(env.reset()).set("_step", torch.zeros(2, dtype=torch.bool))
@@ -78,7 +84,11 @@ def test_rows_are_in_order_whichever_env_answers_first():
         assert td["next", "count"].flatten().tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("kind", ["one-hot", "continuous", "torch batch", "stateless", "agents", "masked"])
+@pytest.mark.parametrize(
+    ("batch", "kind"),
+    sampled(BATCHES.keys(), ["one-hot", "continuous", "torch batch", "stateless", "agents", "masked"], strength=1),
+    indirect=["batch"],
+)
 def test_envs_of_every_kind(batch, kind):
     env = batch(3, KINDS[kind])
     env.set_seed(0)
@@ -137,18 +147,18 @@ def test_a_transform_around():
 # A slice of a batch ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("index", "which"),
-    [
-        (0, [0]),
-        (-1, [2]),
-        (slice(1, None), [1, 2]),
-        ([2, 0], [2, 0]),
-        (torch.tensor([True, False, True]), [0, 2]),
-    ],
-    ids=str,
-)
-def test_a_slice_steps_the_same_envs(batch, index, which):
+SLICES = {
+    "0": (0, [0]),
+    "-1": (-1, [2]),
+    "slice": (slice(1, None), [1, 2]),
+    "list": ([2, 0], [2, 0]),
+    "mask": (torch.tensor([True, False, True]), [0, 2]),
+}
+
+
+@pytest.mark.parametrize(("batch", "indexed"), sampled(BATCHES.keys(), SLICES, strength=1), indirect=["batch"])
+def test_a_slice_steps_the_same_envs(batch, indexed):
+    index, which = indexed
     env = batch(3, [count(0), count(1), count(2)])
     env.reset()
     part = env[index]
@@ -162,6 +172,7 @@ def test_a_slice_steps_the_same_envs(batch, index, which):
     assert not env.is_closed
 
 
+@each_batch
 def test_a_slice_of_rows_of_numpy(batch):
     env = batch(3, lambda: GymEnv("CartPole-v1"))
     env.set_seed(0)
@@ -209,6 +220,7 @@ class Half(EnvBase):
         pass
 
 
+@each_batch
 def test_dtypes_that_numpy_does_not_have(batch):
     env = batch(2, Half)
     data = env.rollout(3)

@@ -12,9 +12,6 @@ import pytest
 
 from tests.envs.batched.running import in_memory, members, run
 
-METHODS = ["forkserver", "spawn", "fork"]
-each_method = pytest.mark.parametrize("method", METHODS)
-
 # Workers do something wrong -------------------------------------------------------------------------------------------
 
 FAULTS = """
@@ -95,21 +92,28 @@ BEFORE = {
     "reset(hang, timeout=1)": "TimeoutError: Worker 1 of 2 did not finish reset within 1 s",
     "start(ouch)": "WorkerError: Worker 1 of 2 failed in start: ValueError: ouch True",
     "start(exited)": "WorkerError: Worker 1 of 2 ended with exit code 3, in the middle of start True",
-    "start(hang, timeout=5)": "TimeoutError: Worker 1 of 2 did not finish start within 5 s True",
+    "start(hang, timeout=3)": "TimeoutError: Worker 1 of 2 did not finish start within 3 s True",
 }
 KEPT = {"step(ouch)", "step(flood)"}  # the workers of the batch live on
+ALL = [*IN_STEPS, *BEFORE]
+SOME = ["step(ouch)", "step(killed)", "step(hang, timeout=1.0)", "reset(killed)", "start(exited)"]
 
 
-@pytest.mark.parametrize("method", ["forkserver", "fork"])
-def test_workers_that_fail(tmp_path, method):
-    calls = [*IN_STEPS, *BEFORE]
+@pytest.mark.parametrize(
+    ("method", "calls"),
+    [
+        pytest.param("fork", ALL, id="fork"),
+        pytest.param("forkserver", SOME, id="forkserver, some"),
+        pytest.param("forkserver", ALL, id="forkserver", marks=pytest.mark.deep),
+    ],
+)
+def test_workers_that_fail(tmp_path, method, calls):
     script = FAULTS + "\n".join([f"METHOD = {{'mp_start_method': {method!r}}}", *calls])
     lines = iter(run(tmp_path, script, limit=120).lines)
-    for call, text in IN_STEPS.items():
-        assert next(lines) == text, call
-        assert next(lines) == f"{call not in KEPT} True {[1.0] * (4 if 'n=4' in call else 2)}", call
-    for call, text in BEFORE.items():
-        assert next(lines) == text, call
+    for call in calls:
+        assert next(lines) == (IN_STEPS | BEFORE)[call], call
+        if call in IN_STEPS:
+            assert next(lines) == f"{call not in KEPT} True {[1.0] * (4 if 'n=4' in call else 2)}", call
     assert list(lines) == []
 
 
@@ -167,12 +171,21 @@ for kill in KILLS:  # Jupyter and terminals interrupt the children, too
 STOPPED = "KeyboardInterrupt:  True"
 
 
-@pytest.mark.parametrize("method", ["forkserver", "fork"])
-def test_interrupts(tmp_path, method):
-    ran = run(tmp_path, f"METHOD = {method!r}\nKILLS = os.kill, os.killpg\n{INTERRUPTS}", limit=120)
-    assert ran.lines == [*[STOPPED] * 4, "[]", "3"] * 2
+@pytest.mark.parametrize(
+    ("method", "kill"),
+    [
+        ("fork", "os.kill"),
+        ("forkserver", "os.killpg"),
+        pytest.param("fork", "os.killpg", marks=pytest.mark.deep),
+        pytest.param("forkserver", "os.kill", marks=pytest.mark.deep),
+    ],
+)
+def test_interrupts(tmp_path, method, kill):
+    ran = run(tmp_path, f"METHOD = {method!r}\nKILLS = {kill},\n{INTERRUPTS}", limit=120)
+    assert ran.lines == [*[STOPPED] * 4, "[]", "3"]
 
 
+@pytest.mark.deep
 def test_spawned_workers(tmp_path):
     script = f"METHOD = 'spawn'\nKILLS = os.killpg,\n{INTERRUPTS}"
     script += FAULTS + "METHOD = {'mp_start_method': 'spawn'}\nreset(killed)\n"
@@ -185,14 +198,14 @@ def test_an_interrupt_of_the_first_start(tmp_path):
     ran = run(
         tmp_path,
         """
-for delay in (0.02, 0.3, 0.8):
+for delay in (0.02, 0.4):
     env = ParallelEnv(2, lambda: time.sleep(1000))
     threading.Timer(delay, os.killpg, (os.getpid(), signal.SIGINT)).start()
     print(says(env.start, KeyboardInterrupt), env.is_closed)
 print(ParallelEnv(2, Counter).rollout(3).shape[1])
 """,
     )
-    assert ran.lines == ["KeyboardInterrupt:  True"] * 3 + ["3"]
+    assert ran.lines == ["KeyboardInterrupt:  True"] * 2 + ["3"]
 
 
 def test_impatience(tmp_path):
@@ -230,9 +243,13 @@ for gap in (0.01, 0.1):
 @pytest.mark.parametrize(
     ("method", "end", "code"),
     [
-        *[(method, "", 0) for method in METHODS],
-        ("forkserver", "raise ValueError", 1),
+        ("fork", "", 0),
+        ("fork", "raise ValueError", 1),
         ("forkserver", "os._exit(1)", 1),
+        *(
+            pytest.param(*row, marks=pytest.mark.deep)
+            for row in [("forkserver", "", 0), ("spawn", "", 0), ("forkserver", "raise ValueError", 1)]
+        ),
     ],
 )
 def test_a_script_that_closes_nothing(tmp_path, method, end, code):
@@ -242,7 +259,13 @@ def test_a_script_that_closes_nothing(tmp_path, method, end, code):
 
 
 @pytest.mark.parametrize(
-    ("method", "busy"), [*[(method, "while True: pass") for method in METHODS], ("forkserver", "time.sleep(1000)")]
+    ("method", "busy"),
+    [
+        ("fork", "while True: pass"),
+        ("forkserver", "while True: pass"),
+        pytest.param("spawn", "while True: pass", marks=pytest.mark.deep),
+        pytest.param("forkserver", "time.sleep(1000)", marks=pytest.mark.deep),
+    ],
 )
 def test_a_restarted_kernel(tmp_path, busy, method):
     """The process is killed in the middle of a long step."""
@@ -259,43 +282,43 @@ threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
 env.rand_step(td)
 """,
         code=-signal.SIGKILL,
-        gone_within=5.0,  # a fork server takes a moment to end on a busy machine; the workers take none
     )
     assert ran.lines == ["ready"]
 
 
-def test_a_fork_of_this_process(tmp_path):
+@pytest.mark.parametrize("method", ["fork", pytest.param("forkserver", marks=pytest.mark.deep)])
+def test_a_fork_of_this_process(tmp_path, method):
     ran = run(
         tmp_path,
-        """
+        f"method = {method!r}"
+        + """
 faulthandler.cancel_dump_traceback_later()  # a fork with such a timer cannot end
-for method in ("forkserver", "fork"):
-    env = ParallelEnv(2, Counter, mp_start_method=method)
-    td = env.rand_action(env.reset())
-    serial = SerialEnv(2, Counter)
-    serial.reset()
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        found = [says(lambda: env.step(td), RuntimeError), says(env.reset, RuntimeError)]
-        env.close()
-        found.append(str(env.reset()["count"].shape[0]))
-        env.close()
-        found.append(str(serial.rollout(3).shape[1]))
-        os.write(write, "|".join(found).encode())
-        sys.exit(0)  # what multiprocessing does at exit must not reach the workers of the other process
-    os.close(write)
-    os.waitpid(pid, 0)
-    print(*os.read(read, 10000).decode().split("|"), sep=chr(10), flush=True)
-    print(env.step(td)["next", "count"].flatten().tolist(), flush=True)
-    sleeper = os.fork()
-    if sleeper == 0:
-        time.sleep(1)
-        os._exit(0)
-    start = time.monotonic()
-    env.close()  # the other process must not keep the channels open, or the workers would have to be killed
-    print(time.monotonic() - start < 0.15, flush=True)
-    os.waitpid(sleeper, 0)
+env = ParallelEnv(2, Counter, mp_start_method=method)
+td = env.rand_action(env.reset())
+serial = SerialEnv(2, Counter)
+serial.reset()
+read, write = os.pipe()
+pid = os.fork()
+if pid == 0:
+    found = [says(lambda: env.step(td), RuntimeError), says(env.reset, RuntimeError)]
+    env.close()
+    found.append(str(env.reset()["count"].shape[0]))
+    env.close()
+    found.append(str(serial.rollout(3).shape[1]))
+    os.write(write, "|".join(found).encode())
+    sys.exit(0)  # what multiprocessing does at exit must not reach the workers of the other process
+os.close(write)
+os.waitpid(pid, 0)
+print(*os.read(read, 10000).decode().split("|"), sep=chr(10), flush=True)
+print(env.step(td)["next", "count"].flatten().tolist(), flush=True)
+sleeper = os.fork()
+if sleeper == 0:
+    time.sleep(1)
+    os._exit(0)
+start = time.monotonic()
+env.close()  # the other process must not keep the channels open, or the workers would have to be killed
+print(time.monotonic() - start < 0.15, flush=True)
+os.waitpid(sleeper, 0)
 """,
         limit=120,  # workers of a fork of the fork server's process are spawned, which imports torch again
     )
@@ -303,16 +326,27 @@ for method in ("forkserver", "fork"):
         "RuntimeError: This ParallelEnv belongs to the process that started it, and this is a fork of that process. "
         "Fix: make a new one here."
     )
-    assert ran.lines == [refused, refused, "2", "3", "[1.0, 1.0]", "True"] * 2
+    assert ran.lines == [refused, refused, "2", "3", "[1.0, 1.0]", "True"]
 
 
 # What is defined in a script or a notebook ----------------------------------------------------------------------------
 
 
-def test_what_a_script_defines(tmp_path):  # no if __name__ == "__main__"
+@pytest.mark.parametrize(
+    ("method", "fns"),
+    [
+        ("fork", "Mine, make, lambda size: make(size)"),
+        ("forkserver", "Mine, lambda size: make(size)"),
+        pytest.param("forkserver", "make,", marks=pytest.mark.deep),
+        pytest.param("spawn", "lambda size: make(size),", marks=pytest.mark.deep),
+    ],
+    ids=["fork", "forkserver", "forkserver, function", "spawn"],
+)
+def test_what_a_script_defines(tmp_path, method, fns):  # no if __name__ == "__main__"
     ran = run(
         tmp_path,
-        """
+        f"METHOD = {method!r}"
+        + """
 import dataclasses
 print("once", flush=True)
 FACTOR = 3
@@ -328,19 +362,17 @@ class Options:
 def make(size):
     return Mine(size)
 
-for method, fns in {
-    "forkserver": [Mine, make, lambda size: make(size)],
-    "fork": [Mine, make, lambda size: make(size)],
-    "spawn": [lambda size: make(size)],
-}.items():
+def each(*fns):
     for fn in fns:
-        env = ParallelEnv(1, fn, create_env_kwargs={"size": 2}, mp_start_method=method)
+        env = ParallelEnv(1, fn, create_env_kwargs={"size": 2}, mp_start_method=METHOD)
         env.reset(options=Options(5))
         print(env.doubled(), [options[-1]["options"].place for options in env.options])
         env.close()
-""",
+
+"""
+        + f"each({fns})",
     )
-    assert ran.lines == ["once"] + ["[12] [5]"] * 7
+    assert ran.lines == ["once"] + ["[12] [5]"] * len(eval(fns, {"Mine": 0, "make": 0}))
 
 
 def test_what_a_notebook_defines(tmp_path):
@@ -362,15 +394,14 @@ import rlnb
 def warn(quiet):
     import warnings
     warnings.warn(f"mind the gap {quiet}")
-for method in ("forkserver", "fork"):
-    for quiet in (True, False):
-        rlnb.filter_warnings_subprocess = quiet
-        ParallelEnv(2, lambda quiet=quiet: Counter(at_reset=lambda env: warn(quiet)), mp_start_method=method).reset()
-        print("told", quiet, file=sys.stderr, flush=True)
+for method, quiet in (("forkserver", True), ("fork", True), ("fork", False)):
+    rlnb.filter_warnings_subprocess = quiet
+    ParallelEnv(2, lambda quiet=quiet: Counter(at_reset=lambda env: warn(quiet)), mp_start_method=method).reset()
+    print("told", quiet, file=sys.stderr, flush=True)
 """,
     )
     assert ran.err.count("UserWarning: mind the gap True") == 0
-    assert ran.err.count("UserWarning: mind the gap False") == 4
+    assert ran.err.count("UserWarning: mind the gap False") == 2
 
 
 def test_the_helper_sees_what_is_left(tmp_path):

@@ -11,17 +11,21 @@ from tensordict.nn import TensorDictModule
 from rlnb.envs import EnvBase, ParallelEnv, RewardSum, SerialEnv, StepCounter, TransformedEnv, check_env_specs
 from rlnb.envs.stacking import stack_steps
 from tests.envs.batched.kinds import KINDS
+from tests.pairwise import sampled
 
 N = 3
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module")
 def batches(request) -> Iterator[list[EnvBase]]:
     fn = KINDS[request.param]
     envs = [SerialEnv(N, fn), ParallelEnv(N, fn), ParallelEnv(N, fn, num_processes=2)]
     yield envs
     for env in envs:
         env.close()
+
+
+each_kind = pytest.mark.parametrize("batches", KINDS, indirect=True)
 
 
 def assert_same(found) -> None:
@@ -54,9 +58,14 @@ WAYS = {
     "steps": by_step,
     "function": with_function,
 }
+OTHER_WAYS = [way for way in WAYS if way != "rollout with resets"]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("batches", "way"),
+    [*sampled(KINDS.keys(), ["rollout with resets"]), *sampled(KINDS.keys(), OTHER_WAYS, strength=1)],
+    indirect=["batches"],
+)
 def test_same_trajectory(batches, way):
     found = []
     for env in batches:
@@ -66,6 +75,7 @@ def test_same_trajectory(batches, way):
     assert found[0].batch_size[0] == N
 
 
+@each_kind
 def test_the_envs_of_a_batch_differ(batches):
     serial = batches[0]
     serial.set_seed(7)
@@ -74,6 +84,7 @@ def test_the_envs_of_a_batch_differ(batches):
     assert any(not torch.equal(data[0][key], data[1][key]) for key in keys)
 
 
+@each_kind
 def test_specs_hold(batches):
     for env in batches:
         check_env_specs(env)
@@ -81,11 +92,13 @@ def test_specs_hold(batches):
     assert all(env.specs == first.specs and env.batch_size == first.batch_size for env in batches)
 
 
+@each_kind
 def test_chain_of_seeds(batches):
     assert len({env.set_seed(11) for env in batches}) == 1
     assert {env.set_seed(11, static_seed=True) for env in batches} == {11}
 
 
+@each_kind
 def test_each_env_does_what_it_does_alone(batches, request):
     """The batch adds nothing: env i of it gives what an env gives that is seeded with the i-th seed of the chain."""
     serial = batches[0]
@@ -116,6 +129,7 @@ def test_transforms_around(kind):
     assert found[0]["next", "step_count"].max() == 4
 
 
+@each_kind
 def test_nothing_is_overwritten_by_later_steps(batches):
     for env in batches:
         env.set_seed(2)

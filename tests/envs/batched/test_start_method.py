@@ -68,7 +68,7 @@ env.close()
     assert ran.lines == ["[True]", "[False]"]
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.deep)])
 def test_what_was_registered_here_is_registered_there(tmp_path, method):
     ran = run(
         tmp_path,

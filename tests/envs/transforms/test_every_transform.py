@@ -12,6 +12,7 @@ from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import Compose, EnvBase, InitTracker, StepCounter, TransformedEnv, check_env_specs, transforms
 from rlnb.envs.transforms.transform import as_transform
 from tests.envs.transforms import cases, cases_images, cases_numbers
+from tests.pairwise import sampled
 
 CASES = [*cases.CASES, *cases_images.CASES, *cases_numbers.CASES]
 
@@ -44,11 +45,11 @@ def test_every_transform_has_a_place_in_the_table():
 
 
 every = pytest.mark.parametrize("case", CASES, ids=str)
-in_every_env = pytest.mark.parametrize(
-    ("case", "env"),
-    [pytest.param(case, env, id=f"{case}-{env.__name__}") for case in CASES for env in case.envs],
+IN_ENVS = [pytest.param(case, env, id=f"{case}-{env.__name__}") for case in CASES for env in case.envs]
+in_every_env = pytest.mark.parametrize(("case", "env"), IN_ENVS)
+in_every_env_and_batch = pytest.mark.parametrize(
+    ("case", "env", "batch_size"), sampled(IN_ENVS, [(), (3,)], strength=1)
 )
-any_batch = pytest.mark.parametrize("batch_size", [(), (3,)], ids=str)
 
 
 def leaves(td):
@@ -73,8 +74,7 @@ def rollout(env, seed=0, steps=12):
 # In an env ----------------------------------------------------------------------------------------------------------
 
 
-@in_every_env
-@any_batch
+@in_every_env_and_batch
 def test_keeps_to_its_specs(case, env, batch_size):
     base = env(batch_size)
     transformed = TransformedEnv(base, case.make(base))
@@ -96,8 +96,7 @@ def test_begun_in_inference_mode_it_goes_on_outside_of_it(case, env):
     assert found.batch_size == (3, 12) and found.clone().apply_(torch.zero_).batch_size == (3, 12)
 
 
-@in_every_env
-@any_batch
+@in_every_env_and_batch
 def test_in_a_compose(case, env, batch_size):
     base = env(batch_size)
     others = [StepCounter(step_count_key="before"), InitTracker("first")]
@@ -109,8 +108,7 @@ def test_in_a_compose(case, env, batch_size):
     assert bool(flag.any()) and not bool(flag.all())
 
 
-@in_every_env
-@any_batch
+@in_every_env_and_batch
 def test_step_and_maybe_reset_gives_the_same_data_as_a_rollout(case, env, batch_size):
     base, other = env(batch_size), env(batch_size)
     transformed, again = TransformedEnv(base, case.make(base)), TransformedEnv(other, case.make(other))
@@ -148,8 +146,7 @@ def test_a_partial_reset_leaves_the_other_rows_alone(case, env):
         assert stepped.get(key) is not None
 
 
-@in_every_env
-@any_batch
+@in_every_env_and_batch
 def test_actions_come_to_the_env_as_it_wants_them(case, env, batch_size):
     base = env(batch_size)
     transformed = TransformedEnv(base, case.make(base))
@@ -186,8 +183,7 @@ def test_fake_data_has_the_layout_of_real_data(case, env):
 # Copies -------------------------------------------------------------------------------------------------------------
 
 
-@in_every_env
-@pytest.mark.parametrize("way", ["deepcopy", "pickle", "clone"])
+@pytest.mark.parametrize(("case", "env", "way"), sampled(IN_ENVS, ["deepcopy", "pickle", "clone"], strength=1))
 def test_copies_do_the_same(case, env, way):
     base, other = env((2,)), env((2,))
     if way == "pickle" and "function" not in case.name:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from tensordict import assert_close
 
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import Compose, ParallelEnv, RewardSum, SerialEnv, StepCounter, TransformedEnv, VecNorm, check_env_specs
 from tests.envs.transforms.cases import Numbers
-from tests.envs.transforms.test_every_transform import every, in_every_env, same
+from tests.envs.transforms.test_every_transform import CASES, in_every_env, same
 
 # The order in which a network adds up depends on the number of threads, and a worker has fewer than this process.
 NETWORKS = ("R3MTransform", "VC1Transform")
@@ -48,7 +49,14 @@ def here_and_elsewhere(n, make):
     return found
 
 
-@every
+# The first case of each transform; processes for its other options are deep.
+FIRST = {str(case).partition("(")[0]: case for case in reversed(CASES)}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=str(case), marks=() if case in FIRST.values() else pytest.mark.deep) for case in CASES],
+)
 def test_in_a_worker(case):
     def make():
         base = case.envs[0]()

@@ -166,8 +166,9 @@ def count_up(shared, lock, value):
     feed(norm, *[[value]] * 100)
 
 
-def test_processes_share_statistics():
-    context = mp.get_context("spawn")
+@pytest.mark.parametrize("method", [mp.get_all_start_methods()[0], pytest.param("spawn", marks=pytest.mark.deep)])
+def test_processes_share_statistics(method):
+    context = mp.get_context(method)
     lock = context.Lock()
     shared = TensorDict({"x_sum": torch.zeros(1), "x_ssq": torch.zeros(1), "x_count": torch.zeros(1)}).share_memory_()
     workers = [context.Process(target=count_up, args=(shared, lock, value)) for value in (1.0, 3.0)]

@@ -5,23 +5,27 @@ from __future__ import annotations
 import pytest
 from rlnb_widgets import TEDExplorer
 
+PLACES = [".rlnb-headline", ".ted-words", "[aria-label='the selected entry']", ".rlnb-spacer [data-row='1']"]
 
-@pytest.mark.parametrize(
-    "place", [".rlnb-headline", ".ted-words", "[aria-label='the selected entry']", ".rlnb-spacer [data-row='1']"]
-)
-def test_a_click_gives_the_keyboard_to_the_tree(browse, ted, place):
+
+def test_a_click_gives_the_keyboard_to_the_tree(browse, ted):
     def act(page):
-        page.locator(place).click()
-        page.keyboard.press("End")
-        page.keyboard.press(".")
-        page.wait_for_timeout(80)
-        focused = page.evaluate(
-            "[document.activeElement.getAttribute('role'), document.activeElement.dataset.lmSuppressShortcuts]"
-        )
-        chosen = page.locator("[role='treeitem'][aria-selected='true']").get_attribute("data-key")
-        return focused, chosen, page.get_attribute("[data-rlnb]", "data-t")
+        found = []
+        for place in PLACES:
+            page.evaluate("document.activeElement.blur()")
+            page.locator(place).click()
+            page.keyboard.press("End")
+            page.keyboard.press(".")
+            page.wait_for_timeout(80)
+            focused = page.evaluate(
+                "[document.activeElement.getAttribute('role'), document.activeElement.dataset.lmSuppressShortcuts]"
+            )
+            chosen = page.locator("[role='treeitem'][aria-selected='true']").get_attribute("data-key")
+            found.append((place, focused, chosen, page.get_attribute("[data-rlnb]", "data-t")))
+        return found
 
-    assert browse(TEDExplorer(ted(6, (), {2: "terminated"})), act) == (["tree", "true"], "reward", "1")
+    found = browse(TEDExplorer(ted(6, (), {2: "terminated"})), act)
+    assert found == [(place, ["tree", "true"], "reward", str(nth)) for nth, place in enumerate(PLACES, 1)]
 
 
 def test_a_click_leaves_the_search_alone(browse, ted):

@@ -21,8 +21,12 @@ def at(page, *names):
     return tuple(page.get_attribute(ROOT, f"data-{name}") for name in names)
 
 
+MOVES = "() => matchMedia('(prefers-reduced-motion: no-preference)').matches"
+
+
 def settle(page):
-    page.wait_for_timeout(320)
+    """Wait until what changes has been drawn, and has moved to its place where it moves."""
+    page.wait_for_timeout(320 if page.evaluate(MOVES) else 50)
 
 
 def press(page, *keys):

@@ -102,7 +102,7 @@ def test_a_path_is_found_or_it_is_said_why_not(browse):
             found.append((at(page, "node")[0], page.locator(".tx-said").inner_text()))
         return found
 
-    found = browse(explorer, act)
+    found = browse(explorer, act, reduced_motion="reduce")
     assert int(found[0][0]) == explorer.select([4, 0]) and found[0][1] == ""
     assert found[1] == (str(explorer.select([4])), "Action 4 is not legal after 4, or was left out.")
     assert found[2] == ("0", "There is no action “12”.")
@@ -142,7 +142,7 @@ def test_a_click_in_the_icicle_selects_and_the_view_changes(browse):
         settle(page)
         return [*found, at(page, "view")[0], page.locator(".tx-tree").is_visible()]
 
-    assert browse(explorer, act) == [str(best), "icicle", False]
+    assert browse(explorer, act, reduced_motion="reduce") == [str(best), "icicle", False]
 
 
 def test_the_position_is_drawn(browse):
@@ -156,7 +156,7 @@ def test_the_position_is_drawn(browse):
         parts = [p for p in ("X 1", "O 1") if page.locator(f".tx-board [data-part='{p}']").is_visible()]
         return board.get_attribute("data-board"), parts
 
-    assert browse(explorer, act) == ("scene", ["X 1"])
+    assert browse(explorer, act, reduced_motion="reduce") == ("scene", ["X 1"])
 
 
 def steps(states, actions):
@@ -188,7 +188,7 @@ def test_without_a_kernel_the_buttons_are_off_and_it_is_said(browse):
             ".tx-kernel"
         ).inner_text()
 
-    off, words = browse(TreeExplorer(search()), act)
+    off, words = browse(TreeExplorer(search()), act, reduced_motion="reduce")
     assert off == [True] * 3 and words == "To search on, a Python kernel is needed: run the cell."
 
 
@@ -202,7 +202,7 @@ def test_everything_has_a_name_and_the_tree_its_roles(browse):
         shielded.focus()
         return unnamed, roles, shielded.get_attribute("data-lm-suppress-shortcuts")
 
-    assert browse(TreeExplorer(search()), act) == (0, True, "true")
+    assert browse(TreeExplorer(search()), act, reduced_motion="reduce") == (0, True, "true")
 
 
 @pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(22, 26, 31)")])
@@ -244,5 +244,5 @@ def test_ten_thousand_nodes_put_little_into_the_page(browse):
     def act(page):
         return page.evaluate("document.querySelectorAll('*').length"), page.locator(".tx-node").count()
 
-    elements, nodes = browse(explorer, act)
+    elements, nodes = browse(explorer, act, reduced_motion="reduce")
     assert 5 < nodes < 200 and elements < 2_500

@@ -25,7 +25,7 @@ def test_the_scores_are_those_of_the_rule(browse, name):
         settle(page)
         return [*found, table(page)]
 
-    for shown, of in zip(browse(explorer, act), (0, node), strict=True):
+    for shown, of in zip(browse(explorer, act, reduced_motion="reduce"), (0, node), strict=True):
         expected = {row.action: row for row in tree.table(of) if row.legal}
         assert set(shown) == set(expected)
         for action, cells in shown.items():
@@ -51,7 +51,7 @@ def test_the_slider_ranks_anew_and_leaves_the_search_alone(browse):
         settle(page)
         return [*found, page.locator(".tx-panel").get_attribute("data-order")]
 
-    first, changed, c, marks, formula, again = browse(explorer, act)
+    first, changed, c, marks, formula, again = browse(explorer, act, reduced_motion="reduce")
     rows = tree.table(0)
     score = {r.action: r.value + 4 * r.prior * np.sqrt(201) / (1 + r.visits) for r in rows}
     assert changed.split() == [str(a) for a in sorted(score, key=lambda a: (-round(score[a], 9), a))]
@@ -148,5 +148,5 @@ def test_what_was_kept_when_the_root_advanced_is_marked(browse):
         kept = page.locator(".tx-kept:visible").count()
         return kept, page.locator(".tx-legend").inner_text(), page.locator(".tx-reuse").inner_text()
 
-    kept, legend, words = browse(explorer, act)
+    kept, legend, words = browse(explorer, act, reduced_motion="reduce")
     assert kept > 1 and "kept from the search before" in legend and f"{explorer.model.reused}" in words
