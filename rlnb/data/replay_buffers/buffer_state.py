@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.checkpointers.errors import unreadable
-from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, read_state
+from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, explained, read_state
 from rlnb.data.replay_buffers.prefetcher import Draw
 from rlnb.data.replay_buffers.samplers.base import Sampler
 from rlnb.data.replay_buffers.storages.base import Storage
@@ -88,7 +87,7 @@ def read_buffer_state(folder: Path) -> tuple[list[torch.Tensor | None], int | No
         draws = [(index, dict(info), bool(last)) for index, info, last in state["ahead"]]
         size = state["batch_size"]
     except SENSELESS as error:
-        raise ValueError(unreadable(folder / "state" / "buffer.json", error)) from error
+        raise explained(folder / "state" / "buffer.json", error) from error
     return rngs, size, draws
 
 

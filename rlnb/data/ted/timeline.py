@@ -149,16 +149,11 @@ def bits(column: torch.Tensor) -> torch.Tensor:
     return column.view(_BITS[column.dtype.itemsize])
 
 
-def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor) -> torch.Tensor:
-    """Find the steps whose ``after`` differs from the ``root`` of the following step.
+def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor, lag: int = 1) -> torch.Tensor:
+    """Find the steps whose ``after`` differs from the ``root`` of the following step, bit by bit.
 
-    Args:
-        root: observations of the steps, shape ``[N, ...]``.
-        after: observations after the steps, shape ``[N, ...]``, of the same dtype.
-        breaks: flags of shape ``[N]``, the last one True. Flagged steps are not compared with the following step.
-
-    Returns:
-        The indices, in order.
+    Both have shape ``[N, ...]`` and one dtype. Steps flagged in ``breaks``, among them the last ``lag``, are not
+    compared. The following step is ``lag`` positions behind: the number of rows, if steps are stored time by time.
 
     Example:
         >>> observation = torch.tensor([0.0, 1.0, 2.0])
@@ -178,7 +173,8 @@ def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor) 
     for number, start in enumerate(range(0, steps, chunk)):
         stop = min(start + chunk, steps)
         expected = buffer[: stop - start]
-        expected[: min(stop + 1, steps) - start - 1] = root[start + 1 : stop + 1]
+        follow = root[start + lag : stop + lag]
+        expected[: len(follow)] = follow
         here = at[cuts[number] : cuts[number + 1]]
         if here.shape[0]:
             expected[here - start] = after[here]

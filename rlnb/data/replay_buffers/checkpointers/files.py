@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 import torch
 import xxhash
-
-from rlnb.data.replay_buffers.checkpointers import errors
 
 FORMAT = "rlnb-checkpoint-2"
 MANIFEST = "checkpoint.json"
@@ -19,19 +17,38 @@ MARK = ".rlnb"  # an empty file in each folder that was made for a checkpoint: n
 PARTS = ("storage", "state")  # the folders of a checkpoint
 PIECE_BYTES = 1 << 20  # read and written at once, so that no second copy of the data is made
 
+KEPT = "Nothing was changed."
+_AGAIN = "Fix: load another copy, or save the buffer again with dumps."
+
+
+def missing(path: PurePath) -> ValueError:
+    """Return the error of a part of a checkpoint that is missing."""
+    return ValueError(f"The checkpoint is not complete: {_name_of(path)!r} is missing. {KEPT} {_AGAIN}")
+
+
+def damaged(path: PurePath, why: str = "was altered or damaged: its content does not fit its checksum.") -> ValueError:
+    """Return the error of a file that is not what was written."""
+    return ValueError(f"The file {_name_of(path)!r} of the checkpoint {why} {KEPT} {_AGAIN}")
+
+
+def unreadable(path: PurePath, cause: BaseException) -> ValueError:
+    """Return the error of a file whose checksum is right and whose content makes no sense."""
+    reason = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
+    return ValueError(f"{_name_of(path)!r} of the checkpoint does not read as one ({reason}). {KEPT} {_AGAIN}")
+
+
+def _name_of(path: PurePath) -> str:
+    return "/".join(path.parts[-2:])  # without the folders above, which may be long
+
+
 # Tensors --------------------------------------------------------------------------------------------------------------
 
 
 def write_tensor(path: Path, blocks: Iterable[torch.Tensor]) -> None:
-    """Write a tensor as the bytes it has in memory.
-
-    Args:
-        path: Path of the file.
-        blocks: Blocks ``[rows, ...]`` that make up the tensor, on any device.
-    """
+    """Write blocks ``[rows, ...]`` of a tensor, on any device, as the bytes that they have in memory."""
     with path.open("wb", buffering=0) as file:
         for block in blocks:
-            for piece in [block] if _is_plain(block) else _pieces(block):
+            for piece in _pieces(block):
                 data = _as_bytes(piece.detach().cpu().resolve_conj().resolve_neg().contiguous())
                 for start in range(0, len(data), PIECE_BYTES):
                     _write(file, data[start : start + PIECE_BYTES])
@@ -43,45 +60,31 @@ def _write(file: Any, data: memoryview) -> None:
 
 
 def read_tensor(path: Path, into: torch.Tensor, offset: int = 0) -> None:
-    """Fill a tensor with the bytes of a file.
-
-    Args:
-        path: Path of the file. It may be missing if the tensor has no elements.
-        into: Tensor ``[rows, ...]``, on any device.
-        offset: Where to start, in bytes.
-
-    Raises:
-        ValueError: If the file ends before the tensor is full.
-    """
+    """Fill a tensor, on any device, with the bytes of a file from ``offset`` on; none is needed for an empty tensor."""
     if not into.numel():
         return
-    with path.open("rb", buffering=0) as file:
+    with path.open("rb") as file:
         file.seek(offset)
-        if _is_plain(into):
-            _read(file, _as_bytes(into), path)
-            return
         for piece in _pieces(into):
-            copy = torch.empty(piece.shape, dtype=piece.dtype)
-            _read(file, _as_bytes(copy), path)
-            piece.copy_(copy)
+            target = piece if _is_plain(piece) else torch.empty(piece.shape, dtype=piece.dtype)
+            _read(file, _as_bytes(target), path)
+            if target is not piece:
+                piece.copy_(target)
 
 
 def _read(file: Any, data: memoryview, path: Path) -> None:
-    while data:
-        count = file.readinto(data[:PIECE_BYTES])
-        if not count:
-            raise ValueError(errors.damaged(path))
-        data = data[count:]
+    if file.readinto(data) != len(data):
+        raise damaged(path)
+
+
+def _pieces(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Split a tensor whose bytes must be copied, so that no second copy of all of it is made."""
+    return [tensor] if _is_plain(tensor) else tensor.split(max(PIECE_BYTES // max(tensor[:1].nbytes, 1), 1))
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether the memory of a tensor holds its bytes in order."""
     return tensor.device.type == "cpu" and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
-
-
-def _pieces(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    row = max(tensor[:1].numel() * tensor.element_size(), 1)
-    return tensor.split(max(PIECE_BYTES // row, 1))
 
 
 def _as_bytes(tensor: torch.Tensor) -> memoryview:
@@ -93,7 +96,7 @@ def _as_bytes(tensor: torch.Tensor) -> memoryview:
 def check_bytes(path: Path, expected: int) -> None:
     """Raise ``ValueError`` if a file does not have the size of its tensor, before memory is allocated for it."""
     if not path.is_file() and expected:
-        raise ValueError(errors.missing(path))
+        raise missing(path)
     size = path.stat().st_size if path.is_file() else 0
     if size != expected:
         raise ValueError(f"{path.name!r} has {size:,} bytes, and its tensor needs {expected:,}")
@@ -110,11 +113,11 @@ def write_document(path: Path, content: Any) -> None:
 def read_document(path: Path) -> Any:
     """Read JSON that somebody else may have written; raises ``ValueError`` if the file is missing or is not JSON."""
     if not path.is_file():
-        raise ValueError(errors.missing(path))
+        raise missing(path)
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise ValueError(errors.damaged(path)) from error
+        raise damaged(path) from error
 
 
 # The manifest ---------------------------------------------------------------------------------------------------------
@@ -127,39 +130,30 @@ def seal(folder: Path) -> None:
 
 
 def verify(folder: Path) -> None:
-    """Compare every file of a checkpoint with the manifest.
-
-    Args:
-        folder: Folder of the checkpoint.
-
-    Raises:
-        ValueError: If a file is missing, cut short or altered, or the checkpoint has another format.
-    """
+    """Raise ``ValueError`` if a file of a checkpoint is missing, cut short or altered, or its format is another one."""
     manifest, there = read_document(folder / MANIFEST), _files_in(folder)
     known = manifest.get("format") if isinstance(manifest, dict) else None
     if known not in (None, FORMAT):
         raise ValueError(
-            f"The file {errors.name_of(folder / MANIFEST)!r} has the format {str(known)[:60]!r}, and this "
-            f"version reads {FORMAT!r} only. {errors.KEPT} "
+            f"The file {_name_of(folder / MANIFEST)!r} has the format {str(known)[:60]!r}, and this "
+            f"version reads {FORMAT!r} only. {KEPT} "
             "Fix: load it with the version that wrote it, or save the buffer again with dumps."
         )
     files = manifest.get("files") if known else None
     if not isinstance(files, dict) or manifest.get("checksum") != _checksum_of(files):
-        raise ValueError(errors.damaged(folder / MANIFEST))
+        raise damaged(folder / MANIFEST)
     for name, note in files.items():
         if not isinstance(note, list) or [type(each) for each in note] != [int, str]:
-            raise ValueError(errors.damaged(folder / MANIFEST))
+            raise damaged(folder / MANIFEST)
         if name not in there:
-            raise ValueError(errors.missing(PurePosixPath(name)))
+            raise missing(PurePosixPath(name))
         size = there[name].stat().st_size
         if size != note[0]:
-            raise ValueError(
-                f"The file {errors.name_of(there[name])!r} of the checkpoint has {size:,} bytes, and had {note[0]:,} "
-                f"when it was written. It was cut short or altered. {errors.KEPT} {errors.AGAIN}"
-            )
+            had = f"has {size:,} bytes, and had {note[0]:,} when it was written. It was cut short or altered."
+            raise damaged(there[name], had)
     for name, (_, checksum) in files.items():
         if _checksum(there[name]) != checksum:
-            raise ValueError(errors.damaged(there[name]))
+            raise damaged(there[name])
 
 
 def _files_in(folder: Path) -> dict[str, Path]:
@@ -179,17 +173,6 @@ def _checksum(path: Path) -> str:
 
 def _checksum_of(content: Any) -> str:
     return xxhash.xxh3_64_hexdigest(json.dumps(content).encode())
-
-
-# The disk -------------------------------------------------------------------------------------------------------------
-
-
-def files_first(folder: Path) -> Iterator[Path]:
-    """Iterate over what lies in a folder, each folder after its content, and last the folder itself."""
-    for child in sorted(folder.iterdir()):
-        if child.name != MARK:
-            yield from files_first(child) if child.is_dir() else [child]
-    yield folder
 
 
 def sync(path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import torch
 
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.checkpointers.ensemble import StorageEnsembleCheckpointer
+from rlnb.data.replay_buffers.checkpointers.base import StorageEnsembleCheckpointer
 from rlnb.data.replay_buffers.ensembles.members import checked_members, member_at, states_of
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.storages.base import Storage
