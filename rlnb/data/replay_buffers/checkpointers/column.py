@@ -27,13 +27,14 @@ from rlnb.data.replay_buffers.checkpointers.files import (
     write_document,
     write_tensor,
 )
-from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, Codec, explained, read_values, write_values
+from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, Codec, read_values, sensible, write_values
 from rlnb.data.replay_buffers.columns import ObjectColumn
 from rlnb.data.replay_buffers.forms import Form, Leaf, TensorDictForm, form_from
 from rlnb.data.replay_buffers.forms.structure import dtype_name, dtype_named, read_shape
 from rlnb.data.ted.keys import as_key, as_tuple
 
 KeyPath = tuple[Any, ...]
+Entry = tuple[torch.Tensor, Iterable[torch.Tensor]]  # a tensor like what is saved, and blocks that make that up
 HEAD = "storage.json"
 _HOOKED = "hooked"  # what the files of data that hooks made begin with
 _MOST = 1 << 48
@@ -214,12 +215,10 @@ class ColumnCheckpointer(StorageCheckpointerBase):
 
     def _open(self, storage: Any, folder: Path, rehearse: bool) -> tuple[Head, Any]:
         self._refuse(storage)
-        head, content = read_saved(folder, type(self).__name__)
-        try:
+        with sensible(folder / HEAD):
+            head, content = read_saved(folder, type(self).__name__)
             head.check_fit(storage)
             return head, None if head.leaves is None else self._check(head, content, folder, rehearse)
-        except SENSELESS as error:
-            raise explained(folder / HEAD, error) from error
 
     def _refuse(self, storage: Any) -> None:
         if not hasattr(storage, "columns"):
@@ -229,16 +228,13 @@ class ColumnCheckpointer(StorageCheckpointerBase):
 def read_saved(folder: Path, saved_by: str) -> tuple[Head, Any]:
     """Read the head of a saved storage, and what its checkpointer, ``saved_by``, has to know to read the items."""
     document = read_document(folder / HEAD)
-    try:
-        other = document["saved_by"]
-        if other != saved_by:
-            raise ValueError(
-                f"The checkpoint was saved by a {other}, and the storage has a {saved_by}. {KEPT} "
-                f"Fix: storage.checkpointer = {other}()."
-            )
-        return _read_head(document["head"]), document["content"]
-    except SENSELESS as error:
-        raise explained(folder / HEAD, error) from error
+    other = document["saved_by"]
+    if other != saved_by:
+        raise ValueError(
+            f"The checkpoint was saved by a {other}, and the storage has a {saved_by}. {KEPT} "
+            f"Fix: storage.checkpointer = {other}()."
+        )
+    return _read_head(document["head"]), document["content"]
 
 
 def columns_of(storage: Any) -> dict[KeyPath, Any]:
@@ -279,12 +275,14 @@ class TensorStorageCheckpointer(ColumnCheckpointer):
         if self._save_hooks:
             write_values(folder, _HOOKED, self._hooked(storage, length))
             return {"hooked": True}
-        lead, entries = (length, *storage._others), {}
+        lead = (length, *storage._others)
+        entries: dict[KeyPath, Entry] = {}
         for number, (path, column) in enumerate(columns.items()):
             if isinstance(column, ObjectColumn):
                 write_objects(folder, number, column, path, length)
             else:
-                entries[path] = Entry.of(column.rows(slice(length)))
+                rows = column.rows(slice(length))
+                entries[path] = rows, [rows]
         write_entries(folder, entries, lead, form.skeleton(lead) if isinstance(form, TensorDictForm) else None)
         return {"hooked": False}
 
@@ -347,19 +345,6 @@ class TensorStorageCheckpointer(ColumnCheckpointer):
 # Files of entries -----------------------------------------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
-    """Tensor to be written: its shape, its dtype, and blocks ``[rows, ...]`` that make it up."""
-
-    shape: Sequence[int]
-    dtype: torch.dtype
-    blocks: Iterable[torch.Tensor]
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor) -> Entry:
-        """Make an entry of a single block."""
-        return cls(tensor.shape, tensor.dtype, [tensor])
-
-
 def write_entries(
     folder: Path, entries: Mapping[KeyPath, Entry], batch_size: Sequence[int] = (), like: TensorDictBase | None = None
 ) -> None:
@@ -374,13 +359,14 @@ def write_entries(
     keys = _file_keys(list(entries))
     if like is None or keys != list(entries):
         like = TensorDict(batch_size=torch.Size(batch_size))
-        for key, entry in zip(keys, entries.values(), strict=True):
-            like[key] = torch.empty((), dtype=entry.dtype).expand(*entry.shape)
+        for key, (tensor, _) in zip(keys, entries.values(), strict=True):
+            like[key] = tensor
     with system_errors():
         like.memmap_like(os.fspath(folder), existsok=True, robust_key=True)
     for path, file in _files_of(folder, list(entries)).items():
-        if torch.Size(entries[path].shape).numel():  # files that would be empty are not made
-            write_tensor(file, entries[path].blocks)
+        tensor, blocks = entries[path]
+        if tensor.numel():  # files that would be empty are not made
+            write_tensor(file, blocks)
 
 
 def check_entries(folder: Path, shapes: Mapping[KeyPath, tuple[Sequence[int], torch.dtype]]) -> dict[KeyPath, Path]:

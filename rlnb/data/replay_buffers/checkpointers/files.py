@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
@@ -15,7 +16,7 @@ FORMAT = "rlnb-checkpoint-2"
 MANIFEST = "checkpoint.json"
 MARK = ".rlnb"  # an empty file in each folder that was made for a checkpoint: no other folder is ever deleted
 PARTS = ("storage", "state")  # the folders of a checkpoint
-PIECE_BYTES = 1 << 20  # read and written at once, so that no second copy of the data is made
+PIECE_BYTES = 1 << 18  # read and written at once, so that no second copy of the data is made: fits into the L2 cache
 
 KEPT = "Nothing was changed."
 _AGAIN = "Fix: load another copy, or save the buffer again with dumps."
@@ -50,8 +51,7 @@ def write_tensor(path: Path, blocks: Iterable[torch.Tensor]) -> None:
         for block in blocks:
             for piece in _pieces(block):
                 data = _as_bytes(piece.detach().cpu().resolve_conj().resolve_neg().contiguous())
-                for start in range(0, len(data), PIECE_BYTES):
-                    _write(file, data[start : start + PIECE_BYTES])
+                _write(file, data)
 
 
 def _write(file: Any, data: memoryview) -> None:
@@ -158,8 +158,11 @@ def verify(folder: Path) -> None:
 
 def _files_in(folder: Path) -> dict[str, Path]:
     """Return the files of a checkpoint by their names in the manifest."""
-    paths = sorted(path for part in PARTS for path in (folder / part).rglob("*") if path.name != MARK)
-    return {path.relative_to(folder).as_posix(): path for path in paths if path.is_file() and not path.is_symlink()}
+    walks = (walk for part in PARTS for walk in os.walk(folder / part))
+    paths = [os.path.join(at, name) for at, _, names in walks for name in names if name != MARK]
+    paths = [path for path in paths if stat.S_ISREG(os.lstat(path).st_mode)]
+    start = len(os.path.join(folder, ""))
+    return {"/".join(parts): folder.joinpath(*parts) for parts in sorted(path[start:].split(os.sep) for path in paths)}
 
 
 def _checksum(path: Path) -> str:

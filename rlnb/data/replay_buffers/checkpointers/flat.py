@@ -28,7 +28,7 @@ from rlnb.data.replay_buffers.checkpointers.column import (
 )
 from rlnb.data.replay_buffers.checkpointers.files import PIECE_BYTES, damaged, missing, read_tensor
 from rlnb.data.replay_buffers.checkpointers.folder import loading
-from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, explained
+from rlnb.data.replay_buffers.checkpointers.state import sensible
 from rlnb.data.replay_buffers.columns import Column, ObjectColumn
 from rlnb.data.replay_buffers.forms import TensorDictForm
 from rlnb.data.ted.columns import Constant, build
@@ -41,6 +41,8 @@ from rlnb.data.ted.timeline import Timeline, bits, not_adjacent
 
 WHOLE, LAST, UNSET, OBJECTS = "whole", "last", "all False", "objects"  # how an entry is saved
 BREAKS = ("breaks",)
+ReadLast = Callable[[KeyPath, int, torch.Tensor], object]  # fills a tensor with what follows breaks, from one on
+Reader = Callable[[Mapping[KeyPath, torch.Tensor]], ReadLast]  # fills the entries that were saved whole
 _MOST_UNSET = 1 << 10  # flags of one item that need no file if all are False
 _LEVEL = 4  # of gzip
 
@@ -105,19 +107,19 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
         twice, columns, length = self._twice(storage), columns_of(storage), storage.ring.length
         breaks = self._breaks(storage, twice)
         few, kinds = len(breaks) <= self._most_breaks * len(storage), {}
-        entries: dict[KeyPath, Entry] = {BREAKS: Entry.of(breaks)}
+        entries: dict[KeyPath, Entry] = {BREAKS: (breaks, [breaks])}
         objects: dict[KeyPath, ObjectColumn] = {}
         for path, column in columns.items():
             if isinstance(column, ObjectColumn):
                 kinds[path], objects[path] = OBJECTS, column
             elif path[0] == "next" and path[1:] in twice and few:
-                kinds[path], flat = LAST, column.flat
-                blocks = map(column.take, breaks.split(_block_items(column)))
-                entries["last", *path] = Entry((len(breaks), *flat.shape[1:]), flat.dtype, blocks)
+                kinds[path], like = LAST, column.flat[:1].expand(len(breaks), *column.flat.shape[1:])
+                entries["last", *path] = like, map(column.take, breaks.split(_block_items(column)))
             elif _is_unset(column, length):
                 kinds[path] = UNSET
             else:
-                kinds[path], entries["data", *path] = WHOLE, Entry.of(column.rows(slice(length)))
+                kinds[path], rows = WHOLE, column.rows(slice(length))
+                entries["data", *path] = rows, [rows]
         self._write_entries(folder, entries, objects, length)
         return {"breaks": len(breaks), "kinds": list(kinds.values())}
 
@@ -161,27 +163,34 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
 
     def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Any:
         kinds, shapes = _check_layout(head, content)
-        breaks, objects, source = self._check_entries(head, kinds, shapes, folder, rehearse)
+        breaks, objects, read = self._open_entries(head, kinds, shapes, folder, rehearse)
         if len(breaks) and not (breaks[0] >= 0 and breaks[-1] < head.items and bool((breaks.diff() > 0).all())):
             raise ValueError(f"the breaks are not positions of {head.items} steps in order")
-        return kinds, shapes, breaks, objects, source
+        return kinds, shapes, breaks, objects, read
 
-    def _check_entries(
+    def _open_entries(
         self, head: Head, kinds: dict[KeyPath, str], shapes: dict[KeyPath, Any], folder: Path, rehearse: bool
-    ) -> tuple[torch.Tensor, dict[KeyPath, Any], Any]:
-        """Check the files; return the breaks, the non-tensor data, and what :meth:`_read_entries` needs."""
+    ) -> tuple[torch.Tensor, dict[KeyPath, Any], Reader]:
+        """Check the files; return the breaks, the non-tensor data, and what reads the entries."""
         files = check_entries(folder, shapes)
         breaks = torch.empty(shapes[BREAKS][0], dtype=torch.int64)
         read_tensor(files[BREAKS], breaks)
         objects = [path for path, kind in kinds.items() if kind == OBJECTS]
-        return breaks, {path: read_objects(folder, number, head.items) for number, path in enumerate(objects)}, files
+
+        def read(whole: Mapping[KeyPath, torch.Tensor]) -> ReadLast:
+            for path, rows in whole.items():
+                read_tensor(files["data", *path], rows)
+            return lambda path, start, out: read_tensor(files["last", *path], out, start * out[:1].nbytes)
+
+        return breaks, {path: read_objects(folder, number, head.items) for number, path in enumerate(objects)}, read
 
     def _read(self, storage: Any, head: Head, checked: Any) -> None:
-        columns, (kinds, shapes, breaks, objects, source) = columns_of(storage), checked
+        columns, (kinds, _, breaks, objects, read) = columns_of(storage), checked
         for path, values in objects.items():
             put_objects(columns[path], values)
-        whole = {path: columns[path].rows(slice(head.length)) for path, kind in kinds.items() if kind == WHOLE}
-        read_last = self._read_entries(whole, shapes, source)
+        read_last = read(
+            {path: columns[path].rows(slice(head.length)) for path, kind in kinds.items() if kind == WHOLE}
+        )
         for path, kind in kinds.items():
             if kind == UNSET:
                 columns[path].tensor[: head.length] = False
@@ -193,20 +202,10 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
                 for part in breaks.split(_block_items(after)):
                     block = torch.empty((len(part), *after.flat.shape[1:]), dtype=after.flat.dtype)
                     read_last(path, start, block)
-                    put_at(after, part, block)
                     start += len(part)
-
-    def _read_entries(
-        self, whole: dict[KeyPath, torch.Tensor], shapes: dict[KeyPath, Any], source: Any
-    ) -> Callable[[KeyPath, int, torch.Tensor], None]:
-        """Fill the entries that were saved whole; return what fills a tensor with what follows breaks, from one on."""
-        for path, rows in whole.items():
-            read_tensor(source["data", *path], rows)
-
-        def read_last(path: KeyPath, start: int, out: torch.Tensor) -> None:
-            read_tensor(source["last", *path], out, start * out[:1].nbytes)
-
-        return read_last
+                    if block.numel():
+                        device = after.flat.device
+                        bits(after.flat).index_copy_(0, part.to(device), bits(block).to(device))
 
 
 def _check_layout(head: Head, content: Any) -> tuple[dict[KeyPath, str], dict[KeyPath, Any]]:
@@ -237,13 +236,6 @@ def _is_unset(column: Column, length: int) -> bool:
     """Whether a column holds flags that are all False, so that nothing needs to be written."""
     is_flags = column.tensor.dtype == torch.bool and column.flat.shape[1:].numel() <= _MOST_UNSET
     return is_flags and not column.rows(slice(length)).any()
-
-
-def put_at(column: Column, positions: torch.Tensor, values: torch.Tensor) -> None:
-    """Write items ``[n, ...]`` at distinct positions ``[n]`` along ``column.flat``, each bit as it is."""
-    if values.numel():
-        flat = column.flat
-        bits(flat).index_copy_(0, positions.to(flat.device), bits(values).to(flat.device))
 
 
 def _block_items(column: Column) -> int:
@@ -287,10 +279,7 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> TensorDict:
-        """Read a checkpoint as nested tensors.
-
-        Args:
-            path: Folder of the checkpoint of a buffer or a storage.
+        """Read the checkpoint of a buffer or a storage as nested tensors.
 
         Returns:
             A TensorDict ``[trajectories]``. A row of an observation has one element more than the trajectory has steps.
@@ -302,18 +291,15 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
         """
         with loading(path) as top:
             folder = top / "storage"
-            head, content = read_saved(folder, cls.__name__)
-            try:
-                return cls()._read_nested(head, content, folder)
-            except SENSELESS as error:
-                raise explained(folder / HEAD, error) from error
+            with sensible(folder / HEAD):
+                return cls()._read_nested(*read_saved(folder, cls.__name__), folder)
 
     def _read_nested(self, head: Head, content: Any, folder: Path) -> TensorDict:
         if head.leaves is None:
             raise ValueError(
                 "The storage had not been written to when it was saved. Fix: fill the buffer, and save it."
             )
-        kinds, shapes, breaks, _, files = self._check(head, content, folder, True)
+        kinds, shapes, breaks, _, read = self._check(head, content, folder, True)
         length, width = head.length, head.width
         flags = torch.zeros(length, width, dtype=torch.bool)
         flags.view(-1)[breaks] = True
@@ -328,15 +314,14 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
             if kinds[key] == LAST:
                 continue
             rows = torch.zeros((head.items, *leaf.shape), dtype=leaf.dtype)
-            if kinds[key] == WHOLE:
-                read_tensor(files["data", *key], rows)
+            read_last = read({key: rows} if kinds[key] == WHOLE else {})
             longer = kinds.get(("next", *key)) == LAST
             at = sources if longer else steps
             values = rows.new_empty((len(at), *leaf.shape))
             bits(values)[:] = bits(rows)[at]
             if longer:
                 after = torch.empty(shapes["last", "next", *key][0], dtype=leaf.dtype)
-                read_tensor(files["last", "next", *key], after)
+                read_last(("next", *key), 0, after)
                 bits(values)[timeline.after_breaks()] = bits(after)[last]
             found[as_key(key)] = nest(values, offsets_of(lengths + longer))
         return found
@@ -406,8 +391,8 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
         self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, ObjectColumn], length: int
     ) -> None:
         values: dict[KeyPath, Any] = {}
-        for path, entry in entries.items():
-            first, *more = entry.blocks
+        for path, (_, blocks) in entries.items():
+            first, *more = blocks
             values[path] = torch.cat([first, *more]) if more else first
         for path, column in objects.items():
             values["data", *path] = Constant(column.array[:length].reshape(-1).tolist())
@@ -422,9 +407,9 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
         with system_errors():
             write_h5(build(values, []), folder / self.checkpoint_file, self._compression, self._level)
 
-    def _check_entries(
+    def _open_entries(
         self, head: Head, kinds: dict[KeyPath, str], shapes: dict[KeyPath, Any], folder: Path, rehearse: bool
-    ) -> tuple[torch.Tensor, dict[KeyPath, Any], Any]:
+    ) -> tuple[torch.Tensor, dict[KeyPath, Any], Reader]:
         file = folder / self.checkpoint_file
         into = {
             path: torch.empty(shape, dtype=dtype, device="cpu" if path == BREAKS else "meta")
@@ -443,18 +428,10 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
         for path, values in objects.items():
             if type(values) is not list or len(values) != head.items:
                 raise ValueError(f"the entry {path} does not have one object for each step")
-        return into[BREAKS], objects, file
 
-    def _read_entries(
-        self, whole: dict[KeyPath, torch.Tensor], shapes: dict[KeyPath, Any], source: Any
-    ) -> Callable[[KeyPath, int, torch.Tensor], None]:
-        into = {
-            path: whole[path[1:]] if path[0] == "data" else torch.empty(shape, dtype=dtype)
-            for path, (shape, dtype) in shapes.items()
-        }
-        read_h5_into(source, into, checksum=False)
+        def read(whole: Mapping[KeyPath, torch.Tensor]) -> ReadLast:
+            last = {path: torch.empty(shape, dtype=kind) for path, (shape, kind) in shapes.items() if path[0] == "last"}
+            read_h5_into(file, last | {("data", *path): rows for path, rows in whole.items()}, checksum=False)
+            return lambda path, start, out: out.copy_(last["last", *path][start : start + len(out)])
 
-        def copy_last(path: KeyPath, start: int, out: torch.Tensor) -> None:
-            out.copy_(into["last", *path][start : start + len(out)])
-
-        return copy_last
+        return into[BREAKS], objects, read

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,9 @@ class Codec:
             return [self.decode(item) for item in value]
         if not isinstance(value, dict):
             return value
-        tag, content = next(iter(value.items())) if len(value) == 1 else ("", None)
-        if not tag.startswith("$"):
+        if len(value) != 1 or not next(iter(value)).startswith("$"):
             return {key: self.decode(item) for key, item in value.items()}
+        ((tag, content),) = value.items()
         match tag:
             case "$tuple":
                 return tuple(map(self.decode, content))
@@ -165,16 +166,19 @@ def write_values(folder: Path, name: str, values: Any) -> None:
 def read_values(folder: Path, name: str) -> Any:
     """Read what :func:`write_values` wrote; raises ``ValueError`` for what makes no sense."""
     path = folder / f"{name}.json"
-    content = read_document(path)
+    with sensible(path):
+        return Codec(folder, name).decode(read_document(path))
+
+
+@contextlib.contextmanager
+def sensible(path: Path) -> Iterator[None]:
+    """Raise a ``ValueError`` that says what to do if a document, which others may have written, makes no sense."""
     try:
-        return Codec(folder, name).decode(content)
+        yield
     except SENSELESS as error:
-        raise explained(path, error) from error
-
-
-def explained(path: Path, error: BaseException) -> ValueError:
-    """Return an error that says what to do about a document that makes no sense, unless the given one does."""
-    return error if isinstance(error, ValueError) and "Fix:" in str(error) else unreadable(path, error)
+        if isinstance(error, ValueError) and "Fix:" in str(error):
+            raise
+        raise unreadable(path, error) from error
 
 
 def write_state(folder: Path, name: str, state: Any) -> None:
@@ -233,16 +237,13 @@ def read_component(component: Stateful, folder: Path, name: str, apart: Iterable
         name: What it is to its buffer, such as "sampler".
         apart: What the component refers to and need not be copied with it: storages.
     """
-    saved = read_state(folder, name)
-    try:
-        kind, state = saved["of"], saved["state"]
-        own = type(component).__name__
+    with sensible(folder / "state" / f"{name}.json"):
+        saved = read_state(folder, name)
+        kind, state, own = saved["of"], saved["state"], type(component).__name__
         if kind != own and state.keys() != component.state_dict().keys():
             raise ValueError(
                 f"The checkpoint has the state of a {kind}, and the {name} is a {own}. {KEPT} "
                 f"Fix: make the buffer with {name}={kind}(...)."
             )
         copy.deepcopy(component, {id(part): part for part in apart}).load_state_dict(state)
-    except SENSELESS as error:
-        raise explained(folder / "state" / f"{name}.json", error) from error
     return state

@@ -26,7 +26,8 @@ class Form(ABC):
     """Abstract base class of the form that all items of a storage share, learned from the first one.
 
     A form takes data apart into a list of leaves, always in the same order, and puts leaves together again. It raises
-    for data of another form, and names the entry that differs.
+    for data of another form, and names the entry that differs. It is learned from ``data``, an item or a batch of items
+    that starts with ``ndim`` dimensions.
 
     Attributes:
         leaves: Leaves of one item.

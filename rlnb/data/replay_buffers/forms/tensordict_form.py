@@ -35,11 +35,7 @@ class _Node:
 
 
 class TensorDictForm(Form):
-    """Form of TensorDicts: their keys, and the batch size of each nested one.
-
-    Args:
-        data: An item, or a batch of items.
-        ndim: Number of dimensions of the batch; 0 for a single item.
+    """Form of TensorDicts: their keys, and the batch size of each nested one; see :class:`Form`.
 
     Example:
         >>> form = TensorDictForm(TensorDict({"a": torch.zeros(3, 2)}, [3]), ndim=1)

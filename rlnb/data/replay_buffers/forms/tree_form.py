@@ -24,11 +24,7 @@ def is_data(value: Any) -> bool:
 
 
 class TensorForm(Form):
-    """Form of bare tensors.
-
-    Args:
-        data: An item, or a batch of items: a tensor, an array or a number.
-        ndim: Number of dimensions of the batch; 0 for a single item.
+    """Form of bare tensors, arrays and numbers; see :class:`Form`.
 
     Example:
         >>> TensorForm(torch.zeros(3, 2), ndim=1).leaves
@@ -52,8 +48,9 @@ class TensorForm(Form):
 
     def describe(self) -> dict[str, Any]:
         """Describe the form; see :meth:`Form.describe`."""
-        leaf = self.leaves[0]
-        return {"kind": "tensor", "shape": list(leaf.shape), "dtype": dtype_name(leaf.dtype)}
+        _, shape, dtype = self.leaves[0]
+        assert dtype is not None
+        return {"kind": "tensor", "shape": list(shape), "dtype": dtype_name(dtype)}
 
     def _keys(self, data: Any) -> list[NestedKey]:
         try:
@@ -69,11 +66,7 @@ class TensorForm(Form):
 class TreeForm(Form):
     """Form of PyTrees: nested dictionaries, lists and tuples of tensors, and whatever torch knows as a PyTree.
 
-    They may hold TensorDicts.
-
-    Args:
-        data: An item, or a batch of items; all tensors start with the dimensions of the batch.
-        ndim: Number of dimensions of the batch; 0 for a single item.
+    They may hold TensorDicts. See :class:`Form`.
 
     Example:
         >>> TreeForm({"a": torch.zeros(3), "b": (torch.ones(3, 2),)}, ndim=1).leaves[1]
@@ -144,12 +137,12 @@ class TreeForm(Form):
             form.put_on(device)
 
     def _keys(self, data: Any) -> list[NestedKey]:
-        values = pytree.tree_flatten(data, is_leaf=is_data)[0]
-        found: list[NestedKey] = []
-        for path, value in zip(_paths(data), values, strict=True):
-            inner = TensorDictForm(value, 0).leaves if is_data(value) else [Leaf(WHOLE, torch.Size(()), None)]
-            found += [(*path, *as_tuple(leaf.key)) for leaf in inner]
-        return found
+        values = pytree.tree_leaves(data, is_leaf=is_data)
+        return [
+            (*path, *as_tuple(leaf.key))
+            for path, value in zip(_paths(data), values, strict=True)
+            for leaf in (TensorDictForm(value, 0).leaves if is_data(value) else [Leaf(WHOLE, torch.Size(()), None)])
+        ]
 
     def _name(self) -> str:
         return self._kind
