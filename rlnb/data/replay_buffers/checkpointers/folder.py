@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from rlnb.data.replay_buffers.checkpointers.files import KEPT, MANIFEST, MARK, PARTS, seal, sync, verify
+from rlnb.data.replay_buffers.checkpointers.files import KEPT, MANIFEST, MARK, PARTS, seal, sync, verify, written
 
 _NEW, _READY, _LOCK = ".rlnb-new", ".rlnb-ready", ".lock"
 
@@ -33,6 +33,7 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
             new = top / _NEW
             try:
                 _delete(new)
+                written.clear()  # of files that came to nothing
                 new.mkdir()
                 (new / MARK).touch()
                 yield new
