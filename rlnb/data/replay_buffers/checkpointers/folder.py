@@ -122,11 +122,11 @@ def _delete(path: Path) -> None:
     """Delete a folder of a checkpoint, its mark last: a crash leaves a folder that is known as ours."""
     if not path.is_dir():
         return
-    for child in sorted(path.iterdir(), key=lambda child: child.name == MARK):
-        if child.is_dir() and not child.is_symlink():
-            _delete(child)
+    for child in sorted(os.scandir(path), key=lambda child: child.name == MARK):
+        if child.is_dir(follow_symlinks=False):
+            _delete(Path(child.path))
         else:
-            child.unlink()
+            os.unlink(child.path)
     path.rmdir()
 
 
