@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.checkpointers.errors import unreadable
-from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, read_state
+from rlnb.data.replay_buffers.checkpointers.state import read_state, sensible
 from rlnb.data.replay_buffers.prefetcher import Draw
 from rlnb.data.replay_buffers.samplers.base import Sampler
 from rlnb.data.replay_buffers.storages.base import Storage
@@ -58,15 +57,12 @@ def _random_states(saved: Any) -> list[torch.Tensor | None]:
 def read_buffer_state(folder: Path) -> tuple[list[torch.Tensor | None], int | None, list[Draw]]:
     """Read the random states, the batch size and the prefetched draws that ``ReplayBuffer.dumps`` saved."""
     state = read_state(folder, "buffer")
-    try:
+    with sensible(folder / "state" / "buffer.json"):
         rngs = _random_states(state["rng"])
         if not isinstance(state["ahead"], list):
             raise ValueError("the batches drawn ahead are not a list")
         draws = [(index, dict(info), bool(last)) for index, info, last in state["ahead"]]
-        size = state["batch_size"]
-    except SENSELESS as error:
-        raise ValueError(unreadable(folder / "state" / "buffer.json", error)) from error
-    return rngs, size, draws
+        return rngs, state["batch_size"], draws
 
 
 def with_members(storage: Any) -> Iterator[Any]:

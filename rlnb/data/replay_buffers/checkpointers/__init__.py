@@ -28,13 +28,17 @@ Whoever is killed, interrupted or out of disk space before step 3 leaves the old
 else: they are never deleted, and saving over them is refused.
 """
 
-from rlnb.data.replay_buffers.checkpointers.base import StorageCheckpointerBase
-from rlnb.data.replay_buffers.checkpointers.ensemble import StorageEnsembleCheckpointer
-from rlnb.data.replay_buffers.checkpointers.flat import FlatStorageCheckpointer
-from rlnb.data.replay_buffers.checkpointers.h5 import H5StorageCheckpointer
-from rlnb.data.replay_buffers.checkpointers.list import ListStorageCheckpointer
-from rlnb.data.replay_buffers.checkpointers.nested import NestedStorageCheckpointer
-from rlnb.data.replay_buffers.checkpointers.tensor import TensorStorageCheckpointer
+from rlnb.data.replay_buffers.checkpointers.base import (
+    ListStorageCheckpointer,
+    StorageCheckpointerBase,
+    StorageEnsembleCheckpointer,
+)
+from rlnb.data.replay_buffers.checkpointers.column import TensorStorageCheckpointer
+from rlnb.data.replay_buffers.checkpointers.flat import (
+    FlatStorageCheckpointer,
+    H5StorageCheckpointer,
+    NestedStorageCheckpointer,
+)
 
 __all__ = [
     "FlatStorageCheckpointer",

@@ -1,102 +1,103 @@
-"""Base of the checkpointers of storages in contiguous memory, and what they save beside the transitions."""
+"""Checkpointers of storages in contiguous memory: their base, their files, and the default one."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import re
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data.replay_buffers.checkpointers import errors
+from rlnb._tensordict import file_name
 from rlnb.data.replay_buffers.checkpointers.base import StorageCheckpointerBase
-from rlnb.data.replay_buffers.checkpointers.files import read_document, write_document
-from rlnb.data.replay_buffers.checkpointers.memmap import KeyPath
-from rlnb.data.replay_buffers.checkpointers.plain import Encoder, decode
-from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, explained
+from rlnb.data.replay_buffers.checkpointers.files import (
+    KEPT,
+    check_bytes,
+    missing,
+    read_document,
+    read_tensor,
+    write_document,
+    write_tensor,
+)
+from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, Codec, read_values, sensible, write_values
 from rlnb.data.replay_buffers.columns import ObjectColumn
-from rlnb.data.replay_buffers.forms import Form, Leaf, form_from
+from rlnb.data.replay_buffers.forms import Form, Leaf, TensorDictForm, form_from
 from rlnb.data.replay_buffers.forms.structure import dtype_name, dtype_named, read_shape
 from rlnb.data.ted.keys import as_key, as_tuple
 
+KeyPath = tuple[Any, ...]
+Entry = tuple[torch.Tensor, Iterable[torch.Tensor]]  # a tensor like what is saved, and blocks that make that up
 HEAD = "storage.json"
+_HOOKED = "hooked"  # what the files of data that hooks made begin with
 _MOST = 1 << 48
 _WIDEST = 1 << 20  # items in a row; more only where the storage has room for more
 _LINE = 1024  # objects in a line of a file
+_LONGEST_NAME = 200
 
 
-@dataclass
-class Head:
-    """What is saved of a storage beside its items.
-
-    Attributes:
-        cursor: Row that is written next.
-        length: Number of rows filled.
-        written: Number of rows ever written.
-        rows: Number of rows there is room for.
-        others: Dimensions beside time that count items.
-        leaves: Leaf of each path; ``None`` if nothing was ever written.
-        form: Form of the items; ``None`` if it cannot be made from a file.
-    """
+class Head(NamedTuple):
+    """What is saved of a storage beside its items."""
 
     cursor: int
-    length: int
-    written: int
-    rows: int
-    others: tuple[int, ...]
-    leaves: dict[KeyPath, Leaf] | None
-    form: Form | None
+    length: int  # rows that are filled
+    written: int  # rows that were ever written
+    rows: int  # rows there is room for
+    others: tuple[int, ...]  # dimensions beside time that count items
+    leaves: dict[KeyPath, Leaf] | None  # None if nothing was ever written
+    form: Form | None  # None if it cannot be made from a file
 
     @property
     def width(self) -> int:
         """Number of items in a row."""
         return math.prod(self.others)
 
+    @property
+    def items(self) -> int:
+        """Number of items that are stored."""
+        return self.length * self.width
+
     def check_fit(self, storage: Any) -> None:
         """Raise ``ValueError`` if a storage has another capacity than what was saved, or holds other data."""
-        known = storage.form is not None
+        known, saved = storage.form is not None, [self.rows, *self.others]
         own = [storage.ring.size, *storage._others] if known else [storage._asked_size]
         if self.leaves is None:
-            if math.prod(own) != self.rows:
-                raise ValueError(_other_capacity([self.rows], own))
-            return
-        rows = own[0] if known else -(-own[0] // self.width)
-        fits = own[1:] == list(self.others) if known else self.width <= max(own[0], _WIDEST)
-        if storage.ndim != 1 + len(self.others) or rows != self.rows or not fits:
+            fits = math.prod(own) == self.rows
+        else:
+            rows = own[0] if known else -(-own[0] // self.width)
+            fits = own[1:] == saved[1:] if known else self.width <= max(own[0], _WIDEST)
+            fits = fits and storage.ndim == len(saved) and rows == self.rows
             own += [1] * (storage.ndim - len(own))
-            raise ValueError(_other_capacity([self.rows, *self.others], own))
+        if not fits:
+            times = [" x ".join(map(str, shape)) for shape in (saved, own)]
+            raise ValueError(
+                f"The checkpoint is of a storage with room for {times[0]} elements, and this one has room for "
+                f"{times[1]}. {KEPT} Fix: make the storage with max_size={math.prod(saved)} and ndim={len(saved)}."
+            )
+        if self.leaves is None:
+            return
         if not known and self.form is None:
             raise ValueError(
                 "The containers that hold the data of this checkpoint cannot be made from a file, for example because "
-                f"one is a namedtuple, and this storage has not seen any data yet. {errors.KEPT} "
+                f"one is a namedtuple, and this storage has not seen any data yet. {KEPT} "
                 "Fix: write one batch of such data first, buffer.extend(batch), and then load."
             )
         here = {as_tuple(leaf.key): leaf for leaf in storage.form.leaves} if known else self.leaves
         pairs = [(path, _shown(self.leaves.get(path)), _shown(here.get(path))) for path in {**self.leaves, **here}]
-        differ = [pair for pair in pairs if pair[1] != pair[2]]
-        if differ:
-            lines = "".join(
-                f"\n  {as_key(path)!r}: saved {saved}, stored here {own}" for path, saved, own in differ[:8]
-            )
-            more = f"\n  and {len(differ) - 8} more" if len(differ) > 8 else ""
+        lines = [f"\n  {as_key(path)!r}: saved {was}, stored here {own}" for path, was, own in pairs if was != own]
+        if lines:
+            lines[8:] = [f"\n  and {len(lines) - 8} more"] if len(lines) > 8 else []
             raise ValueError(
-                f"The checkpoint holds other data than this storage.{lines}{more}\n{errors.KEPT} "
+                f"The checkpoint holds other data than this storage.{''.join(lines)}\n{KEPT} "
                 "Fix: load it into a new buffer, whose storage learns from the checkpoint what the data is like."
             )
-
-
-def _other_capacity(saved: list[int], own: list[int]) -> str:
-    times = [" x ".join(map(str, shape)) for shape in (saved, own)]
-    return (
-        f"The checkpoint is of a storage with room for {times[0]} elements, and this one has room for {times[1]}. "
-        f"{errors.KEPT} Fix: make the storage with max_size={math.prod(saved)} and ndim={len(saved)}."
-    )
 
 
 def _shown(leaf: Leaf | None) -> str:
@@ -105,40 +106,33 @@ def _shown(leaf: Leaf | None) -> str:
     return "non-tensor data" if leaf.dtype is None else f"{dtype_name(leaf.dtype)}{list(leaf.shape)}"
 
 
-def _write_head(storage: Any) -> Any:
-    ring, form = storage.ring, storage.form
-    counts = {"cursor": ring.cursor, "length": ring.length, "written": ring.written, "others": list(storage._others)}
-    counts["rows"] = storage.max_size if form is None else ring.size
-    if form is None:
-        return {**counts, "form": None, "leaves": None}
-    plain = Encoder(None, "key")
-    try:
-        return {**counts, "form": plain.encode(form.describe()), "leaves": None}
-    except (NotImplementedError, TypeError, ValueError):  # such as a namedtuple, which only code can make
-        leaves = [
-            [plain.encode(list(as_tuple(leaf.key))), list(leaf.shape), leaf.dtype and dtype_name(leaf.dtype)]
-            for leaf in form.leaves
-        ]
-        return {**counts, "form": None, "leaves": leaves}
+def _write_head(storage: Any) -> dict[str, Any]:
+    ring, form, codec = storage.ring, storage.form, Codec(None, "key")
+    head = {"cursor": ring.cursor, "length": ring.length, "written": ring.written, "others": list(storage._others)}
+    head |= {"rows": storage.max_size if form is None else ring.size, "form": None, "leaves": None}
+    if form is not None:
+        try:
+            head["form"] = codec.encode(form.describe())
+        except (NotImplementedError, TypeError, ValueError):  # such as a namedtuple, which only code can make
+            head["leaves"] = [
+                [codec.encode(list(as_tuple(leaf.key))), list(leaf.shape), leaf.dtype and dtype_name(leaf.dtype)]
+                for leaf in form.leaves
+            ]
+    return head
 
 
 def _read_head(plain: Any) -> Head:
-    counts = [plain[name] for name in ("cursor", "length", "written", "rows")]
-    others = tuple(plain["others"])
+    codec, others = Codec(None, "key"), tuple(plain["others"])
+    cursor, length, written, rows = counts = [plain[name] for name in ("cursor", "length", "written", "rows")]
     if not all(type(count) is int and 0 <= count < _MOST for count in (*counts, *others)):
         raise ValueError("a count of rows is not a number of rows")
-    cursor, length, written, rows = counts
     if length > rows or cursor >= max(rows, 1) or 0 in others or math.prod((rows, *others)) >= _MOST:
         raise ValueError(f"{length} of {rows} rows are filled, and {cursor} is the next")
-    form = None if plain["form"] is None else form_from(decode(plain["form"], None, "key"))
+    form = None if plain["form"] is None else form_from(codec.decode(plain["form"]))
     leaves: list[Leaf] | None = None if form is None else form.leaves
     if form is None and plain["leaves"] is not None:
         leaves = [
-            Leaf(
-                as_key(tuple(decode(parts, None, "key"))),
-                read_shape(shape),
-                None if dtype is None else dtype_named(dtype),
-            )
+            Leaf(as_key(codec.decode(parts)), read_shape(shape), None if dtype is None else dtype_named(dtype))
             for parts, shape, dtype in plain["leaves"]
         ]
     if leaves is None and length:
@@ -159,16 +153,13 @@ class ColumnCheckpointer(StorageCheckpointerBase):
 
     @abstractmethod
     def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Any:
-        """Raise for files that :meth:`_read` could not read.
+        """Raise for files that :meth:`_read` could not read; return what it needs.
 
         Args:
             head: Head of a storage that has leaves.
             content: What :meth:`_write` returned, as somebody else may have written it.
             folder: Folder of the files.
             rehearse: Whether memory with other data is overwritten later, so that nothing may go wrong then.
-
-        Returns:
-            What :meth:`_read` needs.
         """
 
     def _prepare(self, form: Form, head: Head, checked: Any) -> Any:
@@ -176,7 +167,7 @@ class ColumnCheckpointer(StorageCheckpointerBase):
         return checked
 
     @abstractmethod
-    def _read(self, storage: Any, head: Head, checked: Any, folder: Path) -> None:
+    def _read(self, storage: Any, head: Head, checked: Any) -> None:
         """Read the items into the memory of a storage."""
 
     def dumps(self, storage: Any, path: str | os.PathLike[str]) -> None:
@@ -195,8 +186,8 @@ class ColumnCheckpointer(StorageCheckpointerBase):
 
     def loads(self, storage: Any, path: str | os.PathLike[str]) -> None:
         """Read what :meth:`dumps` wrote; see :meth:`StorageCheckpointerBase.loads`."""
-        fresh, folder = getattr(storage, "form", None) is None, Path(path)
-        head, checked = self._open(storage, folder, rehearse=not fresh)
+        fresh = getattr(storage, "form", None) is None
+        head, checked = self._open(storage, Path(path), rehearse=not fresh)
         if head.leaves is None or (fresh and not head.length):  # no file says how large an item may be
             storage._empty()
             return
@@ -210,7 +201,7 @@ class ColumnCheckpointer(StorageCheckpointerBase):
                 storage._reserve(0, head.length)
                 if not fresh:
                     storage.ring.jump(0, 0)  # a read that fails half way must leave nothing that counts as filled
-                self._read(storage, head, checked, folder)
+                self._read(storage, head, checked)
             except BaseException as error:
                 if fresh:
                     storage._forget_memory()
@@ -224,31 +215,26 @@ class ColumnCheckpointer(StorageCheckpointerBase):
 
     def _open(self, storage: Any, folder: Path, rehearse: bool) -> tuple[Head, Any]:
         self._refuse(storage)
-        head, content = read_saved(folder, type(self).__name__)
-        try:
+        with sensible(folder / HEAD):
+            head, content = read_saved(folder, type(self).__name__)
             head.check_fit(storage)
             return head, None if head.leaves is None else self._check(head, content, folder, rehearse)
-        except SENSELESS as error:
-            raise explained(folder / HEAD, error) from error
 
     def _refuse(self, storage: Any) -> None:
         if not hasattr(storage, "columns"):
-            raise TypeError(errors.other_storage(type(self).__name__, storage, "contiguous memory"))
+            raise self._other_storage(storage, "contiguous memory")
 
 
 def read_saved(folder: Path, saved_by: str) -> tuple[Head, Any]:
     """Read the head of a saved storage, and what its checkpointer, ``saved_by``, has to know to read the items."""
     document = read_document(folder / HEAD)
-    try:
-        other = document["saved_by"]
-        if other != saved_by:
-            raise ValueError(
-                f"The checkpoint was saved by a {other}, and the storage has a {saved_by}. {errors.KEPT} "
-                f"Fix: storage.checkpointer = {other}()."
-            )
-        return _read_head(document["head"]), document["content"]
-    except SENSELESS as error:
-        raise explained(folder / HEAD, error) from error
+    other = document["saved_by"]
+    if other != saved_by:
+        raise ValueError(
+            f"The checkpoint was saved by a {other}, and the storage has a {saved_by}. {KEPT} "
+            f"Fix: storage.checkpointer = {other}()."
+        )
+    return _read_head(document["head"]), document["content"]
 
 
 def columns_of(storage: Any) -> dict[KeyPath, Any]:
@@ -256,47 +242,204 @@ def columns_of(storage: Any) -> dict[KeyPath, Any]:
     return {as_tuple(key): column for key, column in storage.columns.items()}
 
 
-# Non-tensor data ------------------------------------------------------------------------------------------------------
+class TensorStorageCheckpointer(ColumnCheckpointer):
+    """Default checkpointer of storages in contiguous memory.
+
+    The filled part of each entry is one file with the bytes of the tensor. It is written and read in small pieces, so
+    that no second copy of the data is made. Non-tensor data is written as JSON.
+
+    The files have the layout of ``TensorDict.memmap``: after ``buffer.dumps(path)``,
+    ``TensorDict.load_memmap(path / "storage")`` gives the filled part of a storage of TensorDicts, without non-tensor
+    data. Entries whose key cannot be the name of a file are numbered.
+
+    With hooks, see :meth:`~StorageCheckpointerBase.register_save_hook`, what they return is written instead, and is
+    made in memory.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from tensordict import TensorDict
+        >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
+        >>> rb = ReplayBuffer(storage=LazyTensorStorage(5))
+        >>> index = rb.extend(TensorDict({"number": torch.arange(7)}, [7]))
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> rb.dumps(folder)
+        >>> other = ReplayBuffer(storage=LazyTensorStorage(5))
+        >>> other.loads(folder)
+        >>> other[:]["number"].tolist(), TensorDict.load_memmap(folder / "storage")["number"].tolist()
+        ([5, 6, 2, 3, 4], [5, 6, 2, 3, 4])
+    """
+
+    def _write(self, storage: Any, folder: Path) -> Any:
+        length, columns, form = storage.ring.length, columns_of(storage), storage.form
+        if self._save_hooks:
+            write_values(folder, _HOOKED, self._hooked(storage, length))
+            return {"hooked": True}
+        lead = (length, *storage._others)
+        entries: dict[KeyPath, Entry] = {}
+        for number, (path, column) in enumerate(columns.items()):
+            if isinstance(column, ObjectColumn):
+                write_objects(folder, number, column, path, length)
+            else:
+                rows = column.rows(slice(length))
+                entries[path] = rows, [rows]
+        write_entries(folder, entries, lead, form.skeleton(lead) if isinstance(form, TensorDictForm) else None)
+        return {"hooked": False}
+
+    def _hooked(self, storage: Any, length: int) -> Any:
+        """Return what the save hooks make of the filled part, whose last dimension is time."""
+        leaves = []
+        for column in columns_of(storage).values():
+            if isinstance(column, ObjectColumn):
+                turned = ObjectColumn((*storage._others, length))
+                turned.array[...] = np.moveaxis(column.array[:length], 0, -1)
+                leaves.append(turned.rows(slice(None)))
+            else:
+                leaves.append(column.rows(slice(length)).movedim(0, storage.ndim - 1))
+        data = storage.form.build(leaves, torch.Size((*storage._others, length)))
+        for hook in self._save_hooks:
+            for name, value in (("shift", storage.ring.cursor), ("is_full", storage.ring.is_full)):
+                if hasattr(hook, name):
+                    setattr(hook, name, value)
+            data = hook(data)
+        return data
+
+    def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Any:
+        assert head.leaves is not None
+        if content["hooked"]:
+            return read_values(folder, _HOOKED), None
+        lead = (head.length, *head.others)
+        shapes = {path: ((*lead, *leaf.shape), leaf.dtype) for path, leaf in head.leaves.items() if leaf.dtype}
+        objects = {
+            path: read_objects(folder, number, head.items)
+            for number, (path, leaf) in enumerate(head.leaves.items())
+            if leaf.dtype is None
+        }
+        return check_entries(folder, shapes), objects
+
+    def _prepare(self, form: Form, head: Head, checked: Any) -> Any:
+        data, objects = checked
+        if objects is None:
+            for hook in self._load_hooks:
+                data = hook(data)
+            data = form.take_apart(data, (*head.others, head.length))
+        return data, objects
+
+    def _read(self, storage: Any, head: Head, checked: Any) -> None:
+        columns, (files, objects) = columns_of(storage), checked
+        if objects is None:
+            for column, leaf in zip(columns.values(), files, strict=True):  # leaves whose last dimension is time
+                if isinstance(column, ObjectColumn):
+                    turned = ObjectColumn((*head.others, head.length))
+                    turned.scatter(torch.arange(head.items), leaf)
+                    column.array[: head.length] = np.moveaxis(turned.array, -1, 0)
+                else:
+                    column.put(0, leaf.movedim(storage.ndim - 1, 0))
+            return
+        for path, file in files.items():
+            read_tensor(file, columns[path].rows(slice(head.length)))
+        for path, values in objects.items():
+            put_objects(columns[path], values)
 
 
-def write_objects(column: ObjectColumn, length: int, path: KeyPath, folder: Path, number: int) -> None:
+# Files of entries -----------------------------------------------------------------------------------------------------
+
+
+def write_entries(
+    folder: Path, entries: Mapping[KeyPath, Entry], batch_size: Sequence[int] = (), like: TensorDictBase | None = None
+) -> None:
+    """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory.
+
+    Args:
+        folder: Folder to write to.
+        entries: Tensors by their keys.
+        batch_size: Batch size of the TensorDict, which all shapes start with.
+        like: A TensorDict of these entries with the batch sizes of nested TensorDicts. It needs no memory.
+    """
+    keys = _file_keys(list(entries))
+    if like is None or keys != list(entries):
+        like = TensorDict(batch_size=torch.Size(batch_size))
+        for key, (tensor, _) in zip(keys, entries.values(), strict=True):
+            like[key] = tensor
+    with system_errors():
+        like.memmap_like(os.fspath(folder), existsok=True, robust_key=True)
+    for path, file in _files_of(folder, list(entries)).items():
+        tensor, blocks = entries[path]
+        if tensor.numel():  # files that would be empty are not made
+            write_tensor(file, blocks)
+
+
+def check_entries(folder: Path, shapes: Mapping[KeyPath, tuple[Sequence[int], torch.dtype]]) -> dict[KeyPath, Path]:
+    """Return the file of each entry, of this shape and dtype; raises ``ValueError`` if it has not as many bytes."""
+    files = _files_of(folder, list(shapes))
+    for path, (shape, dtype) in shapes.items():
+        check_bytes(files[path], torch.Size(shape).numel() * dtype.itemsize)
+    return files
+
+
+def _files_of(folder: Path, paths: Sequence[KeyPath]) -> dict[KeyPath, Path]:
+    names = [list(map(file_name, key)) for key in _file_keys(paths)]
+    return {path: folder.joinpath(*name[:-1], f"{name[-1]}.memmap") for path, name in zip(paths, names, strict=True)}
+
+
+def _file_keys(paths: Sequence[KeyPath]) -> list[tuple[str, ...]]:
+    """Return the keys in the TensorDict that the files make up: numbers if a key cannot be the name of a file."""
+    keys = [tuple(map(str, path)) or ("data",) for path in paths]
+    if _are_distinct([tuple(map(file_name, key)) for key in keys]):
+        return keys
+    return [(f"{number}",) for number in range(len(paths))]
+
+
+def _are_distinct(names: Sequence[tuple[str, ...]]) -> bool:
+    """Whether names can be those of files and folders, none of which is another one or a file of a checkpoint."""
+    folders = {name[:depth] for name in names for depth in range(1, len(name))}
+    files = {(*name[:-1], f"{name[-1]}.memmap") for name in names}
+    reserved = any(folder[-1].endswith((".json", ".memmap", ".rlnb")) for folder in folders)
+    usable = all(_is_usable(part) for name in names for part in name)
+    return usable and not reserved and len(files) == len(names) and not folders & set(names)
+
+
+def _is_usable(name: str) -> bool:
+    try:
+        return 0 < len(name.encode()) <= _LONGEST_NAME
+    except UnicodeEncodeError:
+        return False
+
+
+@contextlib.contextmanager
+def system_errors() -> Iterator[None]:
+    """Raise an error of the system as the ``OSError`` it is, where torch and h5py raise another class."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        number = re.search(r"errno = (\d+)|\((\d+)\)$", str(error))
+        if number is None or getattr(error, "errno", None):
+            raise
+        code = int(number[1] or number[2])
+        raise OSError(code, os.strerror(code)) from error
+
+
+def write_objects(folder: Path, number: int, column: ObjectColumn, path: KeyPath, length: int) -> None:
     """Write the non-tensor data of a leaf as lines of JSON; raises ``TypeError`` for what JSON cannot hold."""
-    with _objects_file(folder, number).open("w") as file:
-        file.writelines(_lines(column.array[:length].reshape(-1), path))
+    codec, objects = Codec(None, "objects"), column.array[:length].reshape(-1)
+    with (folder / f"objects.{number}.jsonl").open("w") as file:
+        for start in range(0, len(objects), _LINE):
+            file.write(json.dumps([codec.encode(value, path) for value in objects[start : start + _LINE]]) + "\n")
 
 
-def _lines(objects: np.ndarray, path: KeyPath) -> Iterator[str]:
-    plain = Encoder(None, "objects")
-    for start in range(0, len(objects), _LINE):
-        yield json.dumps([plain.encode(value, path) for value in objects[start : start + _LINE]]) + "\n"
-
-
-def read_objects(head: Head, folder: Path, number: int) -> np.ndarray:
-    """Read the non-tensor data of a leaf: an array with one object for each item."""
-    path, count = _objects_file(folder, number), head.length * head.width
+def read_objects(folder: Path, number: int, count: int) -> list[Any]:
+    """Read the non-tensor data of a leaf, an object for each of ``count`` items."""
+    path, codec = folder / f"objects.{number}.jsonl", Codec(None, "objects")
     if not path.is_file():
-        raise ValueError(errors.missing(path))
-    objects: list[Any] = []
+        raise missing(path)
     with path.open() as file:
-        for line in file:
-            objects += [decode(value, None, "objects") for value in json.loads(line)]
+        objects = [codec.decode(value) for line in file for value in json.loads(line)]
     if len(objects) != count:
         raise ValueError(f"{len(objects)} objects for {count} items")
-    return as_objects(objects)
+    return objects
 
 
-def as_objects(values: list[Any]) -> np.ndarray:
-    """Return an array of Python objects ``[n]``."""
-    array = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):  # one by one: numpy would look into lists
-        array[place] = value
-    return array
-
-
-def put_objects(column: ObjectColumn, objects: np.ndarray, length: int) -> None:
-    """Write what :func:`read_objects` returned into the memory of a leaf."""
-    column.array[:length].reshape(-1)[:] = objects
-
-
-def _objects_file(folder: Path, number: int) -> Path:
-    return folder / f"objects.{number}.jsonl"
+def put_objects(column: ObjectColumn, objects: Sequence[Any]) -> None:
+    """Write the first items of a leaf of non-tensor data."""
+    for place, value in enumerate(objects):  # one by one: numpy would look into lists
+        column.flat_array[place] = value

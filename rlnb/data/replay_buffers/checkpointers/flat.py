@@ -1,34 +1,50 @@
-"""Checkpointer of TED data that saves each observation once, and the last one of each trajectory."""
+"""Checkpointers of TED data that save each observation once: in files, to be read as nested tensors, and in HDF5."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
+from tensordict import TensorDict
 
 from rlnb.data.replay_buffers.checkpointers.column import (
+    HEAD,
     ColumnCheckpointer,
+    Entry,
     Head,
+    KeyPath,
+    check_entries,
     columns_of,
     put_objects,
     read_objects,
+    read_saved,
+    system_errors,
+    write_entries,
     write_objects,
 )
-from rlnb.data.replay_buffers.checkpointers.files import PIECE_BYTES, check_bytes, read_tensor
-from rlnb.data.replay_buffers.checkpointers.memmap import Entry, KeyPath, files_of, write_entries
+from rlnb.data.replay_buffers.checkpointers.files import PIECE_BYTES, damaged, missing, read_tensor
+from rlnb.data.replay_buffers.checkpointers.folder import loading
+from rlnb.data.replay_buffers.checkpointers.state import sensible
 from rlnb.data.replay_buffers.columns import Column, ObjectColumn
 from rlnb.data.replay_buffers.forms import TensorDictForm
-from rlnb.data.ted.columns import alike
+from rlnb.data.ted.columns import Constant, build
 from rlnb.data.ted.ends import end_flags
-from rlnb.data.ted.flat import DONE_KEYS
-from rlnb.data.ted.keys import NestedKey, as_keys
-from rlnb.data.ted.timeline import bits, not_adjacent
+from rlnb.data.ted.hdf5 import no_h5_name, read_h5_into, write_h5
+from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_keys
+from rlnb.data.ted.layout import plan
+from rlnb.data.ted.nested import nest, offsets_of
+from rlnb.data.ted.timeline import Timeline, bits, not_adjacent
 
 WHOLE, LAST, UNSET, OBJECTS = "whole", "last", "all False", "objects"  # how an entry is saved
 BREAKS = ("breaks",)
+ReadLast = Callable[[KeyPath, int, torch.Tensor], object]  # fills a tensor with what follows breaks, from one on
+Reader = Callable[[Mapping[KeyPath, torch.Tensor]], ReadLast]  # fills the entries that were saved whole
 _MOST_UNSET = 1 << 10  # flags of one item that need no file if all are False
+_LEVEL = 4  # of gzip
 
 
 class FlatStorageCheckpointer(ColumnCheckpointer):
@@ -73,7 +89,7 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
         self, done_keys: Sequence[NestedKey] | None = None, reward_keys: Sequence[NestedKey] | None = None
     ) -> None:
         super().__init__()
-        self.done_keys = tuple(as_keys(list(DONE_KEYS if done_keys is None else done_keys)))
+        self.done_keys = tuple(as_keys(list(END_KEYS if done_keys is None else done_keys)))
         self.reward_keys = tuple(as_keys(["reward"] if reward_keys is None else list(reward_keys)))
 
     def register_save_hook(self, hook: Any) -> NoReturn:
@@ -89,22 +105,21 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
 
     def _write(self, storage: Any, folder: Path) -> Any:
         twice, columns, length = self._twice(storage), columns_of(storage), storage.ring.length
-        breaks = self._breaks(storage, twice).flatten().nonzero().flatten()
+        breaks = self._breaks(storage, twice)
         few, kinds = len(breaks) <= self._most_breaks * len(storage), {}
-        entries: dict[KeyPath, Entry] = {BREAKS: Entry(breaks.shape, breaks.dtype, [breaks])}
+        entries: dict[KeyPath, Entry] = {BREAKS: (breaks, [breaks])}
         objects: dict[KeyPath, ObjectColumn] = {}
         for path, column in columns.items():
             if isinstance(column, ObjectColumn):
                 kinds[path], objects[path] = OBJECTS, column
             elif path[0] == "next" and path[1:] in twice and few:
-                kinds[path], flat = LAST, column.flat
-                blocks = map(column.take, breaks.split(_block_items(column)))
-                entries["last", *path] = Entry((len(breaks), *flat.shape[1:]), flat.dtype, blocks)
+                kinds[path], like = LAST, column.flat[:1].expand(len(breaks), *column.flat.shape[1:])
+                entries["last", *path] = like, map(column.take, breaks.split(_block_items(column)))
             elif _is_unset(column, length):
                 kinds[path] = UNSET
             else:
                 kinds[path], rows = WHOLE, column.rows(slice(length))
-                entries["data", *path] = Entry(rows.shape, rows.dtype, [rows])
+                entries["data", *path] = rows, [rows]
         self._write_entries(folder, entries, objects, length)
         return {"breaks": len(breaks), "kinds": list(kinds.values())}
 
@@ -113,77 +128,69 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
     ) -> None:
         write_entries(folder, entries)
         for number, (path, column) in enumerate(objects.items()):
-            write_objects(column, length, path, folder, number)
+            write_objects(folder, number, column, path, length)
 
     def _twice(self, storage: Any) -> list[KeyPath]:
         """Return the paths of entries that are alike at the root and under "next"; raises for data that is not TED."""
-        columns = columns_of(storage)
-        below = {path[1:] for path in columns if path[:1] == ("next",) and len(path) > 1}
-        if not isinstance(storage.form, TensorDictForm) or not below:
-            what = "TensorDict without one" if isinstance(storage.form, TensorDictForm) else storage.form._name()
+        is_tensordict = isinstance(storage.form, TensorDictForm)
+        columns = {path: column.tensor for path, column in columns_of(storage).items()}
+        if not is_tensordict or not any(path[0] == "next" and len(path) > 1 for path in columns):
+            what = "TensorDict without one" if is_tensordict else storage.form._name()
             raise ValueError(
                 f"A {type(self).__name__} saves data in the TED format, which is a TensorDict with an entry 'next', "
                 f"and the storage holds a {what}. "
                 "Fix: storage.checkpointer = TensorStorageCheckpointer(), which saves any data."
             )
-        apart = {*self.done_keys, *self.reward_keys}
-        return [
-            path
-            for path, column in columns.items()
-            if path in below - apart and path[0] != "next" and alike(column.tensor, columns["next", *path].tensor)
-        ]
+        return plan(columns, (), (), {*self.done_keys, *self.reward_keys}).shared
 
     def _breaks(self, storage: Any, twice: Sequence[KeyPath]) -> torch.Tensor:
-        """Return flags ``[length, *others]``: whether what follows a step has to be saved."""
+        """Return the positions of the steps for which what follows has to be saved."""
         ring, columns = storage.ring, columns_of(storage)
-        length = ring.length
-        flags = end_flags(storage._view(slice(length)), ("next", *self.done_keys[0])).cpu().clone()
-        if not length:
-            return flags
-        flags[(ring.cursor - 1) % length if ring.is_full else length - 1] = True
-        by_env = flags.view(length, -1)
-        envs = by_env.shape[1]
-        for path in twice:
-            root, after = (
-                columns[key].rows(slice(length)).view(length, envs, *columns[key].flat.shape[1:])
-                for key in (path, ("next", *path))
-            )
+        width, steps = math.prod(storage._others), len(storage)
+        flags = end_flags(storage._view(slice(ring.length)), ("next", *self.done_keys[0])).cpu().flatten().clone()
+        newest = (ring.cursor - 1) % max(ring.length, 1) if ring.is_full else ring.length - 1
+        flags[newest * width :][:width] = True
+        for path in twice if steps else ():
+            root, after = columns[path].flat[:steps], columns["next", *path].flat[:steps]
+            stops = flags.clone()
+            stops[-width:] = True
+            flags[not_adjacent(root, after, stops, width).cpu()] = True
             # The first row is behind the last one.
-            by_env[-1] |= (bits(root[0]) != bits(after[-1])).view(envs, -1).any(1).cpu()
-            for env in range(envs):
-                stops = by_env[:, env].clone()
-                stops[-1] = True
-                by_env[not_adjacent(root[:, env], after[:, env], stops).cpu(), env] = True
-        return flags
+            flags[-width:] |= (bits(root[:width]) != bits(after[-width:])).view(width, -1).any(1).cpu()
+        return flags.nonzero().flatten()
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Any:
         kinds, shapes = _check_layout(head, content)
-        breaks, objects, source = self._check_entries(head, kinds, shapes, folder, rehearse)
-        steps = head.length * head.width
-        if len(breaks) and not (breaks[0] >= 0 and breaks[-1] < steps and bool((breaks.diff() > 0).all())):
-            raise ValueError(f"the breaks are not positions of {steps} steps in order")
-        return kinds, shapes, breaks, objects, source
+        breaks, objects, read = self._open_entries(head, kinds, shapes, folder, rehearse)
+        if len(breaks) and not (breaks[0] >= 0 and breaks[-1] < head.items and bool((breaks.diff() > 0).all())):
+            raise ValueError(f"the breaks are not positions of {head.items} steps in order")
+        return kinds, shapes, breaks, objects, read
 
-    def _check_entries(
+    def _open_entries(
         self, head: Head, kinds: dict[KeyPath, str], shapes: dict[KeyPath, Any], folder: Path, rehearse: bool
-    ) -> tuple[torch.Tensor, dict[KeyPath, Any], Any]:
-        """Check the files; return the breaks, the non-tensor data, and what :meth:`_read_entries` needs."""
-        files = files_of(folder, list(shapes))
-        for path, (shape, dtype) in shapes.items():
-            check_bytes(files[path], torch.Size(shape).numel() * dtype.itemsize)
+    ) -> tuple[torch.Tensor, dict[KeyPath, Any], Reader]:
+        """Check the files; return the breaks, the non-tensor data, and what reads the entries."""
+        files = check_entries(folder, shapes)
         breaks = torch.empty(shapes[BREAKS][0], dtype=torch.int64)
         read_tensor(files[BREAKS], breaks)
         objects = [path for path, kind in kinds.items() if kind == OBJECTS]
-        return breaks, {path: read_objects(head, folder, n) for n, path in enumerate(objects)}, files
 
-    def _read(self, storage: Any, head: Head, checked: Any, folder: Path) -> None:
-        columns, (kinds, shapes, breaks, objects, source) = columns_of(storage), checked
+        def read(whole: Mapping[KeyPath, torch.Tensor]) -> ReadLast:
+            for path, rows in whole.items():
+                read_tensor(files["data", *path], rows)
+            return lambda path, start, out: read_tensor(files["last", *path], out, start * out[:1].nbytes)
+
+        return breaks, {path: read_objects(folder, number, head.items) for number, path in enumerate(objects)}, read
+
+    def _read(self, storage: Any, head: Head, checked: Any) -> None:
+        columns, (kinds, _, breaks, objects, read) = columns_of(storage), checked
         for path, values in objects.items():
-            put_objects(columns[path], values, head.length)
-        whole = {path: columns[path].rows(slice(head.length)) for path, kind in kinds.items() if kind == WHOLE}
-        read_last = self._read_entries(whole, shapes, source)
+            put_objects(columns[path], values)
+        read_last = read(
+            {path: columns[path].rows(slice(head.length)) for path, kind in kinds.items() if kind == WHOLE}
+        )
         for path, kind in kinds.items():
             if kind == UNSET:
                 columns[path].tensor[: head.length] = False
@@ -195,27 +202,17 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
                 for part in breaks.split(_block_items(after)):
                     block = torch.empty((len(part), *after.flat.shape[1:]), dtype=after.flat.dtype)
                     read_last(path, start, block)
-                    put_at(after, part, block)
                     start += len(part)
-
-    def _read_entries(
-        self, whole: dict[KeyPath, torch.Tensor], shapes: dict[KeyPath, Any], source: Any
-    ) -> Callable[[KeyPath, int, torch.Tensor], None]:
-        """Fill the entries that were saved whole; return what fills a tensor with what follows breaks, from one on."""
-        for path, rows in whole.items():
-            read_tensor(source["data", *path], rows)
-
-        def read_last(path: KeyPath, start: int, out: torch.Tensor) -> None:
-            read_tensor(source["last", *path], out, start * out[:1].nbytes)
-
-        return read_last
+                    if block.numel():
+                        device = after.flat.device
+                        bits(after.flat).index_copy_(0, part.to(device), bits(block).to(device))
 
 
 def _check_layout(head: Head, content: Any) -> tuple[dict[KeyPath, str], dict[KeyPath, Any]]:
     """Return how each entry is saved, and the shape and dtype of each tensor that is."""
     assert head.leaves is not None
     kinds, breaks = dict(zip(head.leaves, content["kinds"], strict=True)), content["breaks"]
-    if type(breaks) is not int or not 0 <= breaks <= head.length * head.width:
+    if type(breaks) is not int or not 0 <= breaks <= head.items:
         raise ValueError("the number of breaks does not fit the number of steps")
     shapes: dict[KeyPath, Any] = {BREAKS: ((breaks,), torch.int64)}
     for path, leaf in head.leaves.items():
@@ -241,13 +238,200 @@ def _is_unset(column: Column, length: int) -> bool:
     return is_flags and not column.rows(slice(length)).any()
 
 
-def put_at(column: Column, positions: torch.Tensor, values: torch.Tensor) -> None:
-    """Write items ``[n, ...]`` at distinct positions ``[n]`` along ``column.flat``, each bit as it is."""
-    if values.numel():
-        flat = column.flat
-        bits(flat).index_copy_(0, positions.to(flat.device), bits(values).to(flat.device))
-
-
 def _block_items(column: Column) -> int:
     """Return how many items are in memory at once."""
-    return max(PIECE_BYTES // max(column.flat.shape[1:].numel() * column.flat.element_size(), 1), 1)
+    return max(PIECE_BYTES // max(column.flat[:1].nbytes, 1), 1)
+
+
+class NestedStorageCheckpointer(FlatStorageCheckpointer):
+    """Checkpointer that saves TED data so that it can be read trajectory by trajectory.
+
+    Like :class:`FlatStorageCheckpointer`, whose files it writes, it saves each observation once, and one more at the
+    end of each trajectory. :meth:`read` gives nested tensors: the steps of a trajectory stand behind one another,
+    oldest first, also those of a trajectory that goes over the seam of the ring, or that is one of several envs.
+
+    Args:
+        done_keys: End signals. Default: "done", "truncated", "terminated".
+        reward_keys: Rewards. Default: "reward".
+
+    Example:
+        >>> import tempfile
+        >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
+        >>> rb = ReplayBuffer(storage=LazyTensorStorage(100), checkpointer=NestedStorageCheckpointer())
+        >>> done = torch.tensor([[False], [True], [False]])
+        >>> below = TensorDict({"observation": torch.tensor([1.0, 2.0, 6.0]), "done": done}, [3])
+        >>> rollout = TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3])
+        >>> index, folder = rb.extend(rollout), tempfile.mkdtemp()
+        >>> rb.dumps(folder)
+        >>> saved = NestedStorageCheckpointer.read(folder)
+        >>> [row.tolist() for row in saved["observation"].unbind()]
+        [[0.0, 1.0, 2.0], [5.0, 6.0]]
+    """
+
+    def _write(self, storage: Any, folder: Path) -> Any:
+        for path, column in columns_of(storage).items():
+            if isinstance(column, ObjectColumn):
+                raise TypeError(
+                    f"The entry {as_key(path)!r} is non-tensor data, which a nested tensor does not hold. "
+                    "Fix: storage.checkpointer = FlatStorageCheckpointer(), which saves it too."
+                )
+        return super()._write(storage, folder)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> TensorDict:
+        """Read the checkpoint of a buffer or a storage as nested tensors.
+
+        Returns:
+            A TensorDict ``[trajectories]``. A row of an observation has one element more than the trajectory has steps.
+            What is only under "next" is there too, under "next".
+
+        Raises:
+            FileNotFoundError: If there is no checkpoint.
+            ValueError: If it is damaged, or was saved by another checkpointer.
+        """
+        with loading(path) as top:
+            folder = top / "storage"
+            with sensible(folder / HEAD):
+                return cls()._read_nested(*read_saved(folder, cls.__name__), folder)
+
+    def _read_nested(self, head: Head, content: Any, folder: Path) -> TensorDict:
+        if head.leaves is None:
+            raise ValueError(
+                "The storage had not been written to when it was saved. Fix: fill the buffer, and save it."
+            )
+        kinds, shapes, breaks, _, read = self._check(head, content, folder, True)
+        length, width = head.length, head.width
+        flags = torch.zeros(length, width, dtype=torch.bool)
+        flags.view(-1)[breaks] = True
+        if length and not flags[(head.cursor - 1) % length if length == head.rows else -1].all():
+            raise ValueError("the newest step of an env does not end a trajectory")
+        timeline = Timeline(flags.t().flatten(), width, length, head.cursor if length == head.rows else 0)
+        stored = torch.arange(head.items).view(length, width).t().flatten()  # the position of each step, env by env
+        steps, sources = timeline.in_order(stored), stored[timeline.source()]
+        last, lengths = torch.searchsorted(breaks, stored[timeline.breaks]), timeline.lengths()
+        found = TensorDict({}, [len(lengths)])
+        for key, leaf in head.leaves.items():
+            if kinds[key] == LAST:
+                continue
+            rows = torch.zeros((head.items, *leaf.shape), dtype=leaf.dtype)
+            read_last = read({key: rows} if kinds[key] == WHOLE else {})
+            longer = kinds.get(("next", *key)) == LAST
+            at = sources if longer else steps
+            values = rows.new_empty((len(at), *leaf.shape))
+            bits(values)[:] = bits(rows)[at]
+            if longer:
+                after = torch.empty(shapes["last", "next", *key][0], dtype=leaf.dtype)
+                read_last(("next", *key), 0, after)
+                bits(values)[timeline.after_breaks()] = bits(after)[last]
+            found[as_key(key)] = nest(values, offsets_of(lengths + longer))
+        return found
+
+
+class H5StorageCheckpointer(FlatStorageCheckpointer):
+    """Checkpointer that saves TED data in an HDF5 file, each observation once.
+
+    The file holds a group "data" with the entries in the order of the storage, time first, and a group "last" with
+    what is under "next" of the steps that the dataset "breaks" lists; of all other steps that is what stands at the
+    root of the step behind. :func:`~rlnb.data.read_h5` and any HDF5 viewer read it. It needs h5py.
+
+    Args:
+        checkpoint_file: Name of the file.
+        done_keys: End signals. Default: "done", "truncated", "terminated".
+        reward_keys: Rewards. Default: "reward".
+        h5_kwargs: How to compress: "compression" is "gzip", "lzf" or a level of gzip from 0 to 9, and
+            "compression_opts" the level of gzip. Default: no compression.
+
+    Raises:
+        ValueError: If the file name has a folder in it, or there is no such compression.
+        TypeError: If ``h5_kwargs`` has other keys.
+
+    Example:
+        >>> H5StorageCheckpointer(h5_kwargs={"compression": "gzip", "compression_opts": 9})
+        H5StorageCheckpointer(checkpoint_file='checkpoint.h5', compression='gzip', level=9)
+    """
+
+    _most_breaks = 1 / 4  # what follows more steps would be too much to copy
+
+    def __init__(
+        self,
+        *,
+        checkpoint_file: str = "checkpoint.h5",
+        done_keys: Sequence[NestedKey] | None = None,
+        reward_keys: Sequence[NestedKey] | None = None,
+        h5_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(done_keys, reward_keys)
+        if not isinstance(checkpoint_file, str) or Path(checkpoint_file).name != checkpoint_file:
+            raise ValueError(
+                f"checkpoint_file must be a name without a folder, such as 'checkpoint.h5', got {checkpoint_file!r}."
+            )
+        options = dict(h5_kwargs or {})
+        compression, level = options.pop("compression", None), options.pop("compression_opts", _LEVEL)
+        if options:
+            raise TypeError(
+                f"h5_kwargs can have 'compression', 'compression_opts', got {', '.join(map(repr, options))}. "
+                "Fix: leave the others out."
+            )
+        if type(compression) is int:
+            compression, level = "gzip", compression
+        if compression not in (None, "gzip", "lzf") or type(level) is not int or not 0 <= level <= 9:
+            raise ValueError(
+                f"compression must be 'gzip', 'lzf', None or a level of gzip from 0 to 9, and the level a number from "
+                f"0 to 9; got {compression!r} and {level!r}. "
+                'Fix: h5_kwargs={"compression": "gzip", "compression_opts": 4}.'
+            )
+        self.checkpoint_file, self._compression, self._level = checkpoint_file, compression, level
+
+    def __repr__(self) -> str:
+        level = f", level={self._level}" if self._compression == "gzip" else ""
+        name = type(self).__name__
+        return f"{name}(checkpoint_file={self.checkpoint_file!r}, compression={self._compression!r}{level})"
+
+    def _write_entries(
+        self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, ObjectColumn], length: int
+    ) -> None:
+        values: dict[KeyPath, Any] = {}
+        for path, (_, blocks) in entries.items():
+            first, *more = blocks
+            values[path] = torch.cat([first, *more]) if more else first
+        for path, column in objects.items():
+            values["data", *path] = Constant(column.array[:length].reshape(-1).tolist())
+        for path in values:
+            for reason in filter(None, map(no_h5_name, path[1:])):
+                key = as_key(path[1:])
+                raise ValueError(
+                    f"The key {key!r} cannot be written to an HDF5 file, where {reason}. Fix: fill the buffer with "
+                    f"data whose key was renamed with data.rename_key_({key!r}, ...), or "
+                    "storage.checkpointer = TensorStorageCheckpointer(), which saves any key."
+                )
+        with system_errors():
+            write_h5(build(values, []), folder / self.checkpoint_file, self._compression, self._level)
+
+    def _open_entries(
+        self, head: Head, kinds: dict[KeyPath, str], shapes: dict[KeyPath, Any], folder: Path, rehearse: bool
+    ) -> tuple[torch.Tensor, dict[KeyPath, Any], Reader]:
+        file = folder / self.checkpoint_file
+        into = {
+            path: torch.empty(shape, dtype=dtype, device="cpu" if path == BREAKS else "meta")
+            for path, (shape, dtype) in shapes.items()
+        }
+        try:
+            found = read_h5_into(file, into, checksum=False, rehearse=rehearse)
+        except FileNotFoundError:
+            raise missing(file) from None
+        except ValueError as error:
+            raise damaged(file, f"is not what was written: {error}") from error
+        objects = {path: found.get(("data", *path)).data for path, kind in kinds.items() if kind == OBJECTS}
+        for path in into:
+            if found.get(path, None) is None:
+                raise ValueError(f"the entry {path} is missing")
+        for path, values in objects.items():
+            if type(values) is not list or len(values) != head.items:
+                raise ValueError(f"the entry {path} does not have one object for each step")
+
+        def read(whole: Mapping[KeyPath, torch.Tensor]) -> ReadLast:
+            last = {path: torch.empty(shape, dtype=kind) for path, (shape, kind) in shapes.items() if path[0] == "last"}
+            read_h5_into(file, last | {("data", *path): rows for path, rows in whole.items()}, checksum=False)
+            return lambda path, start, out: out.copy_(last["last", *path][start : start + len(out)])
+
+        return into[BREAKS], objects, read

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from rlnb.data.replay_buffers.checkpointers import errors
-from rlnb.data.replay_buffers.checkpointers.files import MANIFEST, MARK, PARTS, files_first, seal, sync, verify
+from rlnb.data.replay_buffers.checkpointers.files import KEPT, MANIFEST, MARK, PARTS, seal, sync, verify, written
 
 _NEW, _READY, _LOCK = ".rlnb-new", ".rlnb-ready", ".lock"
 
@@ -18,9 +17,6 @@ _NEW, _READY, _LOCK = ".rlnb-new", ".rlnb-ready", ".lock"
 @contextlib.contextmanager
 def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Write a checkpoint that replaces the old one as a whole.
-
-    Args:
-        path: Folder of the checkpoint; it is made if it does not exist.
 
     Yields:
         The folder to write to: the storage into ``storage``, the state of all else into ``state``.
@@ -33,10 +29,11 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         with _alone(top):
             _finish(top)
-            _refuse_foreign(top)
+            _refuse_foreign(top, _NEW, _READY, *PARTS, MANIFEST)
             new = top / _NEW
             try:
                 _delete(new)
+                written.clear()  # of files that came to nothing
                 new.mkdir()
                 (new / MARK).touch()
                 yield new
@@ -47,8 +44,10 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
                     (new / part).mkdir(exist_ok=True)
                     (new / part / MARK).touch()
                 seal(new)
-                for each in files_first(new):
-                    sync(each)
+                for at, _, names in os.walk(new, topdown=False):
+                    for name in (*names, ""):
+                        if name != MARK:
+                            sync(Path(at, name))
                 os.rename(new, top / _READY)
             finally:  # Ctrl+C can come right after the new checkpoint counts: only the folder knows
                 counts = (top / _READY).is_dir()
@@ -75,13 +74,7 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def loading(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Find a checkpoint, verify all of its files, and keep it from being replaced meanwhile.
-
-    Args:
-        path: Folder of the checkpoint.
-
-    Yields:
-        The folder to read.
+    """Verify all files of a checkpoint, and yield its folder, which nobody replaces meanwhile.
 
     Raises:
         FileNotFoundError: If there is no checkpoint.
@@ -91,11 +84,11 @@ def loading(path: str | os.PathLike[str]) -> Iterator[Path]:
     if not (top / MANIFEST).is_file() and not (top / _READY).is_dir():
         where = f"There is no checkpoint in {os.fspath(top)!r}:"
         if not top.is_dir():
-            raise FileNotFoundError(f"{where} there is no such folder. {errors.KEPT}")
+            raise FileNotFoundError(f"{where} there is no such folder. {KEPT}")
         names = sorted(os.listdir(top))
         found = ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
         raise FileNotFoundError(
-            f"{where} a checkpoint has a file {MANIFEST!r}, and the folder has {found or 'nothing'}. {errors.KEPT} "
+            f"{where} a checkpoint has a file {MANIFEST!r}, and the folder has {found or 'nothing'}. {KEPT} "
             "Fix: give the folder that dumps was given."
         )
     with contextlib.ExitStack() as stack:
@@ -119,7 +112,7 @@ def _finish(top: Path) -> None:
     for name in (*PARTS, MANIFEST):
         if (ready / name).exists():
             if name in PARTS and os.path.lexists(top / name):
-                _refuse(top / name)
+                _refuse_foreign(top, name)
                 os.replace(top / name, ready / f"old-{name}")
             os.replace(ready / name, top / name)
     _delete(ready)
@@ -129,45 +122,35 @@ def _delete(path: Path) -> None:
     """Delete a folder of a checkpoint, its mark last: a crash leaves a folder that is known as ours."""
     if not path.is_dir():
         return
-    for child in sorted(path.iterdir(), key=lambda child: child.name == MARK):
-        if child.is_dir() and not child.is_symlink():
-            _delete(child)
+    for child in sorted(os.scandir(path), key=lambda child: child.name == MARK):
+        if child.is_dir(follow_symlinks=False):
+            _delete(Path(child.path))
         else:
-            child.unlink()
+            os.unlink(child.path)
     path.rmdir()
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a folder was made for a checkpoint; right after it was made it has no mark yet."""
-    return path.is_dir() and not path.is_symlink() and ((path / MARK).exists() or not os.listdir(path))
+    """Whether a folder or a manifest is of a checkpoint."""
+    if path.name != MANIFEST:  # right after a folder was made, it has no mark yet
+        return path.is_dir() and not path.is_symlink() and ((path / MARK).exists() or not os.listdir(path))
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        start = file.read(1 << 12)
+    damaged = any((path.parent / part / MARK).exists() for part in PARTS)
+    return b"rlnb-checkpoint" in start or not start or damaged
 
 
-def _refuse_foreign(top: Path) -> None:
+def _refuse_foreign(top: Path, *names: str) -> None:
     """Refuse to write over what somebody else keeps under the name of a part."""
-    for name in (_NEW, _READY, *PARTS):
-        _refuse(top / name)
-    manifest = top / MANIFEST
-    if manifest.is_file():
-        with manifest.open("rb") as file:
-            start = file.read(1 << 12)
-        known = b"rlnb-checkpoint" in start or not start or any((top / part / MARK).exists() for part in PARTS)
-    else:
-        known = not os.path.lexists(manifest)
-    if not known:
-        raise FileExistsError(_foreign(manifest))
-
-
-def _refuse(path: Path) -> None:
-    if os.path.lexists(path) and not _is_ours(path):
-        raise FileExistsError(_foreign(path))
-
-
-def _foreign(path: Path) -> str:
-    kind = "folder" if path.is_dir() else "file"
-    return (
-        f"There is a {kind} {path.name!r} in {os.fspath(path.parent)!r} that is not of a checkpoint, and a checkpoint "
-        "there would replace it. Nothing was written. Fix: give dumps a folder of its own."
-    )
+    for path in (top / name for name in names):
+        if os.path.lexists(path) and not _is_ours(path):
+            kind = "folder" if path.is_dir() else "file"
+            raise FileExistsError(
+                f"There is a {kind} {path.name!r} in {os.fspath(top)!r} that is not of a checkpoint, and a checkpoint "
+                "there would replace it. Nothing was written. Fix: give dumps a folder of its own."
+            )
 
 
 # The lock -------------------------------------------------------------------------------------------------------------
@@ -179,16 +162,17 @@ def _alone(top: Path) -> Iterator[None]:
 
     Others may have waited for just that lock: ``filelock`` notices, and they start again.
     """
+    lock = top / _LOCK
     with contextlib.ExitStack() as stack:
         while True:
             made = _make(top)
-            if os.path.lexists(top / _LOCK) and ((top / _LOCK).is_symlink() or not (top / _LOCK).is_file()):
+            if lock.is_symlink() or (lock.exists() and not lock.is_file()):
                 raise OSError(
-                    f"{os.fspath(top / _LOCK)!r}, which checkpoints use as a lock, is not a regular file. Nothing was "
+                    f"{os.fspath(lock)!r}, which checkpoints use as a lock, is not a regular file. Nothing was "
                     "written. Fix: remove it, or give dumps a folder of its own."
                 )
             try:
-                stack.enter_context(FileLock(top / _LOCK))
+                stack.enter_context(FileLock(lock))
                 break
             except FileNotFoundError:  # another one has just deleted the folder
                 continue
@@ -197,18 +181,17 @@ def _alone(top: Path) -> Iterator[None]:
         except BaseException:
             with contextlib.suppress(OSError):
                 if made and os.listdir(top) == [_LOCK]:
-                    (top / _LOCK).unlink()
+                    lock.unlink()
                     top.rmdir()
             raise
 
 
 def _make(top: Path) -> bool:
-    """Make a folder if it does not exist; return whether it was made."""
+    """Make a folder; return whether it was made, and is not there or was deleted by another one just now."""
     top.parent.mkdir(parents=True, exist_ok=True)
     try:
         top.mkdir()
     except OSError:
-        # If nothing is there any more, another one has just deleted the folder, which the caller notices.
         if not top.is_dir() and os.path.lexists(top):
             raise
         return False

@@ -13,7 +13,7 @@ from tensordict import TensorDict, TensorDictBase, lazy_stack
 
 from rlnb._tensordict import fast_tensordict
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.checkpointers.ensemble import StorageEnsembleCheckpointer
+from rlnb.data.replay_buffers.checkpointers.base import StorageEnsembleCheckpointer
 from rlnb.data.replay_buffers.forms.tree_form import form_of
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler

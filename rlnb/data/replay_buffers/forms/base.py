@@ -26,7 +26,8 @@ class Form(ABC):
     """Abstract base class of the form that all items of a storage share, learned from the first one.
 
     A form takes data apart into a list of leaves, always in the same order, and puts leaves together again. It raises
-    for data of another form, and names the entry that differs.
+    for data of another form, and names the entry that differs. It is learned from ``data``, an item or a batch of items
+    that starts with ``ndim`` dimensions.
 
     Attributes:
         leaves: Leaves of one item.
@@ -54,30 +55,11 @@ class Form(ABC):
 
     @abstractmethod
     def build(self, leaves: Sequence[Any], lead: torch.Size) -> Any:
-        """Put leaves together.
-
-        Args:
-            leaves: One for each of ``self.leaves``, of shape ``[*lead, *leaf.shape]``.
-            lead: Dimensions of the batch; none for a single item.
-
-        Returns:
-            The data.
-        """
+        """Put leaves together, one for each of ``self.leaves``, of shape ``[*lead, *leaf.shape]``."""
 
     @abstractmethod
     def lead(self, data: Any, ndim: int) -> torch.Size:
-        """Read the first ``ndim`` dimensions of a batch of items.
-
-        Args:
-            data: The batch.
-            ndim: Number of dimensions.
-
-        Returns:
-            The sizes.
-
-        Raises:
-            ValueError: If there are fewer dimensions.
-        """
+        """Return the first ``ndim`` dimensions of a batch of items; raises ``ValueError`` if there are fewer."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -88,14 +70,11 @@ class Form(ABC):
         """Return the keys of the leaves of any data, for error messages."""
 
     def take_apart(self, data: Any, lead: tuple[int, ...]) -> list[Any]:
-        """Check that data has this form, and take it apart.
+        """Check that data has this form, and return its leaves.
 
         Args:
             data: An item, or a batch of items.
             lead: Dimensions of the batch; none for a single item.
-
-        Returns:
-            Its leaves.
 
         Raises:
             ValueError: If keys, shapes or dtypes differ from what is stored; the error lists them.
@@ -115,14 +94,7 @@ class Form(ABC):
         return leaves
 
     def expected(self, lead: tuple[int, ...]) -> list[torch.Size]:
-        """Return the shapes of the leaves of a batch.
-
-        Args:
-            lead: Dimensions of the batch.
-
-        Returns:
-            A shape for each leaf.
-        """
+        """Return the shapes of the leaves of a batch of the dimensions ``lead``."""
         known, shapes = self._expected
         if known != lead:
             shapes = [torch.Size((*lead, *leaf.shape)) for leaf in self.leaves]
@@ -154,17 +126,8 @@ class Form(ABC):
         return "TensorDict"
 
     def put_on(self, device: torch.device | None) -> None:
-        """Set the device of the leaves that :meth:`build` gets.
-
-        Args:
-            device: Device of the TensorDicts that it makes.
-        """
+        """Set the device of the TensorDicts that :meth:`build` makes."""
         self.device = device
-
-    @property
-    def row_bytes(self) -> int:
-        """Number of bytes of the tensors of one item."""
-        return sum(leaf.shape.numel() * leaf.dtype.itemsize for leaf in self.leaves if leaf.dtype is not None)
 
 
 def _fits(value: Any, leaf: Leaf, lead: tuple[int, ...]) -> bool:
@@ -174,16 +137,7 @@ def _fits(value: Any, leaf: Leaf, lead: tuple[int, ...]) -> bool:
 
 
 def as_leaf(value: Any) -> torch.Tensor:
-    """Turn a leaf of a PyTree into a tensor.
-
-    Args:
-        value: A tensor, a numpy array or a number.
-
-    Returns:
-        The tensor; it shares the memory of a numpy array.
-
-    Raises:
-        TypeError: If it is something else.
+    """Turn a leaf of a PyTree, a tensor, array or number, into a tensor, which shares the memory of an array.
 
     Example:
         >>> as_leaf(2.5)

@@ -25,17 +25,9 @@ _MOST_DIMS = 64
 
 
 def describe_structure(template: Any) -> Any:
-    """Describe the containers of a PyTree in plain values.
+    """Describe the containers of a PyTree, which has ``None`` in place of each leaf, in plain values.
 
-    Args:
-        template: the PyTree, with None in place of each leaf.
-
-    Returns:
-        Plain values; :func:`read_structure` reads them.
-
-    Raises:
-        NotImplementedError: If a container is not a list, tuple, dictionary, ``OrderedDict``, ``defaultdict`` or
-            ``deque``. Only code can make it, and code is never run to read a file.
+    Raises ``NotImplementedError`` for a container that only code can make, which is never run to read a file.
 
     Example:
         >>> describe_structure((None, {"a": None}))
@@ -48,30 +40,23 @@ def describe_structure(template: Any) -> Any:
         factory = template.default_factory
         if factory is None or factory in _FACTORIES.values():
             name = None if factory is None else factory.__name__
-            return {"kind": kind, "factory": name, "items": _described_items(template)}
+            return {"kind": kind, "factory": name, "items": _describe_items(template)}
     elif type(template) is _DICTS.get(kind):
-        return {"kind": kind, "items": _described_items(template)}
+        return {"kind": kind, "items": _describe_items(template)}
     elif type(template) is _LISTS.get(kind):
         more = {"maxlen": template.maxlen} if kind == "deque" else {}
         return {"kind": kind, **more, "items": [describe_structure(item) for item in template]}
     raise NotImplementedError(f"a {kind} cannot be made from a file")
 
 
-def _described_items(template: dict[Any, Any]) -> list[list[Any]]:
+def _describe_items(template: dict[Any, Any]) -> list[list[Any]]:
     return [[key, describe_structure(item)] for key, item in template.items()]
 
 
 def read_structure(plain: Any) -> Any:
-    """Make the containers of a PyTree from their description.
+    """Make what :func:`describe_structure` described.
 
-    Args:
-        plain: what :func:`describe_structure` returned.
-
-    Returns:
-        The containers, with None in place of each leaf.
-
-    Raises:
-        ValueError: If it names another container, or makes no sense; it may also be a ``TypeError`` or ``KeyError``.
+    Raises ``ValueError``, ``TypeError`` or ``KeyError`` for a description that makes no sense.
 
     Example:
         >>> read_structure(describe_structure((None, {"a": None})))
@@ -105,16 +90,7 @@ def _read_key(key: Any) -> Any:
 
 
 def read_shape(sizes: Any) -> torch.Size:
-    """Read the shape of a tensor.
-
-    Args:
-        sizes: a list or tuple of integers.
-
-    Returns:
-        The shape.
-
-    Raises:
-        ValueError: If a size is not an integer, is negative, or if no memory could hold such a tensor.
+    """Read the shape of a tensor from a list; raises ``ValueError`` if no tensor could have it.
 
     Example:
         >>> read_shape([3, 2])
@@ -128,32 +104,12 @@ def read_shape(sizes: Any) -> torch.Size:
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return the name of a dtype, which :func:`dtype_named` reads.
-
-    Args:
-        dtype: The dtype.
-
-    Returns:
-        The name.
-
-    Example:
-        >>> dtype_name(torch.float32)
-        'float32'
-    """
+    """Return the name of a dtype, such as "float32"."""
     return str(dtype).removeprefix("torch.")
 
 
 def dtype_named(name: str) -> torch.dtype:
-    """Find a dtype.
-
-    Args:
-        name: such as "float32".
-
-    Returns:
-        The dtype.
-
-    Raises:
-        ValueError: If torch has no dtype of that name, or none that can be stored.
+    """Return the dtype of a name; raises ``ValueError`` if there is none that can be stored.
 
     Example:
         >>> dtype_named("float32")
@@ -163,3 +119,8 @@ def dtype_named(name: str) -> torch.dtype:
     if not isinstance(found, torch.dtype) or found not in STORABLE:
         raise ValueError(f"there is no dtype {str(name)[:60]!r}")
     return found
+
+
+def empty_tensor(shape: Any, dtype: str) -> torch.Tensor:
+    """Make a tensor that takes no memory; raises ``ValueError`` if none could have this shape and dtype."""
+    return torch.empty((), dtype=dtype_named(dtype)).expand(read_shape(shape))

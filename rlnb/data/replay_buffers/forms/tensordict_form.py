@@ -12,7 +12,7 @@ from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor,
 from rlnb._tensordict import fast_tensordict, raw_entries, raw_entries_of_each
 from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.forms.base import Form, Leaf
-from rlnb.data.replay_buffers.forms.structure import dtype_named, read_shape
+from rlnb.data.replay_buffers.forms.structure import dtype_name, empty_tensor, read_shape
 from rlnb.data.ted.keys import NestedKey, as_key
 from rlnb.data.ted.leaves import is_branch, leaf_keys
 
@@ -35,11 +35,7 @@ class _Node:
 
 
 class TensorDictForm(Form):
-    """Form of TensorDicts: their keys, and the batch size of each nested one.
-
-    Args:
-        data: An item, or a batch of items.
-        ndim: Number of dimensions of the batch; 0 for a single item.
+    """Form of TensorDicts: their keys, and the batch size of each nested one; see :class:`Form`.
 
     Example:
         >>> form = TensorDictForm(TensorDict({"a": torch.zeros(3, 2)}, [3]), ndim=1)
@@ -72,14 +68,7 @@ class TensorDictForm(Form):
         return data if self._class is None else self._class.from_tensordict(data)  # type: ignore[attr-defined]  # a tensorclass
 
     def skeleton(self, lead: tuple[int, ...]) -> TensorDictBase:
-        """Build a batch whose tensors take no memory, without non-tensor data.
-
-        Args:
-            lead: Dimensions of the batch.
-
-        Returns:
-            A TensorDict, also for a tensorclass.
-        """
+        """Build a batch, a TensorDict also for a tensorclass, without non-tensor data. Its tensors take no memory."""
         leaves = [
             NonTensorData(None) if leaf.dtype is None else torch.empty((), dtype=leaf.dtype).expand(*lead, *leaf.shape)
             for leaf in self.leaves
@@ -182,47 +171,21 @@ def _describe(node: _Node, leaves: Any) -> dict[str, Any]:
             entries[name] = _describe(child, leaves)
         else:
             leaf = next(leaves)
-            entries[name] = [list(leaf.shape), None if leaf.dtype is None else str(leaf.dtype).removeprefix("torch.")]
+            entries[name] = [list(leaf.shape), leaf.dtype and dtype_name(leaf.dtype)]
     return {"batch": list(node.batch), "entries": entries}
 
 
-def tensordict_form_from(description: dict[str, Any]) -> TensorDictForm:
-    """Make a form from its description.
-
-    Args:
-        description: What :meth:`TensorDictForm.describe` returned.
-
-    Returns:
-        An equal form.
-
-    Example:
-        >>> form = TensorDictForm(TensorDict({"a": torch.zeros(3, 2)}, [3]), ndim=1)
-        >>> tensordict_form_from(form.describe()).leaves == form.leaves
-        True
-    """
-    form = TensorDictForm(TensorDict(), 0)
-    leaves: list[Leaf] = []
-    form._root = _undescribe(description["root"], (), torch.Size(()), leaves)
-    form._learn(leaves)
-    form.element_dims = len(form._root.batch)
-    return form
-
-
-def _undescribe(plain: dict[str, Any], path: tuple[str, ...], outer: torch.Size, leaves: list[Leaf]) -> _Node:
-    """Read a nested TensorDict, whose batch size must begin with ``outer``, and append its leaves."""
-    batch, first = read_shape(plain["batch"]), len(leaves)
-    entries: dict[str, _Node | None] = {}
+def empty_tensordict(plain: dict[str, Any]) -> TensorDict:
+    """Make an item from the ``"root"`` of its description; see :meth:`Form.describe`. Its tensors take no memory."""
+    batch = read_shape(plain["batch"])
+    entries: dict[str, Any] = {}
     for name, value in plain["entries"].items():
-        here = (*path, name)
         if isinstance(value, dict):
-            entries[name] = _undescribe(value, here, batch, leaves)
-            continue
-        shape, dtype = value
-        leaves.append(Leaf(as_key(here), read_shape(shape), None if dtype is None else dtype_named(dtype)))
-        entries[name] = None
-    shapes = [leaf.shape for leaf in leaves[first:] if leaf.dtype is not None]
-    if batch[: len(outer)] != outer or any(shape[: len(batch)] != batch for shape in shapes):
-        raise ValueError(f"a TensorDict of batch size {list(batch)} holds entries of other sizes")
-    if not shapes and batch.numel() > MOST_EMPTY:
+            entries[name] = empty_tensordict(value)
+        else:
+            shape, dtype = value
+            entries[name] = NonTensorData(None) if dtype is None else empty_tensor(shape, dtype)
+    data = TensorDict(entries, batch)  # raises for entries of other batch sizes
+    if batch.numel() > MOST_EMPTY and not list(data.keys(True, True)):
         raise ValueError(f"a TensorDict of batch size {list(batch)} without a tensor")
-    return _Node(entries, batch)
+    return data

@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 
 from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.forms.base import Form, Leaf, as_leaf
-from rlnb.data.replay_buffers.forms.structure import describe_structure, dtype_named, read_shape, read_structure
-from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm, tensordict_form_from
+from rlnb.data.replay_buffers.forms.structure import describe_structure, dtype_name, empty_tensor, read_structure
+from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm, empty_tensordict
 from rlnb.data.ted.keys import NestedKey, as_tuple
 
 WHOLE = ()  # the key of a bare tensor
@@ -24,11 +24,7 @@ def is_data(value: Any) -> bool:
 
 
 class TensorForm(Form):
-    """Form of bare tensors.
-
-    Args:
-        data: An item, or a batch of items: a tensor, an array or a number.
-        ndim: Number of dimensions of the batch; 0 for a single item.
+    """Form of bare tensors, arrays and numbers; see :class:`Form`.
 
     Example:
         >>> TensorForm(torch.zeros(3, 2), ndim=1).leaves
@@ -52,8 +48,9 @@ class TensorForm(Form):
 
     def describe(self) -> dict[str, Any]:
         """Describe the form; see :meth:`Form.describe`."""
-        leaf = self.leaves[0]
-        return {"kind": "tensor", "shape": list(leaf.shape), "dtype": str(leaf.dtype).removeprefix("torch.")}
+        _, shape, dtype = self.leaves[0]
+        assert dtype is not None
+        return {"kind": "tensor", "shape": list(shape), "dtype": dtype_name(dtype)}
 
     def _keys(self, data: Any) -> list[NestedKey]:
         try:
@@ -69,11 +66,7 @@ class TensorForm(Form):
 class TreeForm(Form):
     """Form of PyTrees: nested dictionaries, lists and tuples of tensors, and whatever torch knows as a PyTree.
 
-    They may hold TensorDicts.
-
-    Args:
-        data: An item, or a batch of items; all tensors start with the dimensions of the batch.
-        ndim: Number of dimensions of the batch; 0 for a single item.
+    They may hold TensorDicts. See :class:`Form`.
 
     Example:
         >>> TreeForm({"a": torch.zeros(3), "b": (torch.ones(3, 2),)}, ndim=1).leaves[1]
@@ -83,19 +76,15 @@ class TreeForm(Form):
     def __init__(self, data: Any, ndim: int) -> None:
         values, self._spec = pytree.tree_flatten(data, is_leaf=is_data)
         self._kind = type(data).__name__
-        self._within(
-            [TensorDictForm(value, ndim) if is_data(value) else TensorForm(value, ndim) for value in values],
-            _paths(data),
-        )
-
-    def _within(self, forms: Sequence[Form], paths: Sequence[tuple[Any, ...]]) -> None:
-        self._forms = list(forms)
-        self._template = pytree.tree_unflatten([None] * len(self._forms), self._spec)
-        self._simple = all(isinstance(form, TensorForm) for form in forms)
+        self._forms: list[Form] = [
+            TensorDictForm(value, ndim) if is_data(value) else TensorForm(value, ndim) for value in values
+        ]
+        self._template = pytree.tree_unflatten([None] * len(values), self._spec)
+        self._simple = all(isinstance(form, TensorForm) for form in self._forms)
         self._learn(
             [
                 Leaf((*path, *as_tuple(leaf.key)), leaf.shape, leaf.dtype)
-                for form, path in zip(forms, paths, strict=True)
+                for form, path in zip(self._forms, _paths(data), strict=True)
                 for leaf in form.leaves
             ]
         )
@@ -148,12 +137,12 @@ class TreeForm(Form):
             form.put_on(device)
 
     def _keys(self, data: Any) -> list[NestedKey]:
-        values = pytree.tree_flatten(data, is_leaf=is_data)[0]
-        found: list[NestedKey] = []
-        for path, value in zip(_paths(data), values, strict=True):
-            inner = TensorDictForm(value, 0).leaves if is_data(value) else [Leaf(WHOLE, torch.Size(()), None)]
-            found += [(*path, *as_tuple(leaf.key)) for leaf in inner]
-        return found
+        values = pytree.tree_leaves(data, is_leaf=is_data)
+        return [
+            (*path, *as_tuple(leaf.key))
+            for path, value in zip(_paths(data), values, strict=True)
+            for leaf in (TensorDictForm(value, 0).leaves if is_data(value) else [Leaf(WHOLE, torch.Size(()), None)])
+        ]
 
     def _name(self) -> str:
         return self._kind
@@ -205,14 +194,9 @@ def form_of(data: Any, ndim: int) -> Form:
     """Learn the form of data.
 
     Args:
-        data: An item, or a batch of items: a TensorDict, a tensorclass, a tensor or a PyTree of these.
+        data: An item, or a batch of items: a TensorDict, a tensorclass, a tensor or a PyTree of these; ``TypeError`` is
+            raised for anything else.
         ndim: Number of dimensions of the batch; 0 for a single item.
-
-    Returns:
-        The form.
-
-    Raises:
-        TypeError: If ``data`` holds something else.
 
     Example:
         >>> form_of((torch.zeros(3), torch.zeros(3, 2)), ndim=1).leaves[1]
@@ -226,38 +210,26 @@ def form_of(data: Any, ndim: int) -> Form:
 
 
 def form_from(description: dict[str, Any]) -> Form:
-    """Make a form from its description.
+    """Make a form from what :meth:`Form.describe` returned, or somebody else wrote.
 
-    Args:
-        description: What :meth:`Form.describe` returned.
-
-    Returns:
-        An equal form.
+    Raises ``ValueError``, ``TypeError``, ``LookupError``, ``AttributeError`` or ``RuntimeError`` if it makes no sense.
 
     Example:
         >>> form = form_of((torch.zeros(3), torch.zeros(3, 2)), ndim=1)
         >>> form_from(form.describe()).leaves == form.leaves
         True
     """
-    kind = description["kind"]
+    return form_of(_empty(description), 0)
+
+
+def _empty(plain: dict[str, Any]) -> Any:
+    """Make an item from the description of its form; its tensors take no memory."""
+    kind = plain["kind"]
     if kind == "tensordict":
-        return tensordict_form_from(description)
+        return empty_tensordict(plain["root"])
     if kind == "tensor":
-        return _tensor_form_from(description)
+        return empty_tensor(plain["shape"], plain["dtype"])
     if kind != "tree":
         raise ValueError(f"data of the unknown kind {str(kind)[:60]!r}")
-    template = read_structure(description["structure"])
-    forms = [
-        _tensor_form_from(value) if value["kind"] == "tensor" else tensordict_form_from(value)
-        for value in description["values"]
-    ]
-    form = TreeForm.__new__(TreeForm)
-    form._spec, form._kind = pytree.tree_structure(template), "PyTree"
-    form._within(forms, _paths(template))
-    return form
-
-
-def _tensor_form_from(description: dict[str, Any]) -> TensorForm:
-    form = TensorForm.__new__(TensorForm)
-    form._learn([Leaf(WHOLE, read_shape(description["shape"]), dtype_named(description["dtype"]))])
-    return form
+    spec = pytree.tree_structure(read_structure(plain["structure"]))
+    return pytree.tree_unflatten([_empty(value) for value in plain["values"]], spec)

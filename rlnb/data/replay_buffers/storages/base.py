@@ -13,9 +13,8 @@ import numpy as np
 import torch
 
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.checkpointers.base import Hook, StorageCheckpointerBase
+from rlnb.data.replay_buffers.checkpointers.base import Hook, ListStorageCheckpointer, StorageCheckpointerBase
 from rlnb.data.replay_buffers.checkpointers.folder import loading, saving
-from rlnb.data.replay_buffers.checkpointers.list import ListStorageCheckpointer
 from rlnb.data.replay_buffers.indexing import Where, ravel, unravel, where
 from rlnb.data.replay_buffers.ring import Ring
 
