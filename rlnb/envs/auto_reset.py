@@ -27,13 +27,6 @@ class AutoResetMeta(ABCMeta):
             auto_reset_replace: replace that observation, which does not belong to the episode that ended, by a
                 placeholder under "next". Default: True.
             **kwargs: for the class.
-
-        Returns:
-            The env.
-
-        Raises:
-            TypeError: If one of the two is not a bool.
-            ValueError: If ``auto_reset_replace`` is given without ``auto_reset``.
         """
         for name, value in (("auto_reset", auto_reset), ("auto_reset_replace", auto_reset_replace)):
             if value is not None and not isinstance(value, bool):
@@ -58,6 +51,3 @@ class AutoResetMeta(ABCMeta):
         names = ("auto_reset", "auto_reset_replace")
         added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
         return inspect.Signature([*own, *added, *variadic])
-
-
-__all__ = ["AutoResetMeta"]

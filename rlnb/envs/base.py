@@ -275,9 +275,6 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Take one step, and reset the envs that it ended.
 
-        Args:
-            tensordict: as for :meth:`step`.
-
         Returns:
             The step, with "next", and the input of the following step: ``step_mdp`` of it, or the data of a reset
             where the env is done.
@@ -309,9 +306,6 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     def step_mdp(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         """Turn a step into the input of the next one, as :func:`~rlnb.envs.utils.step_mdp` does with this env's keys.
 
-        Args:
-            next_tensordict: the output of :meth:`step`.
-
         Returns:
             A new TensorDict: the entries under "next", without the reward, and those that the step did not change.
         """
@@ -323,13 +317,9 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self._cache["next_step"](tensordict)
 
     def any_done(self, tensordict: TensorDictBase) -> bool:
-        """Whether any env is done. If one is, "_reset" masks that mark it are written into the TensorDict.
+        """Whether any env is done: whether any end signal is True, of those under "next" if there are any.
 
-        Args:
-            tensordict: a step, or the output of ``step_mdp``.
-
-        Returns:
-            True if an end signal is True: of those under "next" if there are any.
+        If one is, "_reset" masks that mark it are written into ``tensordict``, a step or the output of ``step_mdp``.
         """
         data = tensordict.get("next", None)
         data = tensordict if data is None else data
@@ -338,14 +328,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     # Actions ------------------------------------------------------------------------------------------------------
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write a random action.
-
-        Args:
-            tensordict: written to, if given.
-
-        Returns:
-            ``tensordict``, or a new one, with an action drawn from the action spec.
-        """
+        """Draw an action from the action spec, and return it in ``tensordict``, or in a new TensorDict."""
         shape: Sequence[int] = ()
         if tensordict is not None:
             self._assert_batch_size(tensordict, "rand_action")
@@ -359,14 +342,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             return tensordict.set(leaves[0][0], leaves[0][1].rand(shape))
 
     def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Take one step with a random action.
-
-        Args:
-            tensordict: as for :meth:`step`, without the action.
-
-        Returns:
-            ``tensordict``, or a new one, with the action and with the results under "next".
-        """
+        """Take one step with a random action. Without a TensorDict the action is the only input."""
         return self.step(self.rand_action(tensordict))
 
     def all_actions(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
@@ -386,13 +362,10 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self.full_action_spec.enumerate(use_mask=True)
 
     def cardinality(self, tensordict: TensorDictBase | None = None) -> int | float:
-        """Count the actions.
+        """Count the actions, of masked ones the legal ones; infinity if one is continuous.
 
         Args:
-            tensordict: if given, the env is reset with it first. Of masked actions only the legal ones count.
-
-        Returns:
-            The number of actions, infinity if one is continuous.
+            tensordict: if given, the env is reset with it first.
         """
         if tensordict is not None:
             self.reset(tensordict)
@@ -444,11 +417,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     rollout = rollout
 
     def fake_tensordict(self) -> TensorDict:
-        """Make a step of zeros with the keys, shapes and dtypes of a real one.
-
-        Returns:
-            A TensorDict of the env's batch size.
-        """
+        """Make a step of zeros with the keys, shapes and dtypes of a real one, of the env's batch size."""
         seen = Composite(shape=self.batch_size, device=self.device)
         for spec in (self.observation_spec, self.full_done_spec):
             seen.update(spec)
@@ -523,15 +492,10 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return not self.__dict__.get("_specs_open", False)
 
     def set_spec_lock_(self, mode: bool = True) -> Self:
-        """Lock or unlock the specs. Unlocked specs can be edited in place, ``env.full_done_spec["truncated"] = ...``.
+        """Lock (the default) or unlock the specs, and return the env.
 
-        While they are unlocked nothing derived from them is cached, so steps are slow.
-
-        Args:
-            mode: ``True`` (the default) locks them.
-
-        Returns:
-            The env.
+        Unlocked specs can be edited in place, ``env.full_done_spec["truncated"] = ...``. Until they are locked again,
+        nothing derived from them is cached, so steps are slow.
 
         Example:
             >>> from rlnb.data import Unbounded
@@ -549,11 +513,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self
 
     def add_truncated_keys(self) -> Self:
-        """Add a "truncated" signal beside each "done" in the spec.
-
-        Returns:
-            The env.
-        """
+        """Add a "truncated" signal beside each "done" in the spec, and return the env."""
         done = self.full_done_spec.clone()
         for path in [as_tuple(key) for key in done.keys(True, True)]:
             if path[-1] == DONE:
@@ -571,7 +531,9 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         observation_key: NestedKey | list[NestedKey] = "observation",
         reward_key: NestedKey | list[NestedKey] = "reward",
     ) -> Self:
-        """Infer the specs from one reset and one step. All leaves are unbounded; end signals are booleans.
+        """Infer the specs from one reset and one step, and return the env.
+
+        All leaves are unbounded; end signals are booleans.
 
         Args:
             policy: chooses the action of the step.
@@ -580,9 +542,6 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             done_key: of "done", or a list. Default: every "done", "terminated" and "truncated".
             observation_key: of the observation, or a list. Other entries of the reset become part of the state.
             reward_key: of the reward, or a list.
-
-        Returns:
-            The env.
 
         Raises:
             KeyError: If the data lacks an entry that is named.
@@ -595,11 +554,9 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self
 
     def assert_distinct_keys(self) -> None:
-        """Raise if two specs claim the same entry, or if an entry has a reserved name.
+        """Raise ValueError if two specs claim the same entry, or if an entry has a reserved name.
 
-        Raises:
-            ValueError: If an entry is in two of the env's specs, or is called "next" or "_reset", or if an entry of
-                the done spec has a name that no end signal has.
+        The names "next" and "_reset" are reserved, and an entry of the done spec has the name of an end signal.
         """
         check_distinct_keys(self._specs)
 
@@ -685,15 +642,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         set_device(self, None if device is None else torch.device(device))
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move the env to a device: it returns its data there from now on.
-
-        Args:
-            *args: as for ``torch.nn.Module.to``.
-            **kwargs: as for ``torch.nn.Module.to``.
-
-        Returns:
-            The env.
-        """
+        """Move the env to a device: it returns its data there from now on. Takes what ``torch.nn.Module.to`` takes."""
         device = torch._C._nn._parse_to(*args, **kwargs)[0]
         if device is not None:
             self._device = device
@@ -707,11 +656,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self.to("cpu")
 
     def cuda(self, device: torch.device | str | int | None = None) -> Self:
-        """Move the env to a CUDA device; see :meth:`to`.
-
-        Args:
-            device: the device. ``None``: the current one.
-        """
+        """Move the env to a CUDA device, by default the current one; see :meth:`to`."""
         return self.to("cuda" if device is None else torch.device("cuda", device) if type(device) is int else device)
 
     # Validation: transformed envs call these methods on the env inside, and batches of envs override some ----------
@@ -737,10 +682,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     # Wrapping, registering, closing -------------------------------------------------------------------------------
 
     def append_transform(self, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> TransformedEnv:
-        """Wrap the env in a transform.
-
-        Args:
-            transform: a transform, or a function that takes the data of a reset or step and returns it changed.
+        """Wrap the env in a transform, or in a function that takes the data of a reset or step and returns it changed.
 
         Returns:
             The transformed env. This env is its base.
@@ -817,9 +759,6 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     def configure_parallel(self, **kwargs: Any) -> EnvBase:
         """Change how the envs of a batch are run, which only a batch such as :class:`~rlnb.envs.ParallelEnv` can.
 
-        Args:
-            **kwargs: those of the batch's constructor.
-
         Raises:
             NotImplementedError: If the env is not such a batch.
         """
@@ -891,6 +830,3 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_size={self.batch_size}, device={self.device})"
-
-
-__all__ = ["EnvBase"]

@@ -201,13 +201,9 @@ def _union(env: EnvBase, data: TensorDictBase) -> list[Violation]:
 
 
 def varying_entries(seen: list[TensorDictBase]) -> dict[tuple[str, ...], str]:
-    """Find the entries whose presence or shape varies, and why that is wrong or how a spec describes it.
+    """Find the entries whose presence or shape varies, and why that is wrong or how a spec describes it, by key.
 
-    Args:
-        seen: the data of a reset and of the steps that followed.
-
-    Returns:
-        The reasons by key.
+    ``seen`` is the data of a reset and of the steps that followed.
 
     Example:
         >>> from tensordict import TensorDict
@@ -362,6 +358,3 @@ def _infer(values: list[torch.Tensor], spec: TensorSpec | None) -> str:
         high = max(spec.space.high.max().item(), numbers.max().item())
         return f"Bounded({low:.6g}, {high:.6g}, shape={shape}, dtype={dtype})"
     return f"Unbounded(shape={shape}, dtype={dtype})"
-
-
-__all__ = ["check_env_specs", "varying_entries"]

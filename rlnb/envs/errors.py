@@ -66,6 +66,3 @@ def policy_wrote_no_action(policy: Any, missing: list[NestedKey], before: set[An
         f"The policy {policy_name(policy)} wrote no action: the env reads {keys}, and {said}. "
         f"Fix: let the policy write {keys[0]!r}, for example TensorDictModule(net, ['observation'], [{keys[0]!r}])."
     )
-
-
-__all__ = ["no_action", "no_tensordict", "not_reset", "policy_name", "policy_returned", "policy_wrote_no_action"]

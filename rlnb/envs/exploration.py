@@ -55,11 +55,7 @@ class set_exploration_type(set_interaction_type):
 
 
 def exploration_type() -> ExplorationType | None:
-    """Return the current exploration type.
-
-    Returns:
-        The type set by :class:`set_exploration_type`. ``None`` outside of its blocks, where each module follows its
-        own default.
+    """Return the type that :class:`set_exploration_type` has set; ``None`` outside of its blocks.
 
     Example:
         >>> exploration_type() is None
@@ -72,18 +68,7 @@ def exploration_type() -> ExplorationType | None:
 
 
 def set_exploration_mode(mode: ExplorationType | str | None) -> set_exploration_type:
-    """Set the exploration type, under its former name.
-
-    Deprecated: use :class:`set_exploration_type`.
-
-    Args:
-        mode: the name of the type, such as ``"random"``.
-
-    Returns:
-        A context manager and decorator.
-
-    Raises:
-        ValueError: If there is no such type.
+    """Set the exploration type by its name, such as ``"random"``. Deprecated: use :class:`set_exploration_type`.
 
     Example:
         >>> import warnings
@@ -96,12 +81,7 @@ def set_exploration_mode(mode: ExplorationType | str | None) -> set_exploration_
 
 
 def exploration_mode() -> str | None:
-    """Return the name of the current exploration type, under the function's former name.
-
-    Deprecated: use :func:`exploration_type`.
-
-    Returns:
-        The name in lower case. ``None`` if no type is set.
+    """Return the name of the current exploration type in lower case, if any. Deprecated: use :func:`exploration_type`.
 
     Example:
         >>> import warnings
@@ -116,6 +96,3 @@ def exploration_mode() -> str | None:
 
 def _deprecated(old: str, new: str) -> None:
     warnings.warn(f"{old} is deprecated. Fix: {new}.", DeprecationWarning, stacklevel=3)
-
-
-__all__ = ["ExplorationType", "exploration_mode", "exploration_type", "set_exploration_mode", "set_exploration_type"]

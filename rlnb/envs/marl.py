@@ -166,6 +166,3 @@ def _several_homes(agent: str, where: list[str]) -> str:
         return f"The agent {agent!r} is {len(where)} times in the group {groups[0]!r}. Fix: name it once."
     listed = f"{', '.join(map(repr, groups[:-1]))} and {groups[-1]!r}"
     return f"The agent {agent!r} is in the groups {listed}. Fix: leave it in one of them."
-
-
-__all__ = ["MarlGroupMapType", "check_marl_grouping"]

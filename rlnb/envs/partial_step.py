@@ -56,6 +56,3 @@ def _kept_data(env: EnvBase, tensordict: TensorDictBase) -> TensorDictBase:
     for spec in (env.observation_spec, env.full_done_spec, env.full_reward_spec):
         data.update(spec.zero(lead))
     return data.update(tensordict.select(*env.observation_keys, *env.done_keys, strict=False).clone())
-
-
-__all__ = ["partial_step"]

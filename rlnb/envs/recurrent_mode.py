@@ -54,14 +54,7 @@ class set_recurrent_mode:
         _current.reset(self._tokens.pop())
 
     def __call__(self, function: Function) -> Function:
-        """Decorate a function, so that it runs in this mode.
-
-        Args:
-            function: the function to decorate.
-
-        Returns:
-            The decorated function.
-        """
+        """Decorate a function, so that it runs in this mode."""
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -82,6 +75,3 @@ def recurrent_mode() -> bool | None:
         False
     """
     return _current.get()
-
-
-__all__ = ["Mode", "recurrent_mode", "set_recurrent_mode"]

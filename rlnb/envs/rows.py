@@ -86,15 +86,10 @@ class RowEnv(Protocol):
 
 
 def overridden(env: Any, home: type) -> set[str]:
-    """List the attributes of a class that an env overrides.
+    """List the attributes of the class ``home``, which implements :class:`RowEnv`, that an instance of it overrides.
 
-    Args:
-        env: an instance of ``home``.
-        home: the class that implements :class:`RowEnv`.
-
-    Returns:
-        The names that ``type(env)`` resolves differently from ``home``, and the methods that are replaced on the env
-        itself, but for those in :data:`CONSTRUCTION`.
+    These are the names that ``type(env)`` resolves differently, and the methods that are replaced on the env itself,
+    but for those in :data:`CONSTRUCTION`.
 
     Example:
         >>> from rlnb.envs import GymEnv, GymWrapper
@@ -123,12 +118,7 @@ def _namespace(cls: type) -> dict[str, Any]:
 def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
     """Whether a rollout of this env with this policy can fill rows.
 
-    Args:
-        env: the env.
-        act: the policy. It must have ``out_keys``, none of which is under "next" or an entry that the env writes.
-
-    Returns:
-        True if :func:`collect_rows` takes them.
+    The policy must have ``out_keys``, none of which is under "next" or an entry that the env writes.
     """
     if not getattr(env, "_fills_rows", False):
         return False
@@ -150,18 +140,7 @@ def collect_rows(
     max_steps: int,
     keep_going: bool,
 ) -> TensorDict:
-    """Collect a rollout of one env, row by row.
-
-    Args:
-        env: a :class:`RowEnv`.
-        act: the policy; ``env.rand_action`` itself for random actions.
-        data: the root of the first step: the output of a reset, or of ``step_mdp``.
-        max_steps: the maximum number of steps.
-        keep_going: reset at the end of an episode and go on.
-
-    Returns:
-        The steps, of batch size ``[*batch, time]``.
-    """
+    """Collect a rollout of a :class:`RowEnv` row by row. For the arguments see :func:`~rlnb.envs.rollout.collect`."""
     root, next_only = env._row_leaves()
     block = TEDBlock(root, next_only, max_steps, env.batch_size)
     for key, row in block.root_row(0).items():
@@ -278,6 +257,3 @@ class _PolicyActions:
 
     def finish(self, length: int) -> dict[NestedKey, Any]:
         return {key: stack_leaf(key, values, len(self.batch_size)) for key, values in self.written.items()}
-
-
-__all__ = ["RowEnv", "collect_rows", "fills_rows"]

@@ -139,12 +139,7 @@ class ForgetfulCache(dict[str, Any]):
 
 
 def assign_spec(env: Any, name: str, spec: TensorSpec, default_key: str) -> None:
-    """Replace one of an env's five composites, such as "full_reward_spec". Nothing changes if the spec does not fit.
-
-    Raises:
-        TypeError: If ``spec`` is not a spec.
-        ValueError: If it does not start with the batch size.
-    """
+    """Replace one of an env's five composites, such as "full_reward_spec". Nothing changes if the spec does not fit."""
     if not isinstance(spec, TensorSpec):
         raise TypeError(
             f"{name.removeprefix('full_')} must be a TensorSpec and is a {type(spec).__name__}. "
@@ -184,11 +179,7 @@ def set_default_specs(env: Any) -> None:
 
 
 def set_batch_size(env: Any, size: torch.Size) -> None:
-    """Set the batch size of an env while its ``__init__`` runs and it has only the default specs.
-
-    Raises:
-        RuntimeError: If the env has specs of another batch size.
-    """
+    """Set the batch size of an env while its ``__init__`` runs and it has only the default specs."""
     if "_modules" not in env.__dict__:  # before super().__init__()
         env.__dict__["_early_batch_size"] = size
         return
@@ -206,11 +197,7 @@ def set_batch_size(env: Any, size: torch.Size) -> None:
 
 
 def set_device(env: Any, device: torch.device | None) -> None:
-    """Set the device of an env while its ``__init__`` runs.
-
-    Raises:
-        RuntimeError: If the constructor has finished.
-    """
+    """Set the device of an env while its ``__init__`` runs."""
     if "_modules" not in env.__dict__:  # before super().__init__()
         env.__dict__["_early_device"] = device
         return
@@ -227,18 +214,8 @@ def set_device(env: Any, device: torch.device | None) -> None:
 def fitted_spec(name: str, spec: TensorSpec, default_key: str, env: Any) -> Composite:
     """Make one of an env's five composites, such as "full_reward_spec", from a spec that was assigned to it.
 
-    Args:
-        name: of the composite.
-        spec: a composite, or a leaf that becomes the entry ``default_key``.
-        default_key: the key of a leaf.
-        env: the env.
-
-    Returns:
-        A copy with the env's batch size and device. Every level of "full_done_spec" has "done" and "terminated".
-
-    Raises:
-        ValueError: If the spec does not start with the batch size.
-        RuntimeError: If a reward or end signal has no dimension at all.
+    A leaf becomes the entry ``default_key``. The result is a copy with the env's batch size and device. Every level of
+    "full_done_spec" has "done" and "terminated".
     """
     public, batch_size = name.removeprefix("full_"), env.batch_size
     if tuple(spec.shape[: len(batch_size)]) != tuple(batch_size):
@@ -277,12 +254,7 @@ def with_twins(spec: Composite) -> Composite:
 
 
 def check_distinct_keys(specs: Mapping[str, Composite]) -> None:
-    """Raise if two of an env's five composites claim the same entry, or if an entry has a reserved name.
-
-    Raises:
-        ValueError: If an entry is in two specs, or is called "next" or "_reset", or if an entry of the done spec has
-            a name that no end signal has.
-    """
+    """Raise if two of an env's five composites claim the same entry, or if an entry has a reserved name."""
     for key in by_depth(specs["full_done_spec"].keys(True, True)):
         if as_tuple(key)[-1] not in END_KEYS:
             raise ValueError(
@@ -314,7 +286,9 @@ def check_distinct_keys(specs: Mapping[str, Composite]) -> None:
 def infer_specs(
     acted: Any, after: Any, batch_size: torch.Size, named: Mapping[str, NestedKey | list[NestedKey] | None]
 ) -> dict[str, Composite]:
-    """Infer the specs of an env from the data of one reset and one step.
+    """Infer the specs of an env, by the name of the property, from the data of one reset and one step.
+
+    All leaves are unbounded; booleans are categorical. Entries that are not named make up "state_spec".
 
     Args:
         acted: the data of the reset with an action, a TensorDict.
@@ -322,13 +296,6 @@ def infer_specs(
         batch_size: of the env.
         named: the keys of "action_spec", "done_spec", "observation_spec" and "reward_spec". ``None`` for the done
             spec: every end signal.
-
-    Returns:
-        Specs by the name of the property. All leaves are unbounded; booleans are categorical. Entries that are not
-        named make up "state_spec".
-
-    Raises:
-        KeyError: If the data lacks an entry that is named.
     """
     paths = {as_tuple(key): value for data in (acted, after) for key, value in data.items(True, True)}
     members = {
@@ -356,25 +323,3 @@ def _spec_like(value: torch.Tensor) -> TensorSpec:
     if value.dtype is torch.bool:
         return Categorical(2, shape=value.shape, dtype=torch.bool)
     return Unbounded(shape=value.shape, dtype=value.dtype)
-
-
-__all__ = [
-    "INPUT_SPECS",
-    "OUTPUT_SPECS",
-    "CompositeProperty",
-    "ForgetfulCache",
-    "LeafProperty",
-    "OnlyKey",
-    "SpecKeys",
-    "Unbatched",
-    "assign_spec",
-    "check_distinct_keys",
-    "close_specs",
-    "fitted_spec",
-    "infer_specs",
-    "open_specs",
-    "set_batch_size",
-    "set_default_specs",
-    "set_device",
-    "with_twins",
-]

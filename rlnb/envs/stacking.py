@@ -13,18 +13,7 @@ from rlnb.data.ted.leaves import is_branch
 
 
 def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None = None) -> TensorDict:
-    """Stack steps along a new dimension.
-
-    Args:
-        steps: TensorDicts of one batch size.
-        dim: the position of the new dimension.
-        names: names of the dimensions of the result.
-
-    Returns:
-        A TensorDict with the entries that all the steps have.
-
-    Raises:
-        RuntimeError: If an entry changes its shape from step to step.
+    """Stack the entries that all steps have along a new dimension ``dim``. ``names`` are those of all dimensions.
 
     Example:
         >>> steps = [TensorDict({"observation": torch.tensor([float(t)])}) for t in range(3)]
@@ -67,19 +56,7 @@ def _read(step: TensorDictBase, name: str, t: int) -> Any:
 
 
 def stack_leaf(key: NestedKey, values: list[torch.Tensor], dim: int) -> torch.Tensor:
-    """Stack one entry of all steps.
-
-    Args:
-        key: of the entry, for the error text.
-        values: a tensor for each step.
-        dim: the position of the new dimension.
-
-    Returns:
-        The stacked tensor.
-
-    Raises:
-        RuntimeError: If the shape changes from step to step.
-    """
+    """Stack one entry of all steps, or raise RuntimeError that names the step at which its shape changes."""
     try:
         return torch.stack(values, dim)
     except RuntimeError as error:

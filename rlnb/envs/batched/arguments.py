@@ -7,19 +7,7 @@ from typing import Any
 
 
 def one_each(given: Any, n: int, name: str) -> list[Any]:
-    """Expand an argument to one value for each env.
-
-    Args:
-        given: a list with a value for each env, or a single value for all.
-        n: number of envs.
-        name: name of the argument, for the error.
-
-    Returns:
-        A list of length ``n``.
-
-    Raises:
-        ValueError: If a list has another length.
-    """
+    """Expand an argument, a list with a value for each env or a single value for all, to a list of length ``n``."""
     if not isinstance(given, (list, tuple)):
         return [given] * n
     if len(given) != n:
@@ -31,20 +19,7 @@ def one_each(given: Any, n: int, name: str) -> list[Any]:
 
 
 def kwargs_each(given: Any, n: int, name: str = "create_env_kwargs") -> list[dict[str, Any]]:
-    """Expand keyword arguments to one dictionary for each env.
-
-    Args:
-        given: a mapping for all envs, or a list with a mapping for each. ``None``: no keyword arguments.
-        n: number of envs.
-        name: name of the argument, for the error.
-
-    Returns:
-        A list of ``n`` new dictionaries.
-
-    Raises:
-        ValueError: If a list has another length.
-        TypeError: If a value is not a mapping.
-    """
+    """Expand keyword arguments, a mapping or a list with one for each env, to a new dictionary for each env."""
     each = one_each({} if given is None else given, n, name)
     for i, kwargs in enumerate(each):
         if not isinstance(kwargs, Mapping):
@@ -53,17 +28,7 @@ def kwargs_each(given: Any, n: int, name: str = "create_env_kwargs") -> list[dic
 
 
 def check_batch_options(name: str, pin_memory: Any, allow_step_when_done: Any, shutdown_timeout: Any) -> None:
-    """Refuse options of a batch that are not supported.
-
-    Args:
-        name: name of the batch's class.
-        pin_memory: the option of that name.
-        allow_step_when_done: the option of that name.
-        shutdown_timeout: the option of that name.
-
-    Raises:
-        ValueError: If a value is not supported.
-    """
+    """Raise ValueError if an option of a batch has a value that is not supported."""
     if pin_memory:
         raise ValueError(
             f"{name}(pin_memory=True) is not supported, and deprecated in TorchRL: the memory that the envs write to "
@@ -81,6 +46,3 @@ def check_batch_options(name: str, pin_memory: Any, allow_step_when_done: Any, s
             f"{name}(shutdown_timeout=...) must be a positive number of seconds, got {shutdown_timeout!r}. "
             "Fix: shutdown_timeout=10.0."
         )
-
-
-__all__ = ["check_batch_options", "kwargs_each", "one_each"]

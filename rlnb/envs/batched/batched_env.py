@@ -244,9 +244,6 @@ class BatchedEnvBase(EnvBase):
     def close(self, *, raise_if_closed: bool = False) -> None:
         """End the envs. The next reset makes new ones.
 
-        Args:
-            raise_if_closed: whether to raise an error if no envs are running.
-
         Raises:
             RuntimeError: If ``raise_if_closed`` is True and no envs are running.
         """
@@ -321,21 +318,7 @@ class BatchedEnvBase(EnvBase):
         daemon: bool | None = None,
         shutdown_timeout: float | None = None,
     ) -> Self:
-        """Change options of the constructor before the envs are made. ``None`` leaves an option as it is.
-
-        Args:
-            use_buffers: option of the constructor.
-            shared_memory: option of the constructor.
-            memmap: option of the constructor.
-            mp_start_method: option of the constructor.
-            num_threads: option of the constructor.
-            num_sub_threads: option of the constructor.
-            non_blocking: option of the constructor.
-            daemon: option of the constructor.
-            shutdown_timeout: option of the constructor.
-
-        Returns:
-            The env.
+        """Change options of the constructor, except those that are None, before the envs are made. Returns the env.
 
         Raises:
             RuntimeError: If the envs are running.
@@ -410,15 +393,7 @@ class BatchedEnvBase(EnvBase):
         return True
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move the data of the batch to a device; the envs stay where they are.
-
-        Args:
-            *args: arguments of ``torch.nn.Module.to``.
-            **kwargs: keyword arguments of ``torch.nn.Module.to``.
-
-        Returns:
-            The env.
-        """
+        """Move the data of the batch to a device; the envs stay where they are."""
         super().to(*args, **kwargs)
         self._given_device = self._device
         return self
@@ -449,16 +424,10 @@ class BatchedEnvBase(EnvBase):
         return tensordict
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write a random action for each env.
+        """Write a random action for each env into ``tensordict``, or into a new TensorDict.
 
         Envs with a ``rand_action`` that does more than sample from the spec, such as to draw only legal actions, draw
         their actions themselves.
-
-        Args:
-            tensordict: written to, if given.
-
-        Returns:
-            ``tensordict``, or a new TensorDict, with the actions.
         """
         self.start()
         if not self._draws:
@@ -701,26 +670,13 @@ class BatchedEnvBase(EnvBase):
         """Do nothing: :meth:`set_seed` seeds the envs."""
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]  # no overloads
-        """Return the state dict of each env, as "worker0" and so on.
-
-        Args:
-            *args: arguments of ``torch.nn.Module.state_dict``, which is called on each env.
-            **kwargs: keyword arguments of ``torch.nn.Module.state_dict``.
-
-        Returns:
-            A dictionary of state dicts.
-        """
+        """Return the state dict of each env, as "worker0" and so on. The arguments are those of ``torch.nn.Module``."""
         self.start()
         states = self._call_each("state_dict", [(args, kwargs)] * self.num_workers)
         return {f"worker{i}": state for i, state in enumerate(states)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
-        """Load the state dict of each env.
-
-        Args:
-            state_dict: the result of :meth:`state_dict`.
-            *args: arguments of ``torch.nn.Module.load_state_dict``, which is called on each env.
-            **kwargs: keyword arguments of ``torch.nn.Module.load_state_dict``.
+        """Load the result of :meth:`state_dict`. Further arguments are those of ``torch.nn.Module``.
 
         Raises:
             KeyError: If the state dict of an env is missing. Nothing is loaded then.
@@ -794,11 +750,7 @@ class BatchedEnvBase(EnvBase):
 
 
 class BatchSlice(BatchedEnvBase):
-    """Some of the envs of a batch, stepped as a batch. Indexing a batch makes it: ``env[1:]``.
-
-    Args:
-        batch: the batch that runs the envs.
-        which: indices of the envs.
+    """Some of the envs of a batch, by index, stepped as a batch. Indexing a batch makes it: ``env[1:]``.
 
     Example:
         >>> from rlnb.envs import GymEnv, SerialEnv
@@ -895,6 +847,3 @@ def _nest(entries: Mapping[NestedKey, Any]) -> dict[str, Any]:
 def _make_auto_resetting(make: MakeEnv, replace: bool | None, **kwargs: Any) -> Any:
     env = make(**kwargs)
     return env._auto_resetting(replace) if isinstance(env, EnvBase) else env
-
-
-__all__ = ["Arguments", "BatchSlice", "BatchedEnvBase", "MakeEnv", "ResetArguments"]

@@ -69,9 +69,6 @@ def _draws_actions(env: EnvBase) -> bool:
 class DataDriver:
     """Driver of any env, with one TensorDict a step. It keeps the input of the next step.
 
-    Args:
-        env: the env.
-
     Attributes:
         moments: times of the last actions, ``[4]``; see :data:`~rlnb.envs.batched.trace.MOMENTS`.
     """
@@ -82,29 +79,14 @@ class DataDriver:
         self.moments = np.zeros(4, dtype=np.int64)
 
     def reset(self, given: TensorDictBase | None, kwargs: Mapping[str, Any]) -> TensorDictBase:
-        """Reset the env.
-
-        Args:
-            given: entries for the reset, such as "_reset" masks of envs within this one. ``None``: a full reset.
-            kwargs: keyword arguments for the env's reset.
-
-        Returns:
-            The data of the reset.
-        """
+        """Reset the env. ``given`` are entries for it, such as "_reset" masks of envs within this one."""
         if given is not None and self.root is not None:
             given = shallow_copy(self.root).update(given)
         self.root = self.env.reset(given, **kwargs)
         return shallow_copy(self.root)
 
     def step(self, inputs: TensorDictBase) -> TensorDictBase:
-        """Step the env.
-
-        Args:
-            inputs: the actions, and entries that replace those of the last reset or step.
-
-        Returns:
-            The data of the step.
-        """
+        """Step the env. ``inputs`` are the actions, and entries that replace those of the last reset or step."""
         root = TensorDict({}, self.env.batch_size) if self.root is None else shallow_copy(self.root)
         data = self.env.step(root.update(inputs))
         self.root = self.env._step_mdp(data)
@@ -151,10 +133,10 @@ class BlockDriver(DataDriver):
 
 
 class RowDriver:
-    """Driver of an env that fills rows of numpy arrays by itself.
+    """Driver of an env that fills rows of numpy arrays by itself: a :class:`~rlnb.envs.rows.RowEnv`.
 
     Args:
-        env: a :class:`~rlnb.envs.rows.RowEnv`.
+        env: the env.
         rows: its rows of the batch's block.
         actions: the action of the backend, ``[1, ...]``, which the batch writes.
     """
@@ -167,12 +149,7 @@ class RowDriver:
         self.moments = np.zeros(4, dtype=np.int64)
 
     def reset_row(self, given: TensorDictBase | None, kwargs: Mapping[str, Any]) -> None:
-        """Reset the env.
-
-        Args:
-            given: has no effect: there are no envs within an env that fills rows.
-            kwargs: keyword arguments for the env's reset.
-        """
+        """Reset the env. ``given`` has no effect: there are no envs within an env that fills rows."""
         if self.started and not kwargs and self.env._seed is None:
             for array in self._root:
                 array[0] = 0
@@ -217,5 +194,3 @@ def _write(row: dict[NestedKey, torch.Tensor], data: TensorDictBase, what: str) 
 
 
 Driver = DataDriver | BlockDriver | RowDriver
-
-__all__ = ["BlockDriver", "DataDriver", "Driver", "EnvInfo", "RowDriver"]

@@ -43,15 +43,7 @@ class SharedMemory:
         self._used = 0
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Cut the next array from the memory. New memory holds zeros.
-
-        Args:
-            shape: shape of the array.
-            dtype: dtype of the array.
-
-        Returns:
-            The array, which keeps the memory alive.
-        """
+        """Cut the next array from the memory, which it keeps alive. New memory holds zeros."""
         count = int(np.prod(shape, dtype=np.int64))
         array: np.ndarray = np.frombuffer(self._map, dtype, count, self._used).reshape(shape)
         self._used += _aligned(count * dtype.itemsize)
@@ -154,16 +146,9 @@ class BlockPlan:
     def lay_out(self, allocate: Callable[[tuple[int, ...], np.dtype], np.ndarray]) -> BlockLayout:
         """Cut the arrays from memory, in the same order in every process.
 
-        Args:
-            allocate: returns the next array, given its shape and dtype.
-
-        Returns:
-            The arrays.
+        ``allocate`` returns the next array, given its shape and dtype.
         """
         block = TEDBlock(self.root, self.next_only, 1, (self.n,), allocate)
         inputs = {key: allocate(shape, dtype) for key, (shape, dtype) in self.inputs.items()}
         selected, moments = allocate((self.n,), np.dtype("bool")), allocate((self.n, 4), np.dtype("int64"))
         return BlockLayout(block, inputs, selected, moments, allocate((len(self.inputs),), np.dtype("bool")))
-
-
-__all__ = ["ArrayInfo", "BlockLayout", "BlockPlan", "SharedMemory", "bytes_for"]

@@ -137,11 +137,7 @@ class ParallelEnv(BatchedEnvBase):
     # Workers ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the workers, unless they run already. Methods that need them call it by themselves.
-
-        Raises:
-            RuntimeError: If an env cannot be made, or the envs do not fit together.
-        """
+        """Start the workers, unless they run already; see :meth:`BatchedEnvBase.start`."""
         if self._infos is None:
             with start_lock():  # another thread may be about to start them
                 super().start()
@@ -373,6 +369,3 @@ def _buffers(use_buffers: bool | None, shared_memory: bool, memmap: bool) -> boo
             "Fix: leave shared_memory=False out, or give memmap=True to keep them in a file."
         )
     return False
-
-
-__all__ = ["ParallelEnv"]

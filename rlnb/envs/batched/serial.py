@@ -193,6 +193,3 @@ class SerialEnv(BatchedEnvBase):
             return result
 
         return stamped
-
-
-__all__ = ["SerialEnv"]

@@ -12,17 +12,7 @@ from rlnb.envs.batched.drivers import EnvInfo
 
 
 def join_specs(infos: list[EnvInfo]) -> dict[str, Composite]:
-    """Join the specs of envs along a new first dimension.
-
-    Args:
-        infos: descriptions of the envs.
-
-    Returns:
-        The five composites by name, such as "full_action_spec".
-
-    Raises:
-        RuntimeError: If the envs have different entries or batch sizes.
-    """
+    """Join the specs of envs along a new first dimension: the five composites by name, such as "full_action_spec"."""
     first = infos[0]
     for i, info in enumerate(infos):
         if info.batch_size != first.batch_size:
@@ -59,14 +49,7 @@ def _stack(members: list[Composite]) -> Composite:
 
 
 def varying_keys(specs: Mapping[str, Composite]) -> list[NestedKey]:
-    """List the entries whose data has no fixed shape and dtype.
-
-    Args:
-        specs: specs of a batch, by name.
-
-    Returns:
-        Their keys, sorted.
-    """
+    """List the entries whose data has no fixed shape and dtype, sorted."""
     found = []
     for spec in specs.values():
         for key in spec.keys(True, True):
@@ -77,27 +60,13 @@ def varying_keys(specs: Mapping[str, Composite]) -> list[NestedKey]:
 
 
 def keys_without_numpy_dtype(specs: Mapping[str, Composite]) -> list[NestedKey]:
-    """List the entries whose dtype NumPy does not have, such as ``torch.bfloat16``.
-
-    Args:
-        specs: specs of a batch, by name.
-
-    Returns:
-        Their keys, sorted.
-    """
+    """List the entries whose dtype NumPy does not have, such as ``torch.bfloat16``, sorted."""
     found = [key for spec in specs.values() for key in spec.keys(True, True) if not _in_numpy(spec[key].dtype)]
     return sorted(found, key=str)
 
 
 def nested_sizes(specs: Mapping[str, Composite]) -> dict[tuple[str, ...], torch.Size]:
-    """Collect the batch sizes of nested TensorDicts, which may have more dimensions than the root.
-
-    Args:
-        specs: specs of a batch, by name.
-
-    Returns:
-        The batch size of each nested TensorDict, by its path.
-    """
+    """Collect the batch sizes of nested TensorDicts, which may have more dimensions than the root, by path."""
     found: dict[tuple[str, ...], torch.Size] = {}
     for spec in specs.values():
         for key in spec.keys(True, False):
@@ -112,6 +81,3 @@ def _in_numpy(dtype: torch.dtype) -> bool:
     except TypeError:
         return False
     return True
-
-
-__all__ = ["join_specs", "keys_without_numpy_dtype", "nested_sizes", "varying_keys"]

@@ -53,6 +53,3 @@ class BatchTrace:
         steps = sum(turn.what == "step" for turn in self.turns)
         resets = len(self.turns) - steps
         return f"BatchTrace({self.name}, num_workers={self.num_workers}, steps={steps}, resets={resets})"
-
-
-__all__ = ["MOMENTS", "BatchTrace", "Turn"]

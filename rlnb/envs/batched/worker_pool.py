@@ -121,12 +121,9 @@ class WorkerPool:
     # Requests -----------------------------------------------------------------------------------------------------
 
     def notify(self, which: Collection[int], signal: bytes, what: str) -> None:
-        """Let workers step or reset envs whose data is in shared memory, and wait until all have.
+        """Let workers step or reset some envs, whose data is in shared memory, and wait until all have.
 
-        Args:
-            which: indices of the envs.
-            signal: what the workers are to do.
-            what: the same in a word, for errors.
+        ``what`` is the signal in a word, for errors.
 
         Raises:
             WorkerError: If an env raises, once all workers have answered, or a worker ends.
@@ -140,18 +137,9 @@ class WorkerPool:
             self._gather(pending, what, until)
 
     def request(self, messages: dict[int, tuple[str, tuple[Any, ...]]], what: str) -> dict[int, Any]:
-        """Send a message to each of some envs, and wait for the answers.
+        """Send a message, a name and arguments, to each of some envs, and wait for the answers.
 
-        Args:
-            messages: name and arguments of each request, by the index of the env.
-            what: the same in a word, for errors.
-
-        Returns:
-            The answers by index, in the order of the messages.
-
-        Raises:
-            WorkerError: As for :meth:`notify`.
-            TimeoutError: As for :meth:`notify`.
+        The answers are in the order of the messages. Errors are those of :meth:`notify`.
         """
         by_process: dict[int, dict[int, Any]] = {}
         for i, message in messages.items():
@@ -164,12 +152,7 @@ class WorkerPool:
         return {i: answers[i] for i in messages}
 
     def connect(self, plan: BlockPlan | None, memory: SharedMemory | None) -> None:
-        """Let the envs write to shared memory from now on.
-
-        Args:
-            plan: layout of the memory. ``None`` sends data as messages.
-            memory: memory with that layout.
-        """
+        """Let the envs write to shared memory of this plan from now on; without a plan, data is sent as messages."""
         with self._exchange():
             until = self._deadline()
             for p, channel in enumerate(self.channels):
@@ -179,11 +162,7 @@ class WorkerPool:
             self._gather(set(range(len(self.channels))), "start", until)
 
     def env_infos(self) -> list[Any]:
-        """Wait until all workers have made their envs.
-
-        Returns:
-            The :class:`~rlnb.envs.batched.drivers.EnvInfo` of each env.
-        """
+        """Wait until all workers have made their envs, and return the ``EnvInfo`` of each."""
         with self._exchange():
             answers = self._gather(set(range(len(self.channels))), "start", self._deadline())
         return [answers[i] for i in range(self.n)]
@@ -282,8 +261,7 @@ class WorkerPool:
     def close(self, patience: float | None = None) -> None:
         """End all workers: close their channels, then terminate and kill those that do not end by themselves.
 
-        Args:
-            patience: seconds that they are given to end by themselves. Default: ``shutdown_timeout``.
+        ``patience`` is how many seconds they are given for that. Default: ``shutdown_timeout``.
         """
         if not self.lock.acquire(blocking=False):
             # Another thread waits for answers. It finds the channels closed, and releases the lock.
@@ -350,6 +328,3 @@ def _how_it_ended(code: int | None, several: bool) -> str:
         "SIGSEGV": ": code outside of Python, such as a simulator's, has crashed",
     }
     return f"{'were' if several else 'was'} ended by {name}{why.get(name, '')}"
-
-
-__all__ = ["WorkerError", "WorkerPool"]

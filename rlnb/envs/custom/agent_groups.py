@@ -27,12 +27,6 @@ class AgentGroups:
         agent_names: the names of all agents, in the env's order.
         batch_dims: the number of batch dimensions.
 
-    Attributes:
-        group_map: the names of the agents in each group.
-
-    Raises:
-        ValueError: If the grouping does not fit the agents.
-
     Example:
         >>> groups = AgentGroups({"red": ["r0", "r1"], "blue": ["b0"]}, ["r0", "b0", "r1"])
         >>> data = groups.split({"speed": torch.tensor([1.0, 2.0, 3.0])}, torch.Size([]))
@@ -60,16 +54,10 @@ class AgentGroups:
     def split(
         self, data: dict[str, Any], batch_size: torch.Size, device: torch.device | None = None
     ) -> dict[str, TensorDictBase]:
-        """Split data of all agents into the nested entries.
+        """Split data of all agents into a TensorDict for each group, of batch size ``[*batch_size, n_agents_of_the_group]``.
 
-        Args:
-            data: tensors ``[*batch_size, n_agents, ...]``, or dictionaries of such, by name. They are not copied if
-                all agents are in one group, in their order.
-            batch_size: of the env.
-            device: of the env.
-
-        Returns:
-            A TensorDict of batch size ``[*batch_size, n_agents_of_the_group]`` for each group.
+        Tensors have shape ``[*batch_size, n_agents, ...]``; dictionaries are split member by member. Nothing is copied if
+        all agents are in one group, in their order.
         """
         return {
             group: fast_tensordict(self._pick(data, members), torch.Size((*batch_size, len(members))), device)
@@ -86,34 +74,16 @@ class AgentGroups:
         return data[index]
 
     def join(self, tensordict: TensorDictBase, name: str) -> torch.Tensor:
-        """Collect an entry of all groups.
-
-        Args:
-            tensordict: has the nested entries.
-            name: of the entry in each of them.
-
-        Returns:
-            The data of all agents, ``[*batch_size, n_agents, ...]``, in the env's order.
-        """
+        """Collect an entry ``name`` of all groups: ``[*batch_size, n_agents, ...]``, in the env's order."""
         found = [cast("torch.Tensor", tensordict.get(as_key((group, name)))) for group in self._members]
         if self._alone:
             return found[0]
         return self._pick_agents(torch.cat(found, len(self._before)), self._back)
 
     def stack(self, specs: Sequence[Spec]) -> dict[str, Spec]:
-        """Stack the specs of the agents, a group at a time.
-
-        Args:
-            specs: one for each agent, in the env's order, each starting with the batch size.
-
-        Returns:
-            The stacked specs by group.
-        """
+        """Stack the specs of the agents, a group at a time. They are in the env's order, and start with the batch size."""
         dim = len(self._before)
         return {
             group: cast("Spec", torch.stack(cast("Any", [specs[i] for i in members]), dim))
             for group, members in self._members.items()
         }
-
-
-__all__ = ["AgentGroups"]

@@ -137,6 +137,3 @@ def _read_means(means: Any, batch_size: torch.Size, rewards: str) -> torch.Tenso
 
 def _worst(values: torch.Tensor) -> float:
     return round(values.flatten()[(values - 0.5).abs().argmax()].item(), 6)
-
-
-__all__ = ["BanditEnv"]

@@ -279,11 +279,7 @@ class BoardGameEnv(EnvBase):
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Write a random legal action, uniform over those that "mask" allows.
 
-        Args:
-            tensordict: written to, if given. Without "mask" and "board" the action is drawn from all actions.
-
-        Returns:
-            ``tensordict``, or a new one, with an action.
+        Without "mask" and "board" in ``tensordict``, the action is drawn from all actions.
         """
         if tensordict is None:
             return super().rand_action()
@@ -303,6 +299,3 @@ class BoardGameEnv(EnvBase):
         else:
             # Random actions are drawn with this seed; the moves of player 1 must not copy them.
             self.generator.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]))
-
-
-__all__ = ["PLAYERS", "BoardGameEnv"]

@@ -14,16 +14,10 @@ if TYPE_CHECKING:
 
 
 def why_refused(env: BoardGameEnv, what: str, tensordict: TensorDictBase, boards: torch.Tensor) -> str:
-    """Find the first illegal position or move of a batch, and explain which rule it breaks.
+    """Explain which rule the first illegal position or move of a batch breaks.
 
-    Args:
-        env: the env.
-        what: "reset" or "step".
-        tensordict: the input of that method.
-        boards: the positions, ``[n, rows, columns]``. At least one of them, or the move in it, is illegal.
-
-    Returns:
-        The error text.
+    ``boards`` are the positions in the input of a "reset" or "step" (``what``), ``[n, rows, columns]``. At least one of
+    them, or the move in it, is illegal.
     """
     turns = tensordict.get("turn", None)
     actions = tensordict.get("action").reshape(-1).tolist() if what == "step" else [None] * len(boards)
@@ -98,6 +92,3 @@ def _broken_rule(env: BoardGameEnv, board: torch.Tensor, turn: int | None) -> st
             f"after player {who} ({SYMBOLS[who]}) had won."
         )
     return None
-
-
-__all__ = ["why_refused"]

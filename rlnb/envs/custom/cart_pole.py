@@ -93,14 +93,9 @@ class CartPoleEnv(TensorEnv):
 
 
 def move(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Advance by one time step with Euler's method.
+    """Advance the state (x, x_dot, theta, theta_dot), ``[..., 4]``, by ``TAU`` seconds with Euler's method.
 
-    Args:
-        state: (x, x_dot, theta, theta_dot), ``[..., 4]``.
-        action: 0 pushes left, 1 pushes right, ``[...]``.
-
-    Returns:
-        The state after ``TAU`` seconds, ``[..., 4]``.
+    The action 0 pushes left, 1 pushes right, ``[...]``.
 
     Example:
         >>> move(torch.zeros(4), torch.tensor(1))[1]
@@ -130,6 +125,3 @@ def _move_exactly(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     theta_acc = (GRAVITY * sin - cos * push) / inertia
     x_acc = push - _POLE_MOMENT * theta_acc * cos / _TOTAL_MASS
     return state + TAU * torch.stack((x_dot, x_acc, theta_dot, theta_acc), -1)
-
-
-__all__ = ["CartPoleEnv", "move"]

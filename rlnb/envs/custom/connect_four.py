@@ -80,13 +80,7 @@ class ConnectFourEnv(BoardGameEnv):
 
 
 def open_columns(board: torch.Tensor) -> torch.Tensor:
-    """Find the columns that are not full.
-
-    Args:
-        board: positions, ``[..., rows, columns]``; row 0 is the top one.
-
-    Returns:
-        Booleans of shape ``[..., columns]``.
+    """Find the columns ``[..., columns]`` of boards ``[..., rows, columns]`` that are not full. Row 0 is the top one.
 
     Example:
         >>> open_columns(torch.tensor([[0, -1], [1, 1]])).tolist()
@@ -96,14 +90,7 @@ def open_columns(board: torch.Tensor) -> torch.Tensor:
 
 
 def landing_row(board: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
-    """Find the row in which a disc lands.
-
-    Args:
-        board: positions, ``[..., rows, columns]``; row 0 is the top one.
-        column: one for each position, int64 of the batch shape.
-
-    Returns:
-        The lowest free row of the column, int64 of the batch shape; -1 where it is full.
+    """Find the lowest free row of one column of each board ``[..., rows, columns]``; -1 where it is full.
 
     Example:
         >>> landing_row(torch.tensor([[-1, 0], [-1, 1]]), torch.tensor(0)).item()
@@ -111,6 +98,3 @@ def landing_row(board: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
     """
     index = column[..., None, None].expand(*board.shape[:-1], 1)
     return (board.gather(-1, index) == EMPTY).sum((-2, -1)) - 1
-
-
-__all__ = ["ConnectFourEnv", "landing_row", "open_columns"]

@@ -137,16 +137,9 @@ class GridWorldEnv(TensorEnv):
 
 
 def read_map(desc: str | Sequence[str]) -> tuple[str, ...]:
-    """Read and validate a map.
+    """Read and validate a map, one string of letters for each row, or one string of several lines.
 
-    Args:
-        desc: one string of letters for each row, or one string of several lines.
-
-    Returns:
-        The rows, without surrounding spaces.
-
-    Raises:
-        ValueError: If the map is empty, ragged, or has no start or an unknown letter.
+    Returns the rows, without surrounding spaces.
 
     Example:
         >>> read_map('''
@@ -178,6 +171,3 @@ def _targets(rows: tuple[str, ...]) -> list[list[int]]:
         return r * width + c if stays else to_r * width + to_c
 
     return [[target(r, c, *move) for move in MOVES.values()] for r in range(height) for c in range(width)]
-
-
-__all__ = ["LETTERS", "MOVES", "GridWorldEnv", "read_map"]

@@ -84,14 +84,9 @@ class MountainCarEnv(TensorEnv):
 
 
 def drive(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Advance by one time step.
+    """Advance the state (position, velocity), ``[..., 2]``, by one time step. The car stops at the left wall.
 
-    Args:
-        state: (position, velocity), ``[..., 2]``.
-        action: 0 pushes left, 1 not at all, 2 right, ``[...]``.
-
-    Returns:
-        The next state, ``[..., 2]``. The car stops at the left wall.
+    The action 0 pushes left, 1 not at all, 2 right, ``[...]``.
 
     Example:
         >>> drive(torch.tensor([-1.2, -0.05]), torch.tensor(0))
@@ -103,6 +98,3 @@ def drive(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     position = (position + velocity).clamp_(MIN_POSITION, MAX_POSITION)
     velocity.masked_fill_((position == MIN_POSITION) & (velocity < 0), 0.0)
     return torch.stack((position, velocity), -1)
-
-
-__all__ = ["MountainCarEnv", "drive"]

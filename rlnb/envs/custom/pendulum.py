@@ -168,15 +168,7 @@ class PendulumEnv(EnvBase):
             self.generator.manual_seed(seed)
 
     def to(self, *args: Any, **kwargs: Any) -> PendulumEnv:
-        """Move the env and its default parameters to a device. Its generator stays where it is.
-
-        Args:
-            *args: as for ``torch.nn.Module.to``.
-            **kwargs: as for ``torch.nn.Module.to``.
-
-        Returns:
-            The env.
-        """
+        """Move the env and its default parameters to a device. Its generator stays where it is."""
         super().to(*args, **kwargs)
         if self.device is not None:
             self._params = self._params.to(self.device)
@@ -195,6 +187,3 @@ def _check_params(params: TensorDictBase) -> None:
             f"The pendulum's 'params' lack {missing}: they are {sorted(DEFAULT_PARAMS)}. "
             "Fix: start from PendulumEnv.gen_params(batch_size=[...]) and change what should differ."
         )
-
-
-__all__ = ["PendulumEnv"]

@@ -421,6 +421,3 @@ def _check_size(n_agents: int, rows: int, columns: int) -> None:
             f"{n_agents} agents and {n_agents} landmarks start in {2 * n_agents} different cells, and a grid of "
             f"{rows} x {columns} has fewer. Fix: a larger size=..., or fewer agents."
         )
-
-
-__all__ = ["SpreadEnv"]

@@ -11,12 +11,7 @@ MOVES = {"stay": (0, 0), "left": (0, -1), "down": (1, 0), "right": (0, 1), "up":
 def move_table(rows: int, columns: int) -> torch.Tensor:
     """Make a table of the target cell of each move from each cell. Moves off the grid stay in the cell.
 
-    Args:
-        rows: number of rows of the grid.
-        columns: number of columns of the grid.
-
-    Returns:
-        Cells as ``row * columns + column``, int64 of shape ``[rows * columns, 5]``.
+    The cells are ``row * columns + column``, int64 of shape ``[rows * columns, 5]``.
 
     Example:
         >>> move_table(2, 2).tolist()[0]
@@ -63,14 +58,7 @@ def settle(cells: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, tor
 
 
 def offsets(places: torch.Tensor, goals: torch.Tensor) -> torch.Tensor:
-    """Compute the offset, rows down and columns right, of each goal from each place.
-
-    Args:
-        places: rows and columns, ``[*, n, 2]``.
-        goals: rows and columns, ``[*, m, 2]``.
-
-    Returns:
-        The differences, ``[*, n, m, 2]``.
+    """Compute the offset, rows down and columns right, of each goal ``[*, m, 2]`` from each place ``[*, n, 2]``.
 
     Example:
         >>> offsets(torch.tensor([[1, 1]]), torch.tensor([[0, 3]])).tolist()
@@ -80,20 +68,10 @@ def offsets(places: torch.Tensor, goals: torch.Tensor) -> torch.Tensor:
 
 
 def steps_to(places: torch.Tensor, goals: torch.Tensor) -> torch.Tensor:
-    """Count the moves from each place to each goal.
-
-    Args:
-        places: rows and columns, ``[*, n, 2]``.
-        goals: rows and columns, ``[*, m, 2]``.
-
-    Returns:
-        The distances, ``[*, n, m]``.
+    """Count the moves from each place ``[*, n, 2]`` to each goal ``[*, m, 2]``: ``[*, n, m]``.
 
     Example:
         >>> steps_to(torch.tensor([[1, 1]]), torch.tensor([[0, 3], [1, 1]])).tolist()
         [[3, 0]]
     """
     return offsets(places, goals).abs().sum(-1)
-
-
-__all__ = ["MOVES", "move_table", "offsets", "settle", "steps_to"]

@@ -205,13 +205,6 @@ class TensorEnv(EnvBase):
         """Move the env and its state to a device.
 
         Generators cannot be moved: the one on the new device is seeded with a number drawn from the old one.
-
-        Args:
-            *args: as for ``torch.nn.Module.to``.
-            **kwargs: as for ``torch.nn.Module.to``.
-
-        Returns:
-            The env.
         """
         super().to(*args, **kwargs)
         device = self.device or torch.device("cpu")
@@ -222,6 +215,3 @@ class TensorEnv(EnvBase):
             if isinstance(value, torch.Tensor) and name != "_generator_state":
                 setattr(self, name, value.to(device))
         return self
-
-
-__all__ = ["TensorEnv"]

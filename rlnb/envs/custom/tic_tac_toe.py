@@ -75,19 +75,10 @@ class TicTacToeEnv(BoardGameEnv):
 
 
 def open_cells(board: torch.Tensor) -> torch.Tensor:
-    """Find the empty cells.
-
-    Args:
-        board: positions, ``[..., rows, columns]``.
-
-    Returns:
-        Booleans of shape ``[..., rows * columns]``, row by row.
+    """Find the empty cells of boards ``[..., rows, columns]``: bool ``[..., rows * columns]``, row by row.
 
     Example:
         >>> open_cells(torch.tensor([[0, -1], [-1, 1]])).tolist()
         [False, True, True, False]
     """
     return (board == EMPTY).flatten(-2)
-
-
-__all__ = ["TicTacToeEnv", "open_cells"]

@@ -17,6 +17,3 @@ def get_available_libraries() -> dict[str, bool]:
     """
     installed = installed_backends()
     return {name: name in installed for name in GYM_BACKENDS}
-
-
-__all__ = ["get_available_libraries"]

@@ -216,6 +216,3 @@ def _with_rows(values: Any, which: np.ndarray, rows: Any) -> Any:
     replaced = np.array(values)
     replaced[which] = rows
     return replaced
-
-
-__all__ = ["MultiThreadedEnv", "MultiThreadedEnvWrapper"]

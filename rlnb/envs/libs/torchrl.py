@@ -72,14 +72,7 @@ class TorchRLWrapper(EnvBase):
             self._env.set_seed(seed)
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write a random action, drawn by the wrapped env: of masked actions a legal one.
-
-        Args:
-            tensordict: written to, if given.
-
-        Returns:
-            ``tensordict``, or a new one, with an action.
-        """
+        """Write a random action, drawn by the wrapped env: of masked actions a legal one."""
         if tensordict is None:
             tensordict = TensorDict({}, self.batch_size, device=self.device)
         self._assert_batch_size(tensordict, "rand_action")
@@ -87,11 +80,7 @@ class TorchRLWrapper(EnvBase):
             return self._env.rand_action(tensordict)
 
     def close(self, *, raise_if_closed: bool = False) -> None:
-        """Close the env and the wrapped one.
-
-        Args:
-            raise_if_closed: raise RuntimeError if the env is closed already.
-        """
+        """Close the env and the wrapped one. With ``raise_if_closed``, raise RuntimeError if it is closed already."""
         self._assert_not_closed_twice(raise_if_closed)
         if not self.is_closed:
             super().close()
@@ -108,6 +97,3 @@ class TorchRLWrapper(EnvBase):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._env!r})"
-
-
-__all__ = ["TorchRLWrapper"]

@@ -101,10 +101,7 @@ def gym_backend(submodule: str | None = None) -> ModuleType:
 
 
 def installed_backends() -> list[str]:
-    """List the backends that are installed.
-
-    Returns:
-        Their names, the default first.
+    """List the names of the backends that are installed, the default first.
 
     Example:
         >>> "gymnasium" in installed_backends()
@@ -150,5 +147,3 @@ def _import(name: str) -> ModuleType:
 
 
 register_rivals(GYM_BACKENDS, lambda: gym_backend().__name__)
-
-__all__ = ["GYM_BACKENDS", "gym_backend", "installed_backends", "set_gym_backend"]

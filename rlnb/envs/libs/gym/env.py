@@ -138,6 +138,3 @@ class _FrameSkip(gymnasium.Wrapper):
 
     def step(self, action: Any) -> Any:
         return repeat_step(self.env.step, action, self.times, lambda outputs: outputs[2] or outputs[3])
-
-
-__all__ = ["GymEnv"]

@@ -21,18 +21,7 @@ _PACKAGES = {"ALE": "ale-py", "dm_control": "shimmy[dm-control]", "bsuite": "shi
 
 
 def make(env_name: str, **kwargs: Any) -> gymnasium.Env:
-    """Make an environment.
-
-    Args:
-        env_name: its id.
-        **kwargs: as for Gymnasium's ``make``.
-
-    Returns:
-        The environment, with the wrappers that are registered with its id.
-
-    Raises:
-        gymnasium.error.UnregisteredEnv: If there is no such environment. The nearest names are listed.
-        gymnasium.error.DependencyNotInstalled: If it needs a package that is not installed.
+    """Make an environment by its id, with the wrappers that are registered for it.
 
     Example:
         >>> make("CartPole-v1").spec.id
@@ -59,21 +48,7 @@ def make_vec(
 ) -> gymnasium.vector.VectorEnv:
     """Make a vector environment without autoreset, if Gymnasium's version supports that.
 
-    Args:
-        env_name: its id.
-        num_envs: the number of sub-envs.
-        vectorization_mode: as for Gymnasium's ``make_vec``. Default: ``"sync"``.
-        vector_kwargs: for ``SyncVectorEnv`` or ``AsyncVectorEnv``.
-        wrappers: Gymnasium wrappers around each sub-env.
-        disable_env_checker: as for Gymnasium's ``make``.
-        **kwargs: passed to the environment's constructor.
-
-    Returns:
-        The vector environment.
-
-    Raises:
-        gymnasium.error.UnregisteredEnv: If there is no such environment. The nearest names are listed.
-        gymnasium.error.DependencyNotInstalled: If it needs a package that is not installed.
+    The arguments are those of Gymnasium's ``make_vec`` and ``make``. ``vectorization_mode`` is ``"sync"`` by default.
 
     Example:
         >>> make_vec("CartPole-v1", 2).metadata["autoreset_mode"].name
@@ -141,6 +116,3 @@ def _not_registered(env_name: str) -> str:
     near = difflib.get_close_matches(env_name, names, n=4, cutoff=0.5)
     hint = f"Did you mean {', '.join(near)}?" if near else "GymEnv.available_envs lists those that there are."
     return f"{text}. {hint}"
-
-
-__all__ = ["make", "make_vec"]

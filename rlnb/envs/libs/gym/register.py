@@ -170,14 +170,9 @@ class RegisteredEnv(gymnasium.Env):
         self._data: TensorDictBase | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode.
+        """Start an episode, after seeding the env if a seed is given.
 
-        Args:
-            seed: the env's seed. ``None``: it goes on with its generator.
-            options: passed to the env's reset as keyword arguments.
-
-        Returns:
-            The observations and the info dictionary.
+        ``options`` are passed to the env's reset as keyword arguments.
         """
         super().reset(seed=seed)
         if seed is not None:
@@ -186,10 +181,7 @@ class RegisteredEnv(gymnasium.Env):
         return self._read(self._data)
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Take one step.
-
-        Args:
-            action: a value of ``action_space``, or a tensor.
+        """Take one step. The action is a value of ``action_space``, or a tensor.
 
         Returns:
             The observations, the reward, whether the env is terminated, whether it is truncated, and the info
@@ -283,6 +275,3 @@ def _only(spec: Composite, keys: list[tuple[str, ...]]) -> Composite:
 def _plain(value: torch.Tensor) -> Any:
     array = value.detach().squeeze(-1).cpu().numpy()
     return array.item() if array.ndim == 0 else np.array(array)
-
-
-__all__ = ["RegisteredEnv", "register_gym"]

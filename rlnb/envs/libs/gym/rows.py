@@ -70,6 +70,3 @@ def _check_first_step(env: GymWrapper, observation: Any, reward: Any) -> None:
     entries.update({key: torch.zeros(1, dtype=torch.bool) for key in END_KEYS})
     entries[env.reward_key] = env.read_reward(reward)
     env._check_data(env._assemble(entries, {}), "step")
-
-
-__all__ = ["row_functions"]

@@ -33,14 +33,7 @@ class VectorBackend:
     - in the mode SAME_STEP, where the backend has reset it already, the last observation is taken from
       ``info["final_obs"]``, and the one of the reset is kept until the reset is requested.
 
-    Args:
-        env: the vector env.
-
-    Attributes:
-        mode: the autoreset mode, as Gymnasium spells it.
-
-    Raises:
-        ValueError: If the env does not name its mode, or runs in a mode in which it gives wrong data.
+    An env that does not name its mode, or runs in a mode in which it gives wrong data, raises ValueError.
     """
 
     def __init__(self, env: gymnasium.vector.VectorEnv) -> None:
@@ -61,18 +54,9 @@ class VectorBackend:
     def reset(
         self, mask: np.ndarray | None = None, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, Mapping[str, Any]]:
-        """Start new episodes.
+        """Start new episodes of all sub-envs, or of those in the mask, bool ``[num_envs]``.
 
-        Args:
-            mask: which sub-envs to reset, bool ``[num_envs]``. ``None``: all.
-            seed: sub-env i is seeded with ``seed + i``. ``None``: it goes on with its generator.
-            options: as for Gymnasium's reset.
-
-        Returns:
-            The observations and the info dictionary. Those of sub-envs that are not marked have no meaning.
-
-        Raises:
-            RuntimeError: If the env cannot reset only some sub-envs, or was never reset as a whole.
+        A seed s seeds sub-env i with ``s + i``. The rows of sub-envs that are not marked have no meaning.
         """
         if mask is None:
             mask, kept = np.ones_like(self._over), np.zeros_like(self._over)
@@ -101,14 +85,7 @@ class VectorBackend:
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Mapping[str, Any]]:
         """Take one step of every sub-env.
 
-        Args:
-            actions: one of each sub-env, in the form that Gymnasium expects.
-
-        Returns:
-            The output of Gymnasium's step, with the observations and infos of the episode that the step belongs to.
-
-        Raises:
-            RuntimeError: If a sub-env is done and was not reset.
+        Returns the output of Gymnasium's step, with the observations and infos of the episode that the step belongs to.
         """
         if self._over.any():
             raise RuntimeError(
@@ -136,16 +113,7 @@ class VectorBackend:
 
 
 def autoreset_mode(env: gymnasium.vector.VectorEnv) -> str:
-    """Read when a vector env resets a sub-env that is done.
-
-    Args:
-        env: the vector env.
-
-    Returns:
-        ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
-
-    Raises:
-        ValueError: If the env does not name its mode.
+    """Read when a vector env resets a sub-env that is done: ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
 
     Example:
         >>> autoreset_mode(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
@@ -220,20 +188,9 @@ def _refuse_to_reset(
 def batched_spec(
     single: gymnasium.Space, batched: gymnasium.Space, n: int, device: torch.device | None, categorical: bool
 ) -> TensorSpec:
-    """Make the spec of a batch of values of one space.
+    """Make the spec of a batch ``[n, ...]`` of values of one space.
 
-    Args:
-        single: the space of one sub-env.
-        batched: the space of all of them. Its bounds are used; they may differ between sub-envs.
-        n: the number of sub-envs.
-        device: as for :func:`~rlnb.data.specs.spaces.spec_from_space`.
-        categorical: as for :func:`~rlnb.data.specs.spaces.spec_from_space`.
-
-    Returns:
-        A spec of shape ``[n, ...]``.
-
-    Raises:
-        TypeError: If the sub-envs differ in more than the bounds of a Box.
+    The bounds are those of ``batched``, the space of all sub-envs. They may differ between them.
 
     Example:
         >>> from gymnasium.spaces import Discrete
@@ -291,6 +248,3 @@ def _mix(rows: np.ndarray, chosen: Any, others: Any, space: gymnasium.Space | No
 
 def _name(env: Any) -> str:
     return type(env.unwrapped).__name__
-
-
-__all__ = ["DISABLED", "HAS_MODES", "NEXT_STEP", "SAME_STEP", "VectorBackend", "autoreset_mode", "batched_spec"]

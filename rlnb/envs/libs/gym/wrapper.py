@@ -217,13 +217,7 @@ class GymWrapper(GymLikeEnv):
         return tensordict.get("action") if self._one_action else tensordict
 
     def read_action(self, action: Any) -> Any:
-        """Convert an action into one of the backend's action space.
-
-        Args:
-            action: a tensor, or the TensorDict with the entries of a Dict or Tuple action.
-
-        Returns:
-            An integer, an array, a dictionary or a tuple.
+        """Convert an action, or the TensorDict with the entries of a Dict or Tuple action, into one of the backend.
 
         Raises:
             ValueError: If it is not an action of the env.
@@ -243,13 +237,9 @@ class GymWrapper(GymLikeEnv):
         return native if self.convert_actions_to_numpy else tree_map(torch.as_tensor, native)
 
     def read_obs(self, observations: Any) -> dict[NestedKey, Any]:
-        """Convert the backend's observation into entries.
+        """Convert the backend's observation into entries, as new tensors or wrapped data.
 
-        Args:
-            observations: a value of the observation space.
-
-        Returns:
-            The entries, as new tensors or wrapped data, and with ``from_pixels`` the frame, which is rendered now.
+        With ``from_pixels`` they include the frame, which is rendered now.
         """
         entries = {leaf.key: leaf.entry(observations) for leaf in self._leaves}
         if self.from_pixels:
@@ -257,10 +247,7 @@ class GymWrapper(GymLikeEnv):
         return entries
 
     def render(self) -> Any:
-        """Render the env in its present state.
-
-        Returns:
-            The output of the env's ``render``: with ``render_mode="rgb_array"`` an array ``[height, width, 3]``.
+        """Return the output of the env's ``render``: with ``render_mode="rgb_array"`` an array ``[height, width, 3]``.
 
         Raises:
             RuntimeError: If the env was made without a render mode, or was not reset.
@@ -383,6 +370,3 @@ def _check_is_env(env: Any) -> None:
         f"GymWrapper wraps a gymnasium.Env and got a {type(env).__name__}. "
         "Fix: GymWrapper(gymnasium.make('CartPole-v1')), or GymEnv('CartPole-v1')."
     )
-
-
-__all__ = ["GymWrapper"]
