@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import operator
 import weakref
-from abc import abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +19,6 @@ from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple, by_depth
 from rlnb.data.ted.step_mdp import NextStep
 from rlnb.envs import validation
-from rlnb.envs.auto_reset import AutoResetMeta
 from rlnb.envs.end_signals import ClearSignal, complete_done, override, terminated_or_truncated
 from rlnb.envs.partial_reset import (
     Masks,
@@ -31,7 +31,6 @@ from rlnb.envs.partial_reset import (
     reset_masks,
     reset_to_state,
 )
-from rlnb.envs.partial_step import partial_step
 from rlnb.envs.rollout import rollout
 from rlnb.envs.specs import (
     INPUT_SPECS,
@@ -54,6 +53,50 @@ from rlnb.envs.specs import (
 if TYPE_CHECKING:
     from rlnb.envs.transforms.transform import Transform
     from rlnb.envs.transforms.transformed_env import TransformedEnv
+
+
+class AutoResetMeta(ABCMeta):
+    """Metaclass of :class:`~rlnb.envs.EnvBase`: ``SomeEnv(..., auto_reset=True)`` makes an ``AutoResetEnv``.
+
+    It takes the two keywords itself, so every class has them and no ``__init__`` has to pass them on.
+    """
+
+    def __call__(
+        cls, *args: Any, auto_reset: bool | None = None, auto_reset_replace: bool | None = None, **kwargs: Any
+    ) -> Any:
+        """Make an env, wrapped in an ``AutoResetEnv`` if it resets itself.
+
+        Args:
+            *args: for the class.
+            auto_reset: whether the env resets itself: the observation of a step that ends an episode is the first one
+                of the next episode.
+            auto_reset_replace: replace that observation, which does not belong to the episode that ended, by a
+                placeholder under "next". Default: True.
+            **kwargs: for the class.
+        """
+        for name, value in (("auto_reset", auto_reset), ("auto_reset_replace", auto_reset_replace)):
+            if value is not None and not isinstance(value, bool):
+                raise TypeError(f"{name} must be True or False and is {value!r}.")
+        if auto_reset is None and auto_reset_replace is not None:
+            raise ValueError(
+                "auto_reset_replace says what becomes of the observations of an env that resets itself, and nothing "
+                f"says that this one does. Fix: {cls.__name__}(..., auto_reset=True, "
+                f"auto_reset_replace={auto_reset_replace})."
+            )
+        env = super().__call__(*args, **kwargs)
+        if isinstance(env, cls):
+            close_specs(env)  # specs could be edited in place while __init__ ran
+        return env._auto_resetting(auto_reset_replace) if auto_reset else env
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """Signature of ``__init__`` with the two keywords; without it, tools would show ``(*args, **kwargs)``."""
+        init = cls.__init__  # type: ignore[misc]  # of a class, not of an instance
+        own = list(inspect.signature(init).parameters.values())[1:]
+        variadic = [own.pop()] if own and own[-1].kind is inspect.Parameter.VAR_KEYWORD else []
+        names = ("auto_reset", "auto_reset_replace")
+        added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
+        return inspect.Signature([*own, *added, *variadic])
 
 
 class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
@@ -270,7 +313,32 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return set_entry(tensordict, "next", result)
 
     forward = step
-    _partial_step = partial_step
+
+    def _partial_step(self, tensordict: TensorDictBase, partial: torch.Tensor) -> TensorDictBase:
+        """Step the envs that a mask, bool ``[*batch]``, marks; the others keep their data, and their reward is 0.
+
+        Dimensions of size 1 behind those of the batch are ignored.
+        """
+        batch = tensordict.batch_size
+        if partial.dtype is not torch.bool or partial.numel() != batch.numel():
+            raise ValueError(
+                f"The entry '_step' marks the envs that take the step: expected shape {tuple(batch)} and dtype "
+                f"torch.bool, got {tuple(partial.shape)} and {partial.dtype}."
+            )
+        mask = partial.reshape(batch)
+        if bool(mask.all()):
+            return self._step(tensordict)
+        lead = batch[: len(batch) - self.ndim]
+        kept = Composite(shape=self.batch_size, device=self.device).zero(lead)
+        for spec in (self.observation_spec, self.full_done_spec, self.full_reward_spec):
+            kept.update(spec.zero(lead))
+        kept.update(tensordict.select(*self.observation_keys, *self.done_keys, strict=False).clone())
+        if bool(mask.any()):
+            stepped = self._step_marked(tensordict, mask)
+            self._fit_data(stepped, "step")
+            complete_done(self, stepped)
+            merge_entries(kept, merge_reset(kept, stepped, {(): mask}, len(batch)))
+        return kept
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Take one step, and reset the envs that it ended.
@@ -619,13 +687,13 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @property
     def batch_dims(self) -> int:
-        """Number of batch dimensions."""
+        """Number of batch dimensions, as are ``ndim`` and ``ndimension()``."""
         return len(self._batch_size)
 
     ndim = batch_dims
 
     def ndimension(self) -> int:
-        """Return the number of batch dimensions, as :attr:`ndim` does."""
+        """Return :attr:`batch_dims`."""
         return self.batch_dims
 
     def numel(self) -> int:
@@ -715,15 +783,23 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     ) -> None:
         """Register this class with Gymnasium, so that ``gymnasium.make(id)`` makes an env of it.
 
+        ``gymnasium.make`` takes ``transform``, ``info_keys``, ``to_numpy`` and the env's own arguments, too. They
+        override those that are given here.
+
         Args:
-            id: the name of the env, such as ``"Corridor-v0"``.
+            id: in Gymnasium's format, such as ``"Corridor-v0"`` or ``"namespace/Corridor-v0"``.
             entry_point: makes the env in place of this class.
-            transform: wraps each env. ``make`` takes it, too.
-            info_keys: entries of the observation that go into the info dictionary. ``make`` takes them, too.
-            backend: the gym backend to register with. ``None``: the one in use.
-            to_numpy: return numpy arrays, not tensors. ``make`` takes it, too.
-            **kwargs: those of Gymnasium's ``register`` (``max_episode_steps``, ``reward_threshold`` and the like); all
-                others go to the env's constructor.
+            transform: a transform, or several in a ``Compose``, around the env. Each env gets its own copy.
+            info_keys: entries that are returned in the info dictionary, not in the observations. Default: none.
+            backend: where to register: gymnasium, which is also the default. See :class:`~rlnb.envs.set_gym_backend`.
+            to_numpy: return numpy arrays and Python numbers instead of tensors.
+            **kwargs: those of Gymnasium's ``register`` (``max_episode_steps``, ``reward_threshold`` and the like; its
+                checks support only numpy data, so they are disabled unless ``to_numpy`` is set here). All others go to
+                the env's constructor.
+
+        Raises:
+            TypeError: If ``entry_point`` cannot make an environment.
+            ValueError: If ``backend`` is not gymnasium.
 
         Example:
             >>> import gymnasium
@@ -740,17 +816,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @staticmethod
     def make_parallel(create_env_fn: Callable[..., EnvBase], *, num_envs: int = 1, **options: Any) -> EnvBase:
-        """Make a :class:`~rlnb.envs.ParallelEnv`: several envs, each in its own process.
-
-        Args:
-            create_env_fn: makes an env; or a list of functions, one for each env.
-            num_envs: the number of envs.
-            **options: those of :class:`~rlnb.envs.ParallelEnv`, such as ``create_env_kwargs``.
-
-        Returns:
-            The batch of batch size ``[num_envs, ...]``, whose processes start when they are needed. With
-            ``serial_for_single=True`` and a single env, a :class:`~rlnb.envs.SerialEnv`.
-        """
+        """Make a :class:`~rlnb.envs.ParallelEnv`, whose options these are: several envs, each in its own process."""
         from rlnb.envs.batched.parallel import ParallelEnv  # built on this class
 
         made: EnvBase = ParallelEnv(num_envs, create_env_fn, **options)
@@ -779,9 +845,6 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     def close(self, *, raise_if_closed: bool = False) -> None:
         """Close the env. Stepping it raises an error until the next reset, which starts it again if it can.
-
-        Args:
-            raise_if_closed: raise an error if the env is closed already. Default: nothing happens then.
 
         Raises:
             RuntimeError: If the env is closed already and ``raise_if_closed`` is True.

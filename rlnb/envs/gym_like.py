@@ -437,12 +437,4 @@ def reward_array(reward: Any, count: int) -> np.ndarray:
     return array
 
 
-__all__ = [
-    "BaseInfoDictReader",
-    "GymLikeEnv",
-    "Outputs",
-    "default_info_dict_reader",
-    "repeat_step",
-    "reward_array",
-    "wrapped",
-]
+__all__ = ["BaseInfoDictReader", "GymLikeEnv", "Outputs", "default_info_dict_reader"]

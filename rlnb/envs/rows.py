@@ -30,29 +30,11 @@ if TYPE_CHECKING:
 
 _CHUNK = 1024
 
-
-CONSTRUCTION = frozenset(
-    {
-        "__abstractmethods__",
-        "__annotate_func__",
-        "__annotations__",
-        "__annotations_cache__",
-        "__dict__",
-        "__doc__",
-        "__firstlineno__",
-        "__init__",
-        "__module__",
-        "__new__",
-        "__repr__",
-        "__static_attributes__",
-        "__weakref__",
-        "_abc_impl",
-        "_build_env",
-        "_check_kwargs",
-        "_init_env",
-        "_make_specs",
-    }
-)
+CONSTRUCTION = frozenset({
+    "__abstractmethods__", "__annotate_func__", "__annotations__", "__annotations_cache__", "__dict__", "__doc__",
+    "__firstlineno__", "__init__", "__module__", "__new__", "__repr__", "__static_attributes__", "__weakref__",
+    "_abc_impl", "_build_env", "_check_kwargs", "_init_env", "_make_specs",
+})  # fmt: skip
 """Attributes that a subclass may override and still fill rows: what Python gives every class, and construction."""
 
 

@@ -21,9 +21,8 @@ from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
-from rlnb.envs import errors as env_errors
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import errors
 from rlnb.envs.batched.arguments import check_batch_options, kwargs_each, one_each
 from rlnb.envs.batched.attributes import EnvValues, Method
 from rlnb.envs.batched.drivers import EnvInfo
@@ -419,7 +418,7 @@ class BatchedEnvBase(EnvBase):
             for key in self.action_keys:
                 action = row.get(key, None)
                 if action is None:
-                    raise KeyError(env_errors.no_action(key, row))
+                    raise KeyError(errors.no_action(key, row))
                 fit_action(key, specs[key], action, specs[key].shape)
         return tensordict
 

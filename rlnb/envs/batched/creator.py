@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import errors, pickling
+from rlnb.envs.batched import pickling
 from rlnb.envs.metadata import EnvMetaData
 
 

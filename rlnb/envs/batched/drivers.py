@@ -15,7 +15,7 @@ from rlnb._tensordict import shallow_copy
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs import errors as env_errors
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
 from rlnb.envs.transforms.action_mask import ActionMask
 from rlnb.envs.transforms.transformed_env import TransformedEnv
@@ -164,7 +164,7 @@ class RowDriver:
     def step_row(self) -> None:
         """Step the env with the action that the batch has written."""
         if not self.started:
-            raise RuntimeError(env_errors.not_reset(self.env))
+            raise RuntimeError(errors.not_reset(self.env))
         for array in self._next:
             array[0] = 0
         action = self.actions[0]

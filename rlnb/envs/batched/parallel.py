@@ -20,7 +20,7 @@ import rlnb
 from rlnb._tensordict import entry
 from rlnb.data.ted.block import TEDBlock
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs.batched import errors
+from rlnb.envs import errors
 from rlnb.envs.batched.batched_env import Arguments, BatchedEnvBase, ResetArguments
 from rlnb.envs.batched.drivers import EnvInfo
 from rlnb.envs.batched.memory import ArrayInfo, BlockPlan, SharedMemory

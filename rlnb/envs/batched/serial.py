@@ -13,8 +13,8 @@ import numpy as np
 from tensordict import TensorDictBase
 
 from rlnb.data.ted.block import TEDBlock
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import errors
 from rlnb.envs.batched.attributes import read_attribute
 from rlnb.envs.batched.batched_env import Arguments, BatchedEnvBase, ResetArguments
 from rlnb.envs.batched.drivers import DataDriver, EnvInfo, RowDriver

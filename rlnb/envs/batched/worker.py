@@ -24,8 +24,9 @@ import cloudpickle
 import numpy as np
 import torch
 
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import errors, pickling
+from rlnb.envs.batched import pickling
 from rlnb.envs.batched.attributes import Remote, read_attribute
 from rlnb.envs.batched.drivers import BlockDriver, DataDriver, Driver, EnvInfo, RowDriver
 from rlnb.envs.batched.memory import BlockPlan, SharedMemory

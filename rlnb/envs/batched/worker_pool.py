@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb.envs.batched import errors, pickling
+from rlnb.envs import errors
+from rlnb.envs.batched import pickling
 from rlnb.envs.batched.memory import BlockPlan, SharedMemory
 from rlnb.envs.batched.processes import interrupts_deferred, main_hidden, register_pool, wait_for_exit
 from rlnb.envs.batched.worker import Channel, ChannelClosed, ChannelTimeout, Task, WorkerFailure, run

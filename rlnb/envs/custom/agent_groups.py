@@ -54,10 +54,10 @@ class AgentGroups:
     def split(
         self, data: dict[str, Any], batch_size: torch.Size, device: torch.device | None = None
     ) -> dict[str, TensorDictBase]:
-        """Split data of all agents into a TensorDict for each group, of batch size ``[*batch_size, n_agents_of_the_group]``.
+        """Split data of all agents into the nested entry of each group, ``[*batch_size, n_agents_of_the_group]``.
 
-        Tensors have shape ``[*batch_size, n_agents, ...]``; dictionaries are split member by member. Nothing is copied if
-        all agents are in one group, in their order.
+        Tensors are ``[*batch_size, n_agents, ...]``; dictionaries are split member by member. Nothing is copied if all
+        agents are in one group, in their order.
         """
         return {
             group: fast_tensordict(self._pick(data, members), torch.Size((*batch_size, len(members))), device)
@@ -67,21 +67,17 @@ class AgentGroups:
     def _pick(self, data: Any, members: list[int]) -> Any:
         if isinstance(data, dict):
             return {name: self._pick(value, members) for name, value in data.items()}
-        return data if self._alone else self._pick_agents(data, members)
-
-    def _pick_agents(self, data: torch.Tensor, agents: list[int]) -> torch.Tensor:
-        index: tuple[Any, ...] = (*self._before, agents)
-        return data[index]
+        return data if self._alone else data[(*self._before, members)]
 
     def join(self, tensordict: TensorDictBase, name: str) -> torch.Tensor:
         """Collect an entry ``name`` of all groups: ``[*batch_size, n_agents, ...]``, in the env's order."""
         found = [cast("torch.Tensor", tensordict.get(as_key((group, name)))) for group in self._members]
         if self._alone:
             return found[0]
-        return self._pick_agents(torch.cat(found, len(self._before)), self._back)
+        return torch.cat(found, len(self._before))[(*self._before, self._back)]
 
     def stack(self, specs: Sequence[Spec]) -> dict[str, Spec]:
-        """Stack the specs of the agents, a group at a time. They are in the env's order, and start with the batch size."""
+        """Stack the specs of the agents, in the env's order, a group at a time. They start with the batch size."""
         dim = len(self._before)
         return {
             group: cast("Spec", torch.stack(cast("Any", [specs[i] for i in members]), dim))

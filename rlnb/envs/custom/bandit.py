@@ -70,14 +70,7 @@ class BanditEnv(TensorEnv):
             raise ValueError(f"A bandit needs at least one arm, and n_arms is {n_arms!r}.")
         if not std >= 0:
             raise ValueError(f"std must be a standard deviation of 0 or more and is {std!r}.")
-        super().__init__(
-            n_arms,
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-            max_steps=max_steps,
-            categorical_action_encoding=categorical_action_encoding,
-        )
+        super().__init__(n_arms, batch_size, device, seed, max_steps, categorical_action_encoding)
         self.rewards, self.std = rewards, std
         self._means = given if given is None else given.to(self.device)
         shape = (*self.batch_size, n_arms)
@@ -131,9 +124,6 @@ def _read_means(means: Any, batch_size: torch.Size, rewards: str) -> torch.Tenso
     if not bool(torch.isfinite(values).all()):
         raise ValueError("means must be finite numbers.")
     if rewards == "bernoulli" and not bool(((values >= 0) & (values <= 1)).all()):
-        raise ValueError(f"The means of Bernoulli arms are probabilities, from 0 to 1, and one is {_worst(values)}.")
+        worst = round(values.flatten()[(values - 0.5).abs().argmax()].item(), 6)
+        raise ValueError(f"The means of Bernoulli arms are probabilities, from 0 to 1, and one is {worst}.")
     return values.clone()
-
-
-def _worst(values: torch.Tensor) -> float:
-    return round(values.flatten()[(values - 0.5).abs().argmax()].item(), 6)

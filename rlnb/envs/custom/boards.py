@@ -54,7 +54,7 @@ def line_matrix(rows: int, columns: int, connect: int, device: torch.device) -> 
 
 
 def signed_board(board: torch.Tensor) -> torch.Tensor:
-    """Encode the pieces of player 0 as 1, those of player 1 as -1 and empty cells as 0, on boards ``[..., rows, columns]``.
+    """Encode player 0 as 1, player 1 as -1 and empty cells as 0: boards to float32 ``[..., rows * columns]``.
 
     Example:
         >>> signed_board(torch.tensor([[-1, 0, 1]])).tolist()

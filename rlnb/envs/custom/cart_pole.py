@@ -64,14 +64,7 @@ class CartPoleEnv(TensorEnv):
         categorical_action_encoding: bool = False,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        super().__init__(
-            2,
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-            max_steps=max_steps,
-            categorical_action_encoding=categorical_action_encoding,
-        )
+        super().__init__(2, batch_size, device, seed, max_steps, categorical_action_encoding)
         self.dtype = dtype
         shape = (*self.batch_size, 4)
         high = torch.tensor([2 * X_LIMIT, math.inf, 2 * THETA_LIMIT, math.inf], device=self.device).expand(shape)

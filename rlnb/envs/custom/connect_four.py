@@ -55,16 +55,7 @@ class ConnectFourEnv(BoardGameEnv):
         device: torch.device | str | int | None = None,
         seed: int | None = None,
     ) -> None:
-        super().__init__(
-            rows,
-            columns,
-            connect,
-            columns,
-            single_player=single_player,
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-        )
+        super().__init__(rows, columns, connect, columns, single_player, batch_size, device, seed)
 
     def _open(self, board: torch.Tensor) -> torch.Tensor:
         return open_columns(board)

@@ -79,14 +79,7 @@ class GridWorldEnv(TensorEnv):
         rows = read_map(_DEFAULT_MAP if desc is None else desc)
         if not 0 <= slip <= 1:
             raise ValueError(f"slip must be a probability from 0 to 1 and is {slip!r}.")
-        super().__init__(
-            len(MOVES),
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-            max_steps=max_steps,
-            categorical_action_encoding=categorical_action_encoding,
-        )
+        super().__init__(len(MOVES), batch_size, device, seed, max_steps, categorical_action_encoding)
         self.desc, self.slip, self.action_mask = rows, slip, action_mask
         letters = "".join(rows)
         self.n_states = len(letters)

@@ -53,14 +53,7 @@ class MountainCarEnv(TensorEnv):
         categorical_action_encoding: bool = False,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        super().__init__(
-            3,
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-            max_steps=max_steps,
-            categorical_action_encoding=categorical_action_encoding,
-        )
+        super().__init__(3, batch_size, device, seed, max_steps, categorical_action_encoding)
         self.dtype = dtype
         shape = (*self.batch_size, 2)
         low = torch.tensor([MIN_POSITION, -MAX_SPEED], device=self.device).expand(shape)

@@ -13,6 +13,7 @@ from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.envs.base import EnvBase
+from rlnb.envs.custom.tensor_env import seed_generator
 
 DEFAULT_PARAMS = {"max_speed": 8.0, "max_torque": 2.0, "dt": 0.05, "g": 10.0, "m": 1.0, "l": 1.0}
 
@@ -76,10 +77,7 @@ class PendulumEnv(EnvBase):
         self.generator = torch.Generator(self.device or "cpu")
         self._seed: int | None = None
         self._make_specs()
-        if seed is None:
-            self.generator.seed()
-        else:
-            self.set_seed(seed)
+        self.set_seed(seed)
 
     def _make_specs(self) -> None:
         batch, device, params = self.batch_size, self.device, self._params
@@ -162,10 +160,7 @@ class PendulumEnv(EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         self._seed = seed  # pending until a reset draws with it, so that check_env_specs can restore it
-        if seed is None:
-            self.generator.seed()
-        else:
-            self.generator.manual_seed(seed)
+        seed_generator(self.generator, seed)
 
     def to(self, *args: Any, **kwargs: Any) -> PendulumEnv:
         """Move the env and its default parameters to a device. Its generator stays where it is."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,9 +16,11 @@ from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, as_key
 from rlnb.envs import errors
 from rlnb.envs.custom.agent_groups import AgentGroups
-from rlnb.envs.custom.spread_rules import MOVES, move_table, offsets, settle, steps_to
 from rlnb.envs.custom.tensor_env import TensorEnv
 from rlnb.envs.marl import MarlGroupMapType
+
+#: The actions in order, as (rows down, columns right).
+MOVES = {"stay": (0, 0), "left": (0, -1), "down": (1, 0), "right": (0, 1), "up": (-1, 0)}
 
 _AT_ROOT = ("state", "action", "reward", *END_KEYS, "next", "_reset")
 
@@ -110,14 +111,7 @@ class SpreadEnv(TensorEnv):
         _check_size(n_agents, rows, columns)
         if done_on_any and not agent_done:
             raise ValueError("done_on_any=True needs agent_done=True. Fix: set both.")
-        super().__init__(
-            len(MOVES),
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-            max_steps=max_steps,
-            categorical_action_encoding=categorical_action_encoding,
-        )
+        super().__init__(len(MOVES), batch_size, device, seed, max_steps, categorical_action_encoding)
         self.n_agents, self.rows, self.columns = n_agents, rows, columns
         self.agent_names = [f"agent_{i}" for i in range(n_agents)]
         self.shared_reward, self.agent_done, self.done_on_any = shared_reward, agent_done, done_on_any
@@ -142,16 +136,39 @@ class SpreadEnv(TensorEnv):
 
     def _make_specs(self) -> None:
         """Stack the specs of the agents, and add the shared ones at the root."""
-        batch, n = self.batch_size, self.n_agents
-        one, stack = AgentSpecs(n, self.rows, self.columns, batch, self.device), self._groups.stack
-        observation = one.observation(self.action_mask, self.info)
-        self.observation_spec = Composite({**stack([observation] * n), "state": one.state()}, shape=batch)
-        self.action_spec = Composite(stack([one.entry("action", self.action_spec)] * n), shape=batch)
+        batch, n, device = self.batch_size, self.n_agents, self.device
+
+        def stack(spec: Composite) -> dict[str, Composite]:
+            return self._groups.stack([spec] * n)
+
+        most = max(self.rows - 1, self.columns - 1, n - 1, 1)
+        state = Bounded(0, most, shape=(*batch, 2 * n, 3), dtype=torch.int64, device=device)
+        self.observation_spec = Composite({**stack(self._agent_observation_spec()), "state": state}, shape=batch)
+        self.action_spec = Composite(stack(self.full_action_spec), shape=batch)
         if not self.shared_reward:
-            self.reward_spec = Composite(stack([one.entry("reward", self.reward_spec)] * n), shape=batch)
+            self.reward_spec = Composite(stack(self.full_reward_spec), shape=batch)
         if self.agent_done:
             ends = self.full_done_spec
-            self.done_spec = Composite({**ends, **stack([ends] * n)}, shape=batch)
+            self.done_spec = Composite({**ends, **stack(ends)}, shape=batch)
+
+    def _agent_observation_spec(self) -> Composite:
+        """Make the spec of one agent's observations, whose shapes start with the batch size."""
+        n, batch, device = self.n_agents, self.batch_size, self.device
+        high = torch.tensor([self.rows - 1.0, self.columns - 1.0], device=device).repeat(2 * n)
+        low = torch.cat((torch.zeros(2, device=device), -high[2:]))
+        shape = (*batch, 4 * n)
+        specs: dict[str, TensorSpec] = {"observation": Bounded(low.expand(shape), high.expand(shape), device=device)}
+        if self.action_mask:
+            moves = len(MOVES)
+            specs["action_mask"] = Binary(moves, shape=(*batch, moves), dtype=torch.bool, device=device)
+        if self.info:
+            most = float(self.rows + self.columns - 2)
+            entries = {
+                "distance": Bounded(0.0, most, shape=(*batch, 1), device=device),
+                "collisions": Bounded(0, max(n - 1, 1), shape=(*batch, 1), dtype=torch.int64, device=device),
+            }
+            specs["info"] = Composite(entries, shape=batch, device=device)
+        return Composite(specs, shape=batch, device=device)
 
     @property
     def group_map(self) -> dict[str, list[str]]:
@@ -336,79 +353,6 @@ class SpreadEnv(TensorEnv):
         return _signals(over.unsqueeze(-1), late.unsqueeze(-1)), shared
 
 
-@dataclass(frozen=True)
-class AgentSpecs:
-    """Makes the specs of one agent, whose shapes start with the batch size of the env.
-
-    Args:
-        n_agents: the number of agents, and of landmarks.
-        rows: number of rows of the grid.
-        columns: number of columns of the grid.
-        batch_size: of the env.
-        device: of the env.
-
-    Example:
-        >>> AgentSpecs(2, 5, 5, torch.Size([3])).observation()["observation"].shape
-        torch.Size([3, 8])
-    """
-
-    n_agents: int
-    rows: int
-    columns: int
-    batch_size: torch.Size
-    device: torch.device | None = None
-
-    def entry(self, name: str, spec: TensorSpec) -> Composite:
-        """Name a spec in the nested entry.
-
-        Args:
-            name: of the entry.
-            spec: starts with the batch size.
-
-        Returns:
-            The composite with it.
-        """
-        return Composite({name: spec}, shape=self.batch_size, device=self.device)
-
-    def observation(self, action_mask: bool = False, info: bool = False) -> Composite:
-        """Make the spec of an agent's observations.
-
-        Args:
-            action_mask: with "action_mask".
-            info: with "info".
-
-        Returns:
-            The composite.
-        """
-        n, batch, device = self.n_agents, self.batch_size, self.device
-        high = torch.tensor([self.rows - 1.0, self.columns - 1.0], device=device).repeat(2 * n)
-        low = torch.cat((torch.zeros(2, device=device), -high[2:]))
-        shape = (*batch, 4 * n)
-        specs: dict[str, TensorSpec] = {"observation": Bounded(low.expand(shape), high.expand(shape), device=device)}
-        if action_mask:
-            moves = len(MOVES)
-            specs["action_mask"] = Binary(moves, shape=(*batch, moves), dtype=torch.bool, device=device)
-        if info:
-            most = float(self.rows + self.columns - 2)
-            entries = {
-                "distance": Bounded(0.0, most, shape=(*batch, 1), device=device),
-                "collisions": Bounded(0, max(n - 1, 1), shape=(*batch, 1), dtype=torch.int64, device=device),
-            }
-            specs["info"] = Composite(entries, shape=batch, device=device)
-        return Composite(specs, shape=batch, device=device)
-
-    def state(self) -> TensorSpec:
-        """Make the spec of the shared state.
-
-        Returns:
-            The spec, of shape ``[*batch_size, 2 * n_agents, 3]``.
-        """
-        n = self.n_agents
-        most = max(self.rows - 1, self.columns - 1, n - 1, 1)
-        shape = (*self.batch_size, 2 * n, 3)
-        return Bounded(0, most, shape=shape, dtype=torch.int64, device=self.device)
-
-
 def _signals(terminated: torch.Tensor, truncated: torch.Tensor) -> dict[str, torch.Tensor]:
     return {DONE: terminated | truncated, TERMINATED: terminated, TRUNCATED: truncated}
 
@@ -421,3 +365,75 @@ def _check_size(n_agents: int, rows: int, columns: int) -> None:
             f"{n_agents} agents and {n_agents} landmarks start in {2 * n_agents} different cells, and a grid of "
             f"{rows} x {columns} has fewer. Fix: a larger size=..., or fewer agents."
         )
+
+
+# Rules ----------------------------------------------------------------------------------------------------------------
+
+
+def move_table(rows: int, columns: int) -> torch.Tensor:
+    """Make a table of the target cell of each move from each cell. Moves off the grid stay in the cell.
+
+    The cells are ``row * columns + column``, int64 of shape ``[rows * columns, 5]``.
+
+    Example:
+        >>> move_table(2, 2).tolist()[0]
+        [0, 0, 2, 1, 0]
+    """
+    row, column = torch.arange(rows).view(-1, 1, 1), torch.arange(columns).view(1, -1, 1)
+    down, right = torch.tensor(list(MOVES.values())).unbind(-1)
+    to_row, to_column = row + down, column + right
+    inside = (to_row >= 0) & (to_row < rows) & (to_column >= 0) & (to_column < columns)
+    return torch.where(inside, to_row * columns + to_column, row * columns + column).reshape(-1, len(MOVES))
+
+
+def settle(cells: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Move all agents at once. Those that would meet stay where they are.
+
+    Agents meet if they would be in one cell or swap places. An agent that stays may be in the way of others, which
+    then meet it. A ring of agents, each moving to the cell of the next one, rotates freely.
+
+    Args:
+        cells: where the agents are, all in different cells, ``[*, n_agents]``.
+        wanted: the target cell of each agent, ``[*, n_agents]``.
+
+    Returns:
+        The cells of the agents afterwards, all different, and the number of agents that each has met, both
+        ``[*, n_agents]``.
+
+    Example:
+        >>> settle(torch.tensor([0, 2, 5]), torch.tensor([1, 1, 4]))
+        (tensor([0, 2, 4]), tensor([1, 1, 0]))
+    """
+    n = cells.shape[-1]
+    others = ~torch.eye(n, dtype=torch.bool, device=cells.device)
+    into = wanted.unsqueeze(-1) == cells.unsqueeze(-2)
+    met = into & into.mT & others
+    held = met.any(-1)
+    # Each round holds at least one more agent, so there are at most n rounds.
+    while True:
+        after = torch.where(held, cells, wanted)
+        together = (after.unsqueeze(-1) == after.unsqueeze(-2)) & others
+        if not bool(together.any()):
+            return after, met.sum(-1)
+        met = met | together
+        held = held | together.any(-1)
+
+
+def offsets(places: torch.Tensor, goals: torch.Tensor) -> torch.Tensor:
+    """Compute the offset, rows down and columns right, of each goal ``[*, m, 2]`` from each place ``[*, n, 2]``.
+
+    Example:
+        >>> offsets(torch.tensor([[1, 1]]), torch.tensor([[0, 3]])).tolist()
+        [[[-1, 2]]]
+    """
+    return goals.unsqueeze(-3) - places.unsqueeze(-2)
+
+
+def steps_to(places: torch.Tensor, goals: torch.Tensor) -> torch.Tensor:
+    """Count the moves from each place ``[*, n, 2]`` to each goal ``[*, m, 2]``: ``[*, n, m]``.
+
+    Example:
+        >>> steps_to(torch.tensor([[1, 1]]), torch.tensor([[0, 3], [1, 1]])).tolist()
+        [[3, 0]]
+    """
+    return offsets(places, goals).abs().sum(-1)

@@ -27,7 +27,7 @@ class TensorEnv(EnvBase):
     Args:
         n_actions: the number of actions.
         batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
-        device: where the tensors live; None (the default) for the CPU without a statement of it.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
         seed: as for :meth:`set_seed`. ``None`` (the default) seeds with unpredictable numbers.
         max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default), as in
@@ -46,7 +46,6 @@ class TensorEnv(EnvBase):
     def __init__(
         self,
         n_actions: int,
-        *,
         batch_size: Sequence[int] | None = None,
         device: torch.device | str | int | None = None,
         seed: int | None = None,
@@ -62,17 +61,13 @@ class TensorEnv(EnvBase):
         self._state: torch.Tensor | None = None
         self._steps = self._over = torch.empty(0)
         batch = self.batch_size
-        self.action_spec = (
-            OneHot(n_actions, shape=(*batch, n_actions), dtype=torch.int64, device=self.device)
-            if self.one_hot
-            else Categorical(n_actions, shape=batch, device=self.device)
-        )
+        if self.one_hot:
+            self.action_spec = OneHot(n_actions, shape=(*batch, n_actions), dtype=torch.int64, device=self.device)
+        else:
+            self.action_spec = Categorical(n_actions, shape=batch, device=self.device)
         ends = {key: Categorical(2, shape=(*batch, 1), dtype=torch.bool, device=self.device) for key in END_KEYS}
         self.done_spec = Composite(ends, shape=batch)
-        if seed is None:
-            self.generator.seed()
-        else:
-            self.set_seed(seed)
+        self.set_seed(seed)
 
     # For subclasses -----------------------------------------------------------------------------------------------
 
@@ -112,7 +107,8 @@ class TensorEnv(EnvBase):
             self._over = self._over & ~mask
             rows = mask.reshape((*mask.shape, *[1] * (fresh.ndim - mask.ndim)))
             self._state = torch.where(rows, fresh, before)
-        return fast_tensordict({**self._observe(self._state), **self._no_end()}, self.batch_size, self.device)
+        no_end = {key: torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device) for key in END_KEYS}
+        return fast_tensordict({**self._observe(self._state), **no_end}, self.batch_size, self.device)
 
     def _check_reset(self, options: dict[str, Any], mask: torch.Tensor | None) -> None:
         """Raise if there are unknown options, or at a partial reset before the first full one."""
@@ -124,12 +120,11 @@ class TensorEnv(EnvBase):
                 "not marked have no state to keep. Fix: call env.reset() first."
             )
 
-    def _no_end(self) -> dict[str, torch.Tensor]:
-        return {key: torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device) for key in END_KEYS}
-
     def _given_state(self, state: Any) -> torch.Tensor:
         """Validate a state that the user wants to start in."""
-        want = self._initial_state_like()
+        before = self.generator.get_state()
+        want = self._initial_state()  # an example of a state, drawn without a trace
+        self.generator.set_state(before)
         found = torch.as_tensor(state, device=self.device)
         if found.shape != want.shape or not torch.can_cast(found.dtype, want.dtype):
             raise ValueError(
@@ -137,14 +132,6 @@ class TensorEnv(EnvBase):
                 f"{want.dtype}, and got {tuple(found.shape)} and {found.dtype}."
             )
         return found.to(want.dtype, copy=True)
-
-    def _initial_state_like(self) -> torch.Tensor:
-        """Return a tensor like a state, without drawing from the env's generator."""
-        before = self.generator.get_state()
-        try:
-            return self._initial_state()
-        finally:
-            self.generator.set_state(before)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._state is None:
@@ -196,10 +183,7 @@ class TensorEnv(EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         self._seed = seed  # pending until a reset draws with it, so that check_env_specs can restore it
-        if seed is None:
-            self.generator.seed()
-        else:
-            self.generator.manual_seed(seed)
+        seed_generator(self.generator, seed)
 
     def to(self, *args: Any, **kwargs: Any) -> TensorEnv:
         """Move the env and its state to a device.
@@ -215,3 +199,11 @@ class TensorEnv(EnvBase):
             if isinstance(value, torch.Tensor) and name != "_generator_state":
                 setattr(self, name, value.to(device))
         return self
+
+
+def seed_generator(generator: torch.Generator, seed: int | None) -> None:
+    """Seed a generator; None seeds it with unpredictable numbers."""
+    if seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(seed)

@@ -51,16 +51,7 @@ class TicTacToeEnv(BoardGameEnv):
         device: torch.device | str | int | None = None,
         seed: int | None = None,
     ) -> None:
-        super().__init__(
-            _SIDE,
-            _SIDE,
-            _SIDE,
-            _SIDE**2,
-            single_player=single_player,
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-        )
+        super().__init__(_SIDE, _SIDE, _SIDE, _SIDE**2, single_player, batch_size, device, seed)
 
     def _open(self, board: torch.Tensor) -> torch.Tensor:
         return open_cells(board)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlnb.data import Categorical, OneHot
 from rlnb.envs import MarlGroupMapType, SpreadEnv, check_env_specs, step_mdp
-from rlnb.envs.custom.spread_rules import MOVES, move_table, settle
+from rlnb.envs.custom.spread import MOVES, move_table, settle
 from tests.envs.custom.spreads import act, index_env, state_of
 
 BATCHES = [(), (1,), (3,), (2, 2)]

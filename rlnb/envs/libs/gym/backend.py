@@ -110,6 +110,17 @@ def installed_backends() -> list[str]:
     return [name for name in GYM_BACKENDS if name in sys.modules or find_spec(name) is not None]
 
 
+def get_available_libraries() -> dict[str, bool]:
+    """Check which libraries of environments are installed, by name, without importing them.
+
+    Example:
+        >>> get_available_libraries()["gymnasium"]
+        True
+    """
+    installed = installed_backends()
+    return {name: name in installed for name in GYM_BACKENDS}
+
+
 def _default() -> ModuleType:
     installed = installed_backends()
     if not installed:

@@ -42,31 +42,8 @@ def register_gym(
 ) -> None:
     """Register an environment so that ``gymnasium.make(id)`` makes a :class:`RegisteredEnv` of it.
 
-    ``gymnasium.make`` takes ``transform``, ``info_keys``, ``to_numpy`` and the environment's own arguments, too. They
-    override those that are given here.
-
-    Args:
-        entry_point_class: the class of the environment.
-        id: in Gymnasium's format, such as ``"namespace/Name-v0"``.
-        entry_point: makes the environment. Default: ``entry_point_class``.
-        transform: a transform, or several in a ``Compose``, around the environment. Each env gets its own copy.
-        info_keys: entries that are returned in the info dictionary, not in the observations. Default: none.
-        backend: where to register: gymnasium, which is also the default. See :class:`~rlnb.envs.set_gym_backend`.
-        to_numpy: return numpy arrays and Python numbers instead of tensors.
-        reward_threshold: the reward at which the task counts as solved.
-        nondeterministic: whether a seed and the actions do not determine the data.
-        max_episode_steps: an episode is truncated after that many steps. ``None``: never.
-        order_enforce: raise an error at a step before the first reset.
-        autoreset: a step after the end of an episode resets it, by ``gymnasium.wrappers.Autoreset``.
-        disable_env_checker: disable Gymnasium's checks of the first reset and step. They support only numpy data, so
-            they are disabled unless ``to_numpy`` is set here.
-        apply_api_compatibility: without effect. It adapted the step of old versions, which environments of rlnb do
-            not need.
-        **kwargs: passed to ``entry_point``.
-
-    Raises:
-        TypeError: If ``entry_point`` cannot make an environment.
-        ValueError: If ``backend`` is not gymnasium.
+    For the arguments see :meth:`~rlnb.envs.EnvBase.register_gym`. ``autoreset`` wraps the env in
+    ``gymnasium.wrappers.Autoreset``. ``apply_api_compatibility`` has no effect: it adapted the step of old versions.
 
     Example:
         >>> from rlnb.envs import PendulumEnv
@@ -163,9 +140,8 @@ class RegisteredEnv(gymnasium.Env):
         self.to_numpy = to_numpy
         self.render_mode = render_mode
         self.metadata = dict(getattr(env, "metadata", None) or {"render_modes": []})
-        observed, self._info_spec = _split(env, info_keys or ())
-        self._observed_spec = observed
-        self.observation_space = space_from_spec(observed)
+        self._observed_spec, self._info_spec = _split(env, info_keys or ())
+        self.observation_space = space_from_spec(self._observed_spec)
         self.action_space = space_from_spec(env.action_spec)
         self._data: TensorDictBase | None = None
 
@@ -221,6 +197,7 @@ class RegisteredEnv(gymnasium.Env):
         return data.set(self.env.action_key, action if written else spec.encode(action))
 
     def _read(self, data: TensorDictBase) -> tuple[Any, dict[str, Any]]:
+        """Return the observations and the info dictionary."""
         return self._entries(self._observed_spec, data), self._entries(self._info_spec, data)
 
     def _entries(self, spec: Composite, data: TensorDictBase) -> Any:
@@ -264,12 +241,11 @@ def _split(env: EnvBase, info_keys: Sequence[NestedKey]) -> tuple[Composite, Com
             )
     infos = [key for key in known if any(key[: len(path)] == path for path in wanted)]
     spec = env.observation_spec
-    rest = [key for key in known if key not in infos]
-    return _only(spec, rest), _only(spec, infos)
 
+    def only(keys: list[tuple[str, ...]]) -> Composite:
+        return Composite({as_key(key): spec[as_key(key)].clone() for key in keys}, shape=spec.shape)
 
-def _only(spec: Composite, keys: list[tuple[str, ...]]) -> Composite:
-    return Composite({as_key(key): spec[as_key(key)].clone() for key in keys}, shape=spec.shape)
+    return only([key for key in known if key not in infos]), only(infos)
 
 
 def _plain(value: torch.Tensor) -> Any:

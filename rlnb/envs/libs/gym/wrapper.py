@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -15,9 +15,9 @@ from torch.utils._pytree import tree_map
 from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.spaces import spec_from_space
-from rlnb.data.ted.block import LeafInfo
-from rlnb.data.ted.keys import END_KEYS, NestedKey
-from rlnb.envs.gym_like import GymLikeEnv, Outputs
+from rlnb.data.ted.block import LeafInfo, TEDBlock
+from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
+from rlnb.envs.gym_like import GymLikeEnv, Outputs, reward_array
 from rlnb.envs.libs.gym.backend import gym_backend
 from rlnb.envs.libs.gym.codec import (
     drawn_actions,
@@ -26,7 +26,6 @@ from rlnb.envs.libs.gym.codec import (
     observation_leaves,
     observation_name,
 )
-from rlnb.envs.libs.gym.rows import row_functions
 from rlnb.envs.libs.gym.vector import DISABLED, SAME_STEP, VectorBackend, autoreset_mode, batched_spec
 from rlnb.envs.rows import overridden
 from rlnb.envs.validation import action_leaves
@@ -295,7 +294,49 @@ class GymWrapper(GymLikeEnv):
         assert reward.dtype is not None  # a reward is a number
         return root, {self.reward_key: (reward.shape, reward.dtype)}
 
-    _row_functions = row_functions
+    def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
+        env_step, env_reset = self._advance, self._env.reset
+        reward_rows = block.next[self.reward_key].reshape(-1)
+        terminated_rows, truncated_rows, done_rows = (block.next[k][:, 0] for k in (TERMINATED, TRUNCATED, DONE))
+        write_next, write_root = self._row_writer(block.next), self._row_writer(block.root)
+
+        def step(t: int, action: Any) -> bool:
+            observation, reward, terminated, truncated, _ = env_step(action)
+            if "step" in self._unchecked:
+                self._check_first_step(observation, reward)
+            write_next(t, observation)
+            reward_rows[t] = reward if type(reward) is float else reward_array(reward, 1).reshape(())
+            if terminated or truncated:
+                terminated_rows[t], truncated_rows[t], done_rows[t] = terminated, truncated, True
+                return True
+            return False
+
+        def reset(t: int) -> None:
+            write_root(t, env_reset()[0])
+
+        return step, reset
+
+    def _row_writer(self, rows: dict[NestedKey, np.ndarray]) -> Callable[[int, Any], None]:
+        """Make the function that writes an observation into row t of these arrays."""
+        leaves = [(leaf.writer(), rows[leaf.key]) for leaf in self._leaves]
+        if self.from_pixels:
+            render = self._env.render
+            leaves.append((lambda frames, t, _: frames.__setitem__(t, render()), rows["pixels"]))
+        if len(leaves) == 1:
+            write, only = leaves[0]
+            return lambda t, observation: write(only, t, observation)
+
+        def write_all(t: int, observation: Any) -> None:
+            for write, array in leaves:
+                write(array, t, observation)
+
+        return write_all
+
+    def _check_first_step(self, observation: Any, reward: Any) -> None:
+        entries = self.read_obs(observation)
+        entries.update({key: torch.zeros(1, dtype=torch.bool) for key in END_KEYS})
+        entries[self.reward_key] = self.read_reward(reward)
+        self._check_data(self._assemble(entries, {}), "step")
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
         return drawn_actions(self.action_spec, actions)
