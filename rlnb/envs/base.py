@@ -35,19 +35,19 @@ from rlnb.envs.rollout import rollout
 from rlnb.envs.specs import (
     INPUT_SPECS,
     OUTPUT_SPECS,
-    CompositeProperty,
-    LeafProperty,
-    OnlyKey,
-    SpecKeys,
-    Unbatched,
     assign_spec,
     check_distinct_keys,
     close_specs,
+    composite_property,
     infer_specs,
+    leaf_property,
+    only_key,
     open_specs,
     set_batch_size,
     set_default_specs,
     set_device,
+    spec_keys,
+    unbatched,
 )
 
 if TYPE_CHECKING:
@@ -503,28 +503,28 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     # Specs --------------------------------------------------------------------------------------------------------
 
-    observation_spec = CompositeProperty("full_observation_spec", "observation", "Spec of the observations.")
-    action_spec = LeafProperty("full_action_spec", "action", "Spec of the action; a composite if there are several.")
-    reward_spec = LeafProperty("full_reward_spec", "reward", "Spec of the reward; a composite if there are several.")
-    done_spec = LeafProperty("full_done_spec", DONE, "Spec of the end signals; a composite if there are several.")
-    state_spec = CompositeProperty("full_state_spec", "state", "Spec of all inputs but actions.")
+    observation_spec = composite_property("full_observation_spec", "observation", "Spec of the observations.")
+    action_spec = leaf_property("full_action_spec", "action", "Spec of the action; a composite if there are several.")
+    reward_spec = leaf_property("full_reward_spec", "reward", "Spec of the reward; a composite if there are several.")
+    done_spec = leaf_property("full_done_spec", DONE, "Spec of the end signals; a composite if there are several.")
+    state_spec = composite_property("full_state_spec", "state", "Spec of all inputs but actions.")
     full_observation_spec, full_state_spec = observation_spec, state_spec
-    full_action_spec = CompositeProperty("full_action_spec", "action", "Specs of the actions as a composite.")
-    full_reward_spec = CompositeProperty("full_reward_spec", "reward", "Specs of the rewards as a composite.")
-    full_done_spec = CompositeProperty("full_done_spec", DONE, "Specs of the end signals as a composite.")
+    full_action_spec = composite_property("full_action_spec", "action", "Specs of the actions as a composite.")
+    full_reward_spec = composite_property("full_reward_spec", "reward", "Specs of the rewards as a composite.")
+    full_done_spec = composite_property("full_done_spec", DONE, "Specs of the end signals as a composite.")
 
-    single_action_spec = action_spec_unbatched = Unbatched("action_spec")
-    single_observation_spec = observation_spec_unbatched = Unbatched("observation_spec")
-    single_reward_spec = reward_spec_unbatched = Unbatched("reward_spec")
-    single_done_spec = done_spec_unbatched = Unbatched("done_spec")
-    single_state_spec = state_spec_unbatched = Unbatched("state_spec")
-    single_full_action_spec = full_action_spec_unbatched = Unbatched("full_action_spec")
-    single_full_observation_spec = full_observation_spec_unbatched = Unbatched("full_observation_spec")
-    single_full_reward_spec = full_reward_spec_unbatched = Unbatched("full_reward_spec")
-    single_full_done_spec = full_done_spec_unbatched = Unbatched("full_done_spec")
-    single_full_state_spec = full_state_spec_unbatched = Unbatched("full_state_spec")
-    single_input_spec = input_spec_unbatched = Unbatched("input_spec")
-    single_output_spec = output_spec_unbatched = Unbatched("output_spec")
+    single_action_spec = action_spec_unbatched = unbatched("action_spec")
+    single_observation_spec = observation_spec_unbatched = unbatched("observation_spec")
+    single_reward_spec = reward_spec_unbatched = unbatched("reward_spec")
+    single_done_spec = done_spec_unbatched = unbatched("done_spec")
+    single_state_spec = state_spec_unbatched = unbatched("state_spec")
+    single_full_action_spec = full_action_spec_unbatched = unbatched("full_action_spec")
+    single_full_observation_spec = full_observation_spec_unbatched = unbatched("full_observation_spec")
+    single_full_reward_spec = full_reward_spec_unbatched = unbatched("full_reward_spec")
+    single_full_done_spec = full_done_spec_unbatched = unbatched("full_done_spec")
+    single_full_state_spec = full_state_spec_unbatched = unbatched("full_state_spec")
+    single_input_spec = input_spec_unbatched = unbatched("input_spec")
+    single_output_spec = output_spec_unbatched = unbatched("output_spec")
 
     @property
     def input_spec(self) -> Composite:
@@ -634,13 +634,13 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     # Keys ---------------------------------------------------------------------------------------------------------
 
-    action_keys = SpecKeys("full_action_spec", "Keys of the actions, those at the root first.")
-    reward_keys = SpecKeys("full_reward_spec", "Keys of the rewards, those at the root first.")
-    done_keys = SpecKeys("full_done_spec", "Keys of the end signals: done, terminated and truncated of every level.")
-    state_keys = SpecKeys("full_state_spec", "Keys of the inputs that are not actions.")
-    action_key = OnlyKey("action", "Key of the action. Raises KeyError if there are several.")
-    reward_key = OnlyKey("reward", "Key of the reward. Raises KeyError if there are several.")
-    done_key = OnlyKey("done", 'Key of the "done" signal. Raises KeyError if several levels have one.')
+    action_keys = spec_keys("full_action_spec", "Keys of the actions, those at the root first.")
+    reward_keys = spec_keys("full_reward_spec", "Keys of the rewards, those at the root first.")
+    done_keys = spec_keys("full_done_spec", "Keys of the end signals: done, terminated and truncated of every level.")
+    state_keys = spec_keys("full_state_spec", "Keys of the inputs that are not actions.")
+    action_key = only_key("action", "Key of the action. Raises KeyError if there are several.")
+    reward_key = only_key("reward", "Key of the reward. Raises KeyError if there are several.")
+    done_key = only_key("done", 'Key of the "done" signal. Raises KeyError if several levels have one.')
 
     @property
     def observation_keys(self) -> list[NestedKey]:

@@ -147,8 +147,12 @@ def _misplaced_agents(groups: Mapping[str, Iterable[Any]], names: list[str]) -> 
             close = difflib.get_close_matches(agent, names, 1)
             fix = f"did you mean {close[0]!r}?" if close else "leave it out, or name it as the env does."
             problems.append(f"The group {where[0]!r} has {agent!r}, which is not an agent. Fix: {fix}")
-        if len(where) > 1:
-            problems.append(_several_homes(agent, where))
+        *others, last = dict.fromkeys(where)
+        if others:
+            listed = f"{', '.join(map(repr, others))} and {last!r}"
+            problems.append(f"The agent {agent!r} is in the groups {listed}. Fix: leave it in one of them.")
+        elif len(where) > 1:
+            problems.append(f"The agent {agent!r} is {len(where)} times in the group {last!r}. Fix: name it once.")
     if not groups:
         return problems
     home = next(iter(groups))
@@ -158,11 +162,3 @@ def _misplaced_agents(groups: Mapping[str, Iterable[Any]], names: list[str]) -> 
         if name not in homes
     ]
     return problems
-
-
-def _several_homes(agent: str, where: list[str]) -> str:
-    groups = list(dict.fromkeys(where))
-    if len(groups) == 1:
-        return f"The agent {agent!r} is {len(where)} times in the group {groups[0]!r}. Fix: name it once."
-    listed = f"{', '.join(map(repr, groups[:-1]))} and {groups[-1]!r}"
-    return f"The agent {agent!r} is in the groups {listed}. Fix: leave it in one of them."

@@ -168,7 +168,9 @@ def make_policy(
     there, here = next((p.device for p in parameters), None), env.device or torch.device("cpu")
     if there is None or there == here:
         return function
-    return _moved(function, there, here) if auto_cast_to_device else _explained(function, policy, there, here)
+    if auto_cast_to_device:
+        return lambda tensordict: tensordict.update(function(tensordict.to(there)).to(here))
+    return _explained(function, policy, there, here)
 
 
 def _takes_tensordict(policy: Callable[..., Any]) -> bool:
@@ -183,17 +185,6 @@ def _takes_tensordict(policy: Callable[..., Any]) -> bool:
     annotation = parameters[0].annotation
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return parameters[0].name in _TENSORDICT_NAMES or "TensorDict" in text
-
-
-def _moved(
-    function: Callable[[TensorDictBase], TensorDictBase], there: torch.device, here: torch.device
-) -> Callable[[TensorDictBase], TensorDictBase]:
-    """Move the input to the policy's device, and the output back."""
-
-    def moved(tensordict: TensorDictBase) -> TensorDictBase:
-        return tensordict.update(function(tensordict.to(there)).to(here))
-
-    return moved
 
 
 def _explained(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self, overload
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import torch
 
@@ -19,105 +19,70 @@ OUTPUT_SPECS = ("full_observation_spec", "full_reward_spec", "full_done_spec")
 # Properties -------------------------------------------------------------------------------------------------------
 
 
-class SpecProperty:
-    """Base class of the properties that set one of an env's five composite specs."""
-
-    def __init__(self, name: str, default_key: str, doc: str) -> None:
-        self.name, self.default_key, self.__doc__ = name, default_key, doc
-
-    def __set__(self, env: Any, spec: TensorSpec) -> None:
-        """Replace the composite."""
-        env._set_spec(self.name, spec, self.default_key)
+Value = TypeVar("Value")
 
 
-class CompositeProperty(SpecProperty):
-    """Property of an env: one of its five composite specs."""
+class TypedProperty(property, Generic[Value]):
+    """A ``property`` with a type for the checker, for properties that functions make."""
 
-    @overload
-    def __get__(self, env: None, owner: type | None = None) -> Self: ...
+    if TYPE_CHECKING:
 
-    @overload
-    def __get__(self, env: Any, owner: type | None = None) -> Composite: ...
+        @overload
+        def __get__(self, env: None, owner: type | None = None) -> Self: ...
+        @overload
+        def __get__(self, env: Any, owner: type | None = None) -> Value: ...
+        def __get__(self, env: Any, owner: type | None = None) -> Any:
+            """Return the property itself on a class, and the value on an env."""
 
-    def __get__(self, env: Any, owner: type | None = None) -> Any:
-        """Return the composite, which is locked unless the specs of the env are unlocked."""
-        return self if env is None else env._specs[self.name]
+
+def composite_property(name: str, default_key: str, doc: str) -> TypedProperty[Composite]:
+    """Make the property of an env that holds one of its five composites, locked unless its specs are unlocked."""
+    return TypedProperty(
+        lambda env: env._specs[name], lambda env, spec: env._set_spec(name, spec, default_key), doc=doc
+    )
 
 
-class LeafProperty(SpecProperty):
-    """Property of an env: the only leaf of one of its composites, or the composite if it has several leaves."""
+def leaf_property(name: str, default_key: str, doc: str) -> TypedProperty[TensorSpec]:
+    """Make the property that is the only leaf of one of an env's composites, or the composite if it has several."""
 
-    @overload
-    def __get__(self, env: None, owner: type | None = None) -> Self: ...
-
-    @overload
-    def __get__(self, env: Any, owner: type | None = None) -> TensorSpec: ...
-
-    def __get__(self, env: Any, owner: type | None = None) -> Any:
-        """Return the leaf or the composite."""
-        if env is None:
-            return self
-        spec, known = env._specs[self.name], env._cache.get(f"{self.name}_leaf")
+    def read(env: Any) -> TensorSpec:
+        spec, known = env._specs[name], env._cache.get(f"{name}_leaf")
         if known is None or known[0] is not spec or not env.is_spec_locked:
             keys = list(spec.keys(True, True))
             known = spec, spec[keys[0]] if len(keys) == 1 else spec
-            env._cache[f"{self.name}_leaf"] = known
+            env._cache[f"{name}_leaf"] = known
         return known[1]
 
+    return TypedProperty(read, _setter(name, default_key), doc=doc)
 
-class Unbatched:
-    """Property of an env: a spec without the batch dimensions. Setting it expands the spec to the batch size."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.__doc__ = f"``{name}`` without the batch dimensions."
+def _setter(name: str, default_key: str) -> Callable[[Any, TensorSpec], None]:
+    return lambda env, spec: env._set_spec(name, spec, default_key)
 
-    def __get__(self, env: Any, owner: type | None = None) -> Any:
-        """Return the spec of the first env of the batch."""
-        if env is None:
-            return self
-        spec = getattr(env, self.name)
+
+def unbatched(name: str) -> TypedProperty[Any]:
+    """Make the property that is a spec without the batch dimensions. Setting it expands the spec to the batch size."""
+
+    def read(env: Any) -> Any:
+        spec = getattr(env, name)
         return spec[(0,) * env.batch_dims] if env.batch_dims else spec
 
-    def __set__(self, env: Any, spec: TensorSpec) -> None:
-        """Give every env of the batch this spec."""
-        setattr(env, self.name, spec.expand(*env.batch_size, *spec.shape))
+    def write(env: Any, spec: TensorSpec) -> None:
+        setattr(env, name, spec.expand(*env.batch_size, *spec.shape))
+
+    return TypedProperty(read, write, doc=f"``{name}`` without the batch dimensions.")
 
 
-class SpecKeys:
-    """Property of an env: the keys of one of its composites, those at the root first."""
-
-    def __init__(self, name: str, doc: str) -> None:
-        self.name, self.__doc__ = name, doc
-
-    @overload
-    def __get__(self, env: None, owner: type | None = None) -> Self: ...
-
-    @overload
-    def __get__(self, env: Any, owner: type | None = None) -> list[NestedKey]: ...
-
-    def __get__(self, env: Any, owner: type | None = None) -> Any:
-        """Return a list of its own for each caller."""
-        return self if env is None else env._keys(self.name)
+def spec_keys(name: str, doc: str) -> TypedProperty[list[NestedKey]]:
+    """Make the property that lists the keys of one of an env's composites, in a new list for each caller."""
+    return TypedProperty(lambda env: env._keys(name), doc=doc)
 
 
-class OnlyKey:
-    """Property of an env: the key of its only action, reward or "done"."""
+def only_key(what: str, doc: str) -> TypedProperty[NestedKey]:
+    """Make the property that is the key of an env's only action, reward or "done", or raises KeyError."""
 
-    def __init__(self, what: str, doc: str) -> None:
-        self.what, self.__doc__ = what, doc
-
-    @overload
-    def __get__(self, env: None, owner: type | None = None) -> Self: ...
-
-    @overload
-    def __get__(self, env: Any, owner: type | None = None) -> NestedKey: ...
-
-    def __get__(self, env: Any, owner: type | None = None) -> Any:
-        """Return the key, or raise KeyError if there is not exactly one."""
-        if env is None:
-            return self
-        what, keys = self.what, getattr(env, f"{self.what}_keys")
+    def read(env: Any) -> NestedKey:
+        keys = getattr(env, f"{what}_keys")
         if what == "done":
             keys = [key for key in keys if as_tuple(key)[-1] == DONE]
         if len(keys) != 1:
@@ -126,6 +91,8 @@ class OnlyKey:
                 f"Use env.{what}_keys."
             )
         return keys[0]
+
+    return TypedProperty(read, doc=doc)
 
 
 class ForgetfulCache(dict[str, Any]):

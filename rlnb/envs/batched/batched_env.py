@@ -23,7 +23,6 @@ from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched.arguments import check_batch_options, kwargs_each, one_each
 from rlnb.envs.batched.attributes import EnvValues, Method
 from rlnb.envs.batched.drivers import EnvInfo
 from rlnb.envs.batched.specs import join_specs, keys_without_numpy_dtype, nested_sizes, varying_keys
@@ -237,8 +236,7 @@ class BatchedEnvBase(EnvBase):
 
     def _new_block(self) -> TEDBlock:
         """Allocate a block of one row, which holds the last reset and the last step."""
-        root, next_only = self._row_leaves()
-        return TEDBlock(root, next_only, 1, (self.num_workers,))
+        return TEDBlock(*self._row_leaves(), 1, (self.num_workers,))
 
     def close(self, *, raise_if_closed: bool = False) -> None:
         """End the envs. The next reset makes new ones.
@@ -296,11 +294,7 @@ class BatchedEnvBase(EnvBase):
             RuntimeError: If the envs are running.
             ValueError: If a list does not have a value for each env.
         """
-        if self._infos is not None:
-            raise RuntimeError(
-                f"update_kwargs changes what envs are made with, and those of this {type(self).__name__} are running. "
-                "Fix: call it before the first reset, or call env.close() first."
-            )
+        self._assert_not_running("update_kwargs changes what envs are made with")
         new = kwargs_each(kwargs, self.num_workers)
         self._kwargs = [{**old, **update} for old, update in zip(self._kwargs, new, strict=True)]
 
@@ -327,11 +321,7 @@ class BatchedEnvBase(EnvBase):
             >>> from rlnb.envs import GymEnv, ParallelEnv
             >>> env = ParallelEnv(2, lambda: GymEnv("CartPole-v1")).configure_parallel(num_threads=1)
         """
-        if self._infos is not None:
-            raise RuntimeError(
-                f"configure_parallel changes how envs are made, and those of this {type(self).__name__} are running. "
-                "Fix: call it before the first reset, or call env.close() first."
-            )
+        self._assert_not_running("configure_parallel changes how envs are made")
         given = dict(
             use_buffers=use_buffers, shared_memory=shared_memory, memmap=memmap, mp_start_method=mp_start_method,
             num_threads=num_threads, num_sub_threads=num_sub_threads, non_blocking=non_blocking,
@@ -339,6 +329,13 @@ class BatchedEnvBase(EnvBase):
         )  # fmt: skip
         self._configure({name: value for name, value in given.items() if value is not None})
         return self
+
+    def _assert_not_running(self, what: str) -> None:
+        if self._infos is not None:
+            raise RuntimeError(
+                f"{what}, and those of this {type(self).__name__} are running. "
+                "Fix: call it before the first reset, or call env.close() first."
+            )
 
     def _configure(self, options: dict[str, Any]) -> None:
         """Set the options that this class reads."""
@@ -846,3 +843,48 @@ def _nest(entries: Mapping[NestedKey, Any]) -> dict[str, Any]:
 def _make_auto_resetting(make: MakeEnv, replace: bool | None, **kwargs: Any) -> Any:
     env = make(**kwargs)
     return env._auto_resetting(replace) if isinstance(env, EnvBase) else env
+
+
+# Arguments ------------------------------------------------------------------------------------------------------------
+
+
+def one_each(given: Any, n: int, name: str) -> list[Any]:
+    """Expand an argument, a list with a value for each env or a single value for all, to a list of length ``n``."""
+    if not isinstance(given, (list, tuple)):
+        return [given] * n
+    if len(given) != n:
+        raise ValueError(
+            f"{name} must have one value for each of the {n} envs, got a list of {len(given)}. "
+            "Fix: a list of that length, or a single value for all envs."
+        )
+    return list(given)
+
+
+def kwargs_each(given: Any, n: int, name: str = "create_env_kwargs") -> list[dict[str, Any]]:
+    """Expand keyword arguments, a mapping or a list with one for each env, to a new dictionary for each env."""
+    each = one_each({} if given is None else given, n, name)
+    for i, kwargs in enumerate(each):
+        if not isinstance(kwargs, Mapping):
+            raise TypeError(f"{name} must hold keyword arguments by name, got a {type(kwargs).__name__} for env {i}.")
+    return [dict(kwargs) for kwargs in each]
+
+
+def check_batch_options(name: str, pin_memory: Any, allow_step_when_done: Any, shutdown_timeout: Any) -> None:
+    """Raise ValueError if an option of a batch has a value that is not supported."""
+    if pin_memory:
+        raise ValueError(
+            f"{name}(pin_memory=True) is not supported, and deprecated in TorchRL: the memory that the envs write to "
+            "is shared between processes and not pinned. Fix: leave pin_memory out, and pin what is sent to a GPU: "
+            "batch.pin_memory()."
+        )
+    if allow_step_when_done:
+        raise ValueError(
+            f"{name}(allow_step_when_done=True) is not supported, and deprecated in TorchRL: an env that is done must "
+            "be reset before its next step. Fix: leave allow_step_when_done out, and use env.step_and_maybe_reset(td)."
+        )
+    number = isinstance(shutdown_timeout, (int, float)) and not isinstance(shutdown_timeout, bool)
+    if not number or not shutdown_timeout > 0:
+        raise ValueError(
+            f"{name}(shutdown_timeout=...) must be a positive number of seconds, got {shutdown_timeout!r}. "
+            "Fix: shutdown_timeout=10.0."
+        )

@@ -6,7 +6,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,12 +26,12 @@ class SharedMemory:
     ``multiprocessing.shared_memory`` has names, and leaks memory when processes are killed.
 
     Args:
-        size: number of bytes; see :func:`bytes_for`.
+        size: number of bytes.
         on_disk: whether to back the memory by a temporary file on disk rather than by RAM.
         descriptor: file descriptor of memory that another process has made. Default: make new memory.
 
     Example:
-        >>> memory = SharedMemory(bytes_for([((2, 3), np.dtype("float32"))]))
+        >>> memory = SharedMemory(24)
         >>> memory.array((2, 3), np.dtype("float32")).sum()
         np.float32(0.0)
     """
@@ -57,18 +57,6 @@ class SharedMemory:
 
     def __del__(self) -> None:
         self.close()
-
-
-def bytes_for(arrays: list[ArrayInfo]) -> int:
-    """Count the bytes that arrays take in a :class:`SharedMemory`.
-
-    Args:
-        arrays: shape and dtype of each.
-
-    Returns:
-        The number of bytes.
-    """
-    return sum(_aligned(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize) for shape, dtype in arrays)
 
 
 def _aligned(size: int) -> int:
@@ -114,7 +102,10 @@ class BlockPlan:
         next_only: shape and dtype of the entries that only a step has, by key.
         inputs: shape and dtype of what a step reads, by key.
         fills_rows: whether the envs write rows of numpy arrays. The only input is then the action of the backend.
-        size: number of bytes of the memory.
+
+    Example:
+        >>> BlockPlan(2, {}, {}, {"action": ((2, 3), np.dtype("float32"))}, fills_rows=False).size
+        256
     """
 
     n: int
@@ -122,26 +113,19 @@ class BlockPlan:
     next_only: dict[NestedKey, LeafInfo]
     inputs: dict[NestedKey, ArrayInfo]
     fills_rows: bool
-    size: int = 0
 
-    def measured(self) -> BlockPlan:
-        """Compute the size of the memory.
+    @property
+    def size(self) -> int:
+        """Number of bytes of the memory."""
+        sizes = []
 
-        Returns:
-            The plan with its size.
+        def measure(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+            array = np.zeros(shape, dtype)
+            sizes.append(_aligned(array.nbytes))
+            return array
 
-        Example:
-            >>> BlockPlan(2, {}, {}, {"action": ((2, 3), np.dtype("float32"))}, fills_rows=False).measured().size
-            256
-        """
-        arrays: list[ArrayInfo] = []
-
-        def note(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-            arrays.append((shape, np.dtype(dtype)))
-            return np.zeros(shape, dtype)
-
-        self.lay_out(note)
-        return replace(self, size=bytes_for(arrays))
+        self.lay_out(measure)
+        return sum(sizes)
 
     def lay_out(self, allocate: Callable[[tuple[int, ...], np.dtype], np.ndarray]) -> BlockLayout:
         """Cut the arrays from memory, in the same order in every process.

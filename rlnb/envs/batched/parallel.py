@@ -137,7 +137,7 @@ class ParallelEnv(BatchedEnvBase):
     # Workers ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the workers, unless they run already; see :meth:`BatchedEnvBase.start`."""
+        """Start the workers, unless they run already. Methods that need them call it by themselves."""
         if self._infos is None:
             with start_lock():  # another thread may be about to start them
                 super().start()
@@ -208,7 +208,7 @@ class ParallelEnv(BatchedEnvBase):
 
     def _new_block(self) -> TEDBlock:
         root, next_only = self._row_leaves()
-        self._plan = BlockPlan(self.num_workers, root, next_only, self._input_arrays(), self._row_mode).measured()
+        self._plan = BlockPlan(self.num_workers, root, next_only, self._input_arrays(), self._row_mode)
         self._memory = SharedMemory(self._plan.size, self._memmap)
         self._layout = self._plan.lay_out(self._memory.array)
         return self._layout.block

@@ -26,21 +26,11 @@ import torch
 _THREADED = frozenset({"jax", "tensorflow"})
 
 
-class Pool(Protocol):
-    """A pool of worker processes."""
-
+class _Pool(Protocol):
     @property
-    def alive(self) -> bool:
-        """Whether the pool has not been closed."""
-        ...
-
-    def close(self) -> None:
-        """End the workers."""
-        ...
-
-    def forget(self) -> None:
-        """Release workers that belong to the process of which this one is a fork."""
-        ...
+    def alive(self) -> bool: ...
+    def close(self) -> None: ...
+    def forget(self) -> None: ...
 
 
 _pools: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -119,7 +109,7 @@ def wait_for_exit(processes: Sequence[Any], seconds: float) -> None:
             time.sleep(min(max(left, 0.0), 0.001))
 
 
-def register_pool(pool: Pool) -> int:
+def register_pool(pool: _Pool) -> int:
     """Close a pool when this process exits, and release it in forks of this process. Only a weak reference is kept.
 
     Returns the number of other pools that are in use.

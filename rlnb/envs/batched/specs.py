@@ -50,13 +50,8 @@ def _stack(members: list[Composite]) -> Composite:
 
 def varying_keys(specs: Mapping[str, Composite]) -> list[NestedKey]:
     """List the entries whose data has no fixed shape and dtype, sorted."""
-    found = []
-    for spec in specs.values():
-        for key in spec.keys(True, True):
-            leaf = spec[key]
-            if leaf.dtype is None or -1 in tuple(leaf.shape):
-                found.append(key)
-    return sorted(found, key=str)
+    leaves = [(key, spec[key]) for spec in specs.values() for key in spec.keys(True, True)]
+    return sorted((key for key, leaf in leaves if leaf.dtype is None or -1 in tuple(leaf.shape)), key=str)
 
 
 def keys_without_numpy_dtype(specs: Mapping[str, Composite]) -> list[NestedKey]:
@@ -67,12 +62,8 @@ def keys_without_numpy_dtype(specs: Mapping[str, Composite]) -> list[NestedKey]:
 
 def nested_sizes(specs: Mapping[str, Composite]) -> dict[tuple[str, ...], torch.Size]:
     """Collect the batch sizes of nested TensorDicts, which may have more dimensions than the root, by path."""
-    found: dict[tuple[str, ...], torch.Size] = {}
-    for spec in specs.values():
-        for key in spec.keys(True, False):
-            if isinstance(spec[key], Composite):
-                found[as_tuple(key)] = spec[key].shape
-    return found
+    nested = [(key, spec[key]) for spec in specs.values() for key in spec.keys(True, False)]
+    return {as_tuple(key): spec.shape for key, spec in nested if isinstance(spec, Composite)}
 
 
 def _in_numpy(dtype: torch.dtype) -> bool:

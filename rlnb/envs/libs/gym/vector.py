@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -39,7 +39,6 @@ class VectorBackend:
     def __init__(self, env: gymnasium.vector.VectorEnv) -> None:
         self.env = env
         self.mode = autoreset_mode(env)
-        self._reset_some = _partial_reset(env, self.mode)
         self._over = np.zeros(env.num_envs, dtype=bool)
         self._fresh: tuple[Any, Mapping[str, Any]] | None = None
         self._started = False
@@ -74,7 +73,7 @@ class VectorBackend:
         elif not asked.any() and self._fresh is not None:
             found = self._fresh
         else:
-            found = self._reset_some(self.env, asked, seed, options)
+            found = self._reset_some(asked, seed, options)
             if kept.any() and self._fresh is not None:
                 space = self.env.single_observation_space
                 found = _mix(kept, self._fresh[0], found[0], space), _mix(kept, self._fresh[1], found[1])
@@ -111,6 +110,33 @@ class VectorBackend:
                 info = _mix(over, info.get("final_info", {}), rest)
         return observation, reward, terminated, truncated, info
 
+    def _reset_some(
+        self, mask: np.ndarray, seed: int | None, options: dict[str, Any] | None
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Reset some of the sub-envs, or raise RuntimeError if the env cannot."""
+        from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+
+        env, name = self.env, _name(self.env)
+        general = (gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv)
+        if HAS_MODES and (isinstance(env.unwrapped, general) or self.mode == DISABLED):
+            given = {**(options or {}), "reset_mask": mask.copy()}
+            return env.reset(seed=seed, options=given if env is env.unwrapped else _LastingOptions(given))
+        # Wrappers around it would not notice the reset, so only the bare env is reset this way.
+        if type(env) is CartPoleVectorEnv:
+            if seed is not None or options:
+                raise RuntimeError(f"{name} takes a seed and options only when all of its sub-envs are reset.")
+            poles: Any = env
+            poles.state[:, mask] = env.np_random.uniform(poles.low, poles.high, size=(4, int(mask.sum())))
+            poles.steps[mask], poles.prev_done[mask] = 0, False
+            return poles.state.T.astype(np.float32), {}
+        cause, fix = f"its autoreset mode is {self.mode}", "make it of single envs, GymEnv(id, num_envs=n)"
+        if not HAS_MODES:
+            cause, fix = "gymnasium before 1.1 has no partial resets", "install gymnasium>=1.1"
+        raise RuntimeError(
+            f"{name} cannot reset some of its sub-envs and leave the others: {cause}. Fix: {fix}, or stop at the "
+            "first end, env.rollout(n, break_when_any_done=True)."
+        )
+
 
 def autoreset_mode(env: gymnasium.vector.VectorEnv) -> str:
     """Read when a vector env resets a sub-env that is done: ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
@@ -137,52 +163,6 @@ class _LastingOptions(dict[str, Any]):
 
     def pop(self, key: str, *default: Any) -> Any:
         return self[key] if key == "reset_mask" else super().pop(key, *default)
-
-
-_ResetSome = Callable[
-    [gymnasium.vector.VectorEnv, np.ndarray, int | None, dict[str, Any] | None], tuple[Any, Mapping[str, Any]]
-]
-
-
-def _partial_reset(env: gymnasium.vector.VectorEnv, mode: str) -> _ResetSome:
-    """Choose how to reset some of the sub-envs: a function of the env, so that a copy of the env resets itself."""
-    from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-
-    general = (gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv)
-    if HAS_MODES and (isinstance(env.unwrapped, general) or mode == DISABLED):
-        return _reset_by_mask
-    # Wrappers around it would not notice the reset, so only the bare env is reset this way.
-    return _reset_cart_poles if type(env) is CartPoleVectorEnv else _refuse_to_reset
-
-
-def _reset_by_mask(
-    env: gymnasium.vector.VectorEnv, mask: np.ndarray, seed: int | None, options: dict[str, Any] | None
-) -> tuple[Any, Mapping[str, Any]]:
-    given = {**(options or {}), "reset_mask": mask.copy()}
-    return env.reset(seed=seed, options=given if env is env.unwrapped else _LastingOptions(given))
-
-
-def _reset_cart_poles(
-    env: gymnasium.vector.VectorEnv, mask: np.ndarray, seed: int | None, options: dict[str, Any] | None
-) -> tuple[Any, Mapping[str, Any]]:
-    if seed is not None or options:
-        raise RuntimeError(f"{_name(env)} takes a seed and options only when all of its sub-envs are reset.")
-    poles: Any = env
-    poles.state[:, mask] = env.np_random.uniform(poles.low, poles.high, size=(4, int(mask.sum())))
-    poles.steps[mask], poles.prev_done[mask] = 0, False
-    return poles.state.T.astype(np.float32), {}
-
-
-def _refuse_to_reset(
-    env: gymnasium.vector.VectorEnv, mask: np.ndarray, seed: int | None, options: dict[str, Any] | None
-) -> tuple[Any, Mapping[str, Any]]:
-    cause, fix = f"its autoreset mode is {autoreset_mode(env)}", "make it of single envs, GymEnv(id, num_envs=n)"
-    if not HAS_MODES:
-        cause, fix = "gymnasium before 1.1 has no partial resets", "install gymnasium>=1.1"
-    raise RuntimeError(
-        f"{_name(env)} cannot reset some of its sub-envs and leave the others: {cause}. Fix: {fix}, or stop at the "
-        "first end, env.rollout(n, break_when_any_done=True)."
-    )
 
 
 def batched_spec(
