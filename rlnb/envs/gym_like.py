@@ -11,8 +11,6 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 
-from rlnb.data.specs.categorical import Categorical
-from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
 from rlnb.envs import errors
@@ -41,12 +39,10 @@ class GymLikeEnv(EnvBase):
         batch_size: of the backend's data. Default: ``torch.Size([])``.
         frame_skip: how many times each action is repeated. The rewards are summed, and the end of an episode stops
             the repetition.
-        run_type_checks: see :class:`~rlnb.envs.EnvBase`.
-        allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
+        run_type_checks, allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
         **kwargs: passed to ``_build_env``, for subclasses that make the backend themselves.
 
     Attributes:
-        frame_skip: how many times each action is repeated.
         info_dict_reader: the readers that :meth:`set_info_dict_reader` added.
 
     Raises:
@@ -100,8 +96,7 @@ class GymLikeEnv(EnvBase):
         self._info_at_reset = False
         self._running = False
         self._advance: Callable[[Any], Any] = env.step if frame_skip == 1 else self._repeat
-        end = Categorical(2, shape=(*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        self.done_spec = Composite({key: end.clone() for key in END_KEYS}, shape=self.batch_size, device=self.device)
+        self.add_truncated_keys()
         self._make_specs(env)
         self._init_env()
 

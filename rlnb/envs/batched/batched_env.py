@@ -50,8 +50,7 @@ class BatchedEnvBase(EnvBase):
         create_env_kwargs: keyword arguments for ``create_env_fn``, or a list with keyword arguments for each env.
         share_individual_td: whether each env has its own TensorDict, in a lazy stack. Default: only if the data
             of the envs differs in shape.
-        shared_memory: has no effect here; see :class:`ParallelEnv`.
-        memmap: has no effect here; see :class:`ParallelEnv`.
+        shared_memory, memmap: have no effect here; see :class:`ParallelEnv`.
         policy_proof: has no effect: the specs determine the entries of a step.
         device: device of the returned tensors. Default: that of the envs.
         non_blocking: whether data is moved to ``device`` asynchronously.

@@ -27,7 +27,6 @@ class EnvInfo:
 
     Args:
         name: name of its class.
-        text: its ``repr``.
         specs: its input and output specs.
         batch_size: its batch size.
         device: its device.
@@ -37,7 +36,6 @@ class EnvInfo:
     """
 
     name: str
-    text: str
     specs: Composite
     batch_size: torch.Size
     device: torch.device | None
@@ -52,7 +50,7 @@ class EnvInfo:
         fills = getattr(env, "_fills_rows", False) and not env.batch_size
         root, next_only = rows._row_leaves() if fills else (None, None)
         draws = _draws_actions(env)
-        return cls(type(env).__name__, repr(env), env.specs, env.batch_size, env.device, root, next_only, draws)
+        return cls(type(env).__name__, env.specs, env.batch_size, env.device, root, next_only, draws)
 
 
 def _draws_actions(env: EnvBase) -> bool:

@@ -32,10 +32,7 @@ class SerialEnv(BatchedEnvBase):
     Args:
         num_workers: number of envs.
         create_env_fn: function that makes an env, or a list with a function for each env, for different tasks.
-        num_threads: has no effect: there are no worker processes.
-        num_sub_threads: has no effect, as ``num_threads``.
-        serial_for_single: has no effect, as ``num_threads``.
-        mp_start_method: has no effect, as ``num_threads``.
+        num_threads, num_sub_threads, serial_for_single, mp_start_method: have no effect: there are no processes.
         **kwargs: options of :class:`~rlnb.envs.batched_envs.BatchedEnvBase`.
 
     Example:

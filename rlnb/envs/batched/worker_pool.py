@@ -131,8 +131,7 @@ class WorkerPool:
             TimeoutError: If a worker does not answer in time. All workers are ended then.
         """
         pending = {self._process_of[i] for i in which}
-        with self._exchange():
-            until = self._deadline()
+        with self._exchange() as until:
             for p in pending:
                 self._send(p, what, self.channels[p].notify, signal, until)
             self._gather(pending, what, until)
@@ -145,8 +144,7 @@ class WorkerPool:
         by_process: dict[int, dict[int, Any]] = {}
         for i, message in messages.items():
             by_process.setdefault(self._process_of[i], {})[i] = message
-        with self._exchange():
-            until = self._deadline()
+        with self._exchange() as until:
             for p, requests in by_process.items():
                 self._send(p, what, self.channels[p].send, requests, until)
             answers = self._gather(set(by_process), what, until)
@@ -154,8 +152,7 @@ class WorkerPool:
 
     def connect(self, plan: BlockPlan | None, memory: SharedMemory | None) -> None:
         """Let the envs write to shared memory of this plan from now on; without a plan, data is sent as messages."""
-        with self._exchange():
-            until = self._deadline()
+        with self._exchange() as until:
             for p, channel in enumerate(self.channels):
                 self._send(p, "start", channel.send, plan, until)
                 if memory is not None:
@@ -164,12 +161,9 @@ class WorkerPool:
 
     def env_infos(self) -> list[Any]:
         """Wait until all workers have made their envs, and return the ``EnvInfo`` of each."""
-        with self._exchange():
-            answers = self._gather(set(range(len(self.channels))), "start", self._deadline())
+        with self._exchange() as until:
+            answers = self._gather(set(range(len(self.channels))), "start", until)
         return [answers[i] for i in range(self.n)]
-
-    def _deadline(self) -> float | None:
-        return None if self.timeout is None else time.monotonic() + self.timeout
 
     def _send(self, p: int, what: str, send: Callable[..., Any], *arguments: Any) -> None:
         try:
@@ -216,13 +210,13 @@ class WorkerPool:
         )
 
     @contextlib.contextmanager
-    def _exchange(self) -> Iterator[None]:
-        """Close the pool if answers may be outstanding: they would be mistaken for those to the next request."""
+    def _exchange(self) -> Iterator[float | None]:
+        """Yield when to give up. Close the pool if answers may be outstanding: the next request would get them."""
         with self.lock:
             if not self.channels:
                 raise RuntimeError(errors.closed_by_another_thread("this call"))
             try:
-                yield
+                yield None if self.timeout is None else time.monotonic() + self.timeout
             except WorkerError as error:
                 if error.failure is None:
                     self.close(_CLOSE_TIME)

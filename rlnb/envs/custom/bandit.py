@@ -32,11 +32,8 @@ class BanditEnv(TensorEnv):
         n_arms: k, if no means are given.
         rewards: "gaussian" (the mean plus noise) or "bernoulli" (1 with the mean as its probability, else 0).
         std: the standard deviation of Gaussian rewards.
-        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
-        device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
-        seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps. ``None``: never.
-        categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
+        batch_size, device, seed, max_steps, categorical_action_encoding: see
+            :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
 
     Raises:
         ValueError: If the means do not fit the batch size or are not probabilities, or another argument has an

@@ -50,7 +50,7 @@ class BoardGameEnv(EnvBase):
         n_actions: the number of actions.
         single_player: the env plays for player 1, drawing from the legal moves. A step is then two moves.
         batch_size: the number of boards that a reset without a TensorDict makes, as a shape. Default: a single board,
-            without a batch dimension.
+            without a batch dimension. Any env takes more: ``env.reset(TensorDict(batch_size=[1024]))``.
         device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
         seed: as for :meth:`set_seed`. ``None`` (the default) seeds with unpredictable numbers.
 
@@ -93,8 +93,7 @@ class BoardGameEnv(EnvBase):
         reward = Unbounded(shape=(*batch, 1), device=device)
         rewards = {player: Composite({"reward": reward.clone()}, shape=batch) for player in PLAYERS}
         self.reward_spec = Composite(rewards, shape=batch)
-        end = Categorical(2, shape=(*batch, 1), dtype=torch.bool, device=device)
-        self.done_spec = Composite({key: end.clone() for key in END_KEYS}, shape=batch)
+        self.add_truncated_keys()
 
     # For subclasses -----------------------------------------------------------------------------------------------
 
@@ -117,8 +116,8 @@ class BoardGameEnv(EnvBase):
     # Reset --------------------------------------------------------------------------------------------------------
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        name = type(self).__name__
         if kwargs:
+            name = type(self).__name__
             raise TypeError(f"{name}.reset takes a TensorDict and nothing else, and got {sorted(kwargs)}.")
         self._seed = None
         if tensordict is None or tensordict.get("_reset", None) is not None or tensordict.get("board", None) is None:

@@ -21,10 +21,7 @@ class ConnectFourEnv(BoardGameEnv):
         columns: number of columns of the board.
         connect: the number of discs in a line that win.
         single_player: the learner is player 0, and the env answers each move with a random legal one.
-        batch_size: the number of boards that a reset without a TensorDict makes, as a shape. Default: a single board,
-            without a batch dimension. Any env takes more: ``env.reset(TensorDict(batch_size=[1024]))``.
-        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
-        seed: as for :meth:`set_seed`.
+        batch_size, device, seed: see :class:`~rlnb.envs.custom.board_game.BoardGameEnv`.
 
     Raises:
         ValueError: If a size is not positive, or no line fits on the board.

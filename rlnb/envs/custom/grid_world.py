@@ -40,11 +40,8 @@ class GridWorldEnv(TensorEnv):
         step_reward: of all other steps.
         action_mask: add the observation "action_mask", ``[*batch_size, 4]``: which moves lead to another
             cell if the agent does not slip. A cell that has no such move, such as a goal, has all.
-        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
-        device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
-        seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps. ``None``: never.
-        categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
+        batch_size, device, seed, max_steps, categorical_action_encoding: see
+            :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
 
     Attributes:
         desc: the map, a tuple of strings.

@@ -65,18 +65,11 @@ class SpreadEnv(TensorEnv):
         info: add ("agents", "info", "distance"), the moves to the nearest landmark, and ("agents", "info",
             "collisions"), the number of agents just collided with; both ``[*batch_size, n_agents, 1]``.
         collision_penalty: the cost of a collision with one other agent, for each of them.
-        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
-        device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
-        seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps. ``None``: never.
-        categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
+        batch_size, device, seed, max_steps, categorical_action_encoding: see
+            :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
 
     Attributes:
-        n_agents: N.
         agent_names: "agent_0", "agent_1" and so on.
-        group_map: the names of the agents in each group.
-        rows: number of rows of the grid.
-        columns: number of columns of the grid.
 
     Raises:
         ValueError: If the agents and landmarks do not fit on the grid, or the groups do not match the agents.

@@ -11,7 +11,6 @@ from tensordict import TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
 from rlnb.data.specs.categorical import Categorical, OneHot
-from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import END_KEYS
 from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
@@ -35,8 +34,6 @@ class TensorEnv(EnvBase):
 
     Attributes:
         generator: the env's random number generator. Torch's global generator is not used.
-        max_steps: the maximum length of an episode, or None.
-        n_actions: the number of actions.
         one_hot: whether actions are one-hot vectors.
 
     Raises:
@@ -65,8 +62,7 @@ class TensorEnv(EnvBase):
             self.action_spec = OneHot(n_actions, shape=(*batch, n_actions), dtype=torch.int64, device=self.device)
         else:
             self.action_spec = Categorical(n_actions, shape=batch, device=self.device)
-        ends = {key: Categorical(2, shape=(*batch, 1), dtype=torch.bool, device=self.device) for key in END_KEYS}
-        self.done_spec = Composite(ends, shape=batch)
+        self.add_truncated_keys()
         self.set_seed(seed)
 
     # For subclasses -----------------------------------------------------------------------------------------------

@@ -72,8 +72,7 @@ class MultiThreadedEnvWrapper(GymWrapper):
 
     Args:
         env: the output of ``envpool.make(name, env_type="gymnasium", num_envs=n)``.
-        categorical_action_encoding: see :class:`~rlnb.envs.GymWrapper`.
-        device: see :class:`~rlnb.envs.GymWrapper`.
+        categorical_action_encoding, device: see :class:`~rlnb.envs.GymWrapper`.
 
     Raises:
         TypeError: If ``env`` is not such a pool.
@@ -139,8 +138,7 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
         num_workers: the number of envs.
         env_name: their id, one of ``envpool.list_all_envs()``.
         create_env_kwargs: for ``envpool.make``, such as ``num_threads`` or arguments of the env itself.
-        categorical_action_encoding: see :class:`~rlnb.envs.GymWrapper`.
-        device: see :class:`~rlnb.envs.GymWrapper`.
+        categorical_action_encoding, device: see :class:`~rlnb.envs.GymWrapper`.
 
     Raises:
         ImportError: If envpool is not installed.

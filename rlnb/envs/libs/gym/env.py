@@ -37,11 +37,8 @@ class GymEnv(GymWrapper):
 
     Args:
         env_name: its id, such as ``"CartPole-v1"``.
-        categorical_action_encoding: see :class:`GymWrapper`.
         from_pixels: see :class:`GymWrapper`. The env is made with ``render_mode="rgb_array"``.
         pixels_only: see :class:`GymWrapper`. Default: True.
-        frame_skip: see :class:`GymWrapper`.
-        device: see :class:`GymWrapper`.
         num_envs: make a vector env with that many sub-envs and batch size ``[num_envs]``. 0 (the default) makes a
             single env. Sub-env i behaves as ``GymEnv(env_name)`` with the seed ``seed + i``. The sub-envs run in this
             process; ``vectorization_mode="async"`` runs each in its own process, and ``"vector_entry_point"`` uses
@@ -49,10 +46,8 @@ class GymEnv(GymWrapper):
             Gymnasium's ``make_vec``, too.
         num_workers: 2 or more make a :class:`~rlnb.envs.ParallelEnv` of that many such envs, each in its own process,
             which start when they are needed. Default: 1, a single env in this process; 0 is the same.
-        batch_size: see :class:`GymWrapper`.
-        allow_done_after_reset: see :class:`GymWrapper`.
-        convert_actions_to_numpy: see :class:`GymWrapper`.
-        missing_obs_value: see :class:`GymWrapper`.
+        categorical_action_encoding, frame_skip, device, batch_size, allow_done_after_reset, convert_actions_to_numpy,
+            missing_obs_value: see :class:`GymWrapper`.
         disable_env_checker: disable Gymnasium's own checks of every step (the default); rlnb checks the first one.
         **kwargs: passed to the environment's constructor.
 

@@ -54,14 +54,10 @@ class GymWrapper(GymLikeEnv):
             the repetition.
         device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
         batch_size: checked against the env, if given: ``[]``, or ``[num_envs]`` for a vector env.
-        run_type_checks: see :class:`~rlnb.envs.EnvBase`.
-        allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
+        run_type_checks, allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
         convert_actions_to_numpy: pass actions to the env as NumPy data (the default). ``False``: as tensors.
         missing_obs_value: without effect. In TorchRL it replaces last observations that a vector env does not return;
             here they are always returned.
-
-    Attributes:
-        info_dict_reader: the readers that :meth:`set_info_dict_reader` added.
 
     Raises:
         TypeError: If ``env`` is neither of the two, or has a space that no spec can describe.
