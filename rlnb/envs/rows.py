@@ -44,11 +44,9 @@ class RowEnv(Protocol):
     @property
     def _fills_rows(self) -> bool:
         """Whether the env can fill rows as it is now."""
-        ...
 
     def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
         """Return the entries of a root row, and those that only a "next" row has."""
-        ...
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         """Make ``step(t, action) -> done``, which writes "next" row t, and ``reset(t)``, which writes root row t.
@@ -56,15 +54,12 @@ class RowEnv(Protocol):
         In a batch, ``done`` is True if any env is done, and ``reset(t)`` writes the rows of the envs that are; those
         of the others are complete already.
         """
-        ...
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
         """Convert actions of shape ``[n, *spec.shape]``, drawn from the spec, into n actions of the backend."""
-        ...
 
     def _native_action(self, action: torch.Tensor) -> Any:
         """Convert one action of a policy into an action of the backend, or raise an error."""
-        ...
 
 
 def overridden(env: Any, home: type) -> set[str]:

@@ -37,9 +37,7 @@ class TypedProperty(property, Generic[Value]):
 
 def composite_property(name: str, default_key: str, doc: str) -> TypedProperty[Composite]:
     """Make the property of an env that holds one of its five composites, locked unless its specs are unlocked."""
-    return TypedProperty(
-        lambda env: env._specs[name], lambda env, spec: env._set_spec(name, spec, default_key), doc=doc
-    )
+    return TypedProperty(lambda env: env._specs[name], _setter(name, default_key), doc=doc)
 
 
 def leaf_property(name: str, default_key: str, doc: str) -> TypedProperty[TensorSpec]:

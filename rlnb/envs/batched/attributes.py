@@ -12,7 +12,7 @@ import torch
 from rlnb.envs.base import EnvBase
 
 # Values that a list holds as they are. From a list of any other values, attributes can be read.
-_PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set, type(None), np.ndarray, np.generic, torch.Tensor)
+PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set, type(None), np.ndarray, np.generic, torch.Tensor)
 
 
 class Method:
@@ -53,11 +53,6 @@ class EnvValues(list[Any]):
     def __init__(self, batch: _Batch, name: str, values: list[Any]) -> None:
         super().__init__(values)
         self._batch, self._name = batch, name
-
-    @classmethod
-    def unless_plain(cls, batch: _Batch, name: str, values: list[Any]) -> list[Any]:
-        """Return the list itself if its values are numbers, strings, containers or tensors."""
-        return values if all(isinstance(value, _PLAIN) for value in values) else cls(batch, name, values)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -23,7 +23,7 @@ from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched.attributes import EnvValues, Method
+from rlnb.envs.batched.attributes import PLAIN, EnvValues, Method
 from rlnb.envs.batched.drivers import EnvInfo
 from rlnb.envs.batched.specs import join_specs, keys_without_numpy_dtype, nested_sizes, varying_keys
 from rlnb.envs.batched.trace import BatchTrace, Turn
@@ -643,7 +643,7 @@ class BatchedEnvBase(EnvBase):
         values = self._read_each(name)
         if all(isinstance(value, Method) for value in values):
             return lambda *args, **kwargs: self._call_each(name, [(args, kwargs)] * self.num_workers)
-        return EnvValues.unless_plain(self, name, values)
+        return values if all(isinstance(value, PLAIN) for value in values) else EnvValues(self, name, values)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Seed the envs, each with another seed, and the random actions.

@@ -55,34 +55,15 @@ class ConnectFourEnv(BoardGameEnv):
         super().__init__(rows, columns, connect, columns, single_player, batch_size, device, seed)
 
     def _open(self, board: torch.Tensor) -> torch.Tensor:
-        return open_columns(board)
+        return board[..., 0, :] == EMPTY
 
     def _cell_of(self, board: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        return landing_row(board, action) * self.columns + action
+        column = board.gather(-1, action[..., None, None].expand(*board.shape[:-1], 1))
+        row = (column == EMPTY).sum((-2, -1)) - 1  # the lowest free one; -1 where the column is full
+        return row * self.columns + action
 
     def _why_illegal(self, board: torch.Tensor, action: int) -> str:
         return f"column {action} is full"
 
     def _floating(self, board: torch.Tensor) -> torch.Tensor:
         return ((board[:, :-1] != EMPTY) & (board[:, 1:] == EMPTY)).flatten(1).any(-1)
-
-
-def open_columns(board: torch.Tensor) -> torch.Tensor:
-    """Find the columns ``[..., columns]`` of boards ``[..., rows, columns]`` that are not full. Row 0 is the top one.
-
-    Example:
-        >>> open_columns(torch.tensor([[0, -1], [1, 1]])).tolist()
-        [False, True]
-    """
-    return board[..., 0, :] == EMPTY
-
-
-def landing_row(board: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
-    """Find the lowest free row of one column of each board ``[..., rows, columns]``; -1 where it is full.
-
-    Example:
-        >>> landing_row(torch.tensor([[-1, 0], [-1, 1]]), torch.tensor(0)).item()
-        1
-    """
-    index = column[..., None, None].expand(*board.shape[:-1], 1)
-    return (board.gather(-1, index) == EMPTY).sum((-2, -1)) - 1

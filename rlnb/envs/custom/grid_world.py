@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -81,11 +81,14 @@ class GridWorldEnv(TensorEnv):
         letters = "".join(rows)
         self.n_states = len(letters)
         rewards = {"G": goal_reward, "H": hole_reward}
-        self._target = torch.tensor(_targets(rows), device=self.device)
+        cell = torch.arange(self.n_states).unsqueeze(-1)
+        wall, fixed = (torch.tensor([letter in kinds for letter in letters]) for kinds in ("#", "GH#"))
+        target = move_table(len(rows), len(rows[0]), MOVES)
+        self._target = torch.where(wall[target] | fixed.unsqueeze(-1), cell, target).to(self.device)
         self._ends = torch.tensor([letter in "GH" for letter in letters], device=self.device)
         self._reward = torch.tensor([rewards.get(letter, step_reward) for letter in letters], device=self.device)
         self._starts = torch.tensor([i for i, letter in enumerate(letters) if letter == "S"], device=self.device)
-        moves = self._target != torch.arange(self.n_states, device=self.device).unsqueeze(-1)
+        moves = self._target != cell.to(self.device)
         self._mask = moves | ~moves.any(-1, keepdim=True)
         batch = self.batch_size
         specs: dict[str, TensorSpec] = {"observation": Categorical(self.n_states, shape=batch, device=self.device)}
@@ -151,13 +154,17 @@ def read_map(desc: str | Sequence[str]) -> tuple[str, ...]:
     return rows
 
 
-def _targets(rows: tuple[str, ...]) -> list[list[int]]:
-    """The target cell of each move from each cell. Moves from a goal, a hole or a wall stay there."""
-    height, width = len(rows), len(rows[0])
+def move_table(rows: int, columns: int, moves: Mapping[str, tuple[int, int]]) -> torch.Tensor:
+    """Make a table of the target cell of each move from each cell. Moves off the grid stay in the cell.
 
-    def target(r: int, c: int, down: int, right: int) -> int:
-        to_r, to_c = r + down, c + right
-        stays = rows[r][c] in "GH#" or not (0 <= to_r < height and 0 <= to_c < width) or rows[to_r][to_c] == "#"
-        return r * width + c if stays else to_r * width + to_c
+    The moves are (rows down, columns right); the cells are ``row * columns + column``: ``[rows * columns, moves]``.
 
-    return [[target(r, c, *move) for move in MOVES.values()] for r in range(height) for c in range(width)]
+    Example:
+        >>> move_table(2, 2, MOVES).tolist()[0]
+        [0, 2, 1, 0]
+    """
+    row, column = torch.arange(rows).view(-1, 1, 1), torch.arange(columns).view(1, -1, 1)
+    down, right = torch.tensor(list(moves.values())).unbind(-1)
+    to_row, to_column = row + down, column + right
+    inside = (to_row >= 0) & (to_row < rows) & (to_column >= 0) & (to_column < columns)
+    return torch.where(inside, to_row * columns + to_column, row * columns + column).reshape(-1, len(moves))

@@ -16,11 +16,13 @@ from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, as_key
 from rlnb.envs import errors
 from rlnb.envs.custom.agent_groups import AgentGroups
+from rlnb.envs.custom.grid_world import MOVES as GRID_MOVES
+from rlnb.envs.custom.grid_world import move_table
 from rlnb.envs.custom.tensor_env import TensorEnv
 from rlnb.envs.marl import MarlGroupMapType
 
 #: The actions in order, as (rows down, columns right).
-MOVES = {"stay": (0, 0), "left": (0, -1), "down": (1, 0), "right": (0, 1), "up": (-1, 0)}
+MOVES = {"stay": (0, 0), **GRID_MOVES}
 
 _AT_ROOT = ("state", "action", "reward", *END_KEYS, "next", "_reset")
 
@@ -118,7 +120,7 @@ class SpreadEnv(TensorEnv):
 
     def _make_tables(self, rows: int, columns: int) -> None:
         """Precompute the targets of moves, their legality, the places of cells and the other agents of each agent."""
-        self._targets = move_table(rows, columns).to(self.device)
+        self._targets = move_table(rows, columns, MOVES).to(self.device)
         cell = torch.arange(rows * columns, device=self.device)
         self._mask = self._targets != cell.unsqueeze(-1)
         self._mask[:, 0] = True
@@ -271,7 +273,7 @@ class SpreadEnv(TensorEnv):
         cells = self._cells(state)[..., :n]
         cells, met = settle(cells, torch.where(stays, cells, self._targets[cells, action]))
         state = self._state_of(cells, met, state[..., n:, :2])
-        far = steps_to(state[..., n:, :2], state[..., :n, :2]).min(-1).values.sum(-1, keepdim=True)
+        far = offsets(state[..., n:, :2], state[..., :n, :2]).abs().sum(-1).min(-1).values.sum(-1, keepdim=True)
         reward = (-far - self.collision_penalty * met).masked_fill(stays, 0.0).to(torch.get_default_dtype())
         return state, reward, self._stays(state)
 
@@ -363,22 +365,6 @@ def _check_size(n_agents: int, rows: int, columns: int) -> None:
 # Rules ----------------------------------------------------------------------------------------------------------------
 
 
-def move_table(rows: int, columns: int) -> torch.Tensor:
-    """Make a table of the target cell of each move from each cell. Moves off the grid stay in the cell.
-
-    The cells are ``row * columns + column``, int64 of shape ``[rows * columns, 5]``.
-
-    Example:
-        >>> move_table(2, 2).tolist()[0]
-        [0, 0, 2, 1, 0]
-    """
-    row, column = torch.arange(rows).view(-1, 1, 1), torch.arange(columns).view(1, -1, 1)
-    down, right = torch.tensor(list(MOVES.values())).unbind(-1)
-    to_row, to_column = row + down, column + right
-    inside = (to_row >= 0) & (to_row < rows) & (to_column >= 0) & (to_column < columns)
-    return torch.where(inside, to_row * columns + to_column, row * columns + column).reshape(-1, len(MOVES))
-
-
 def settle(cells: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Move all agents at once. Those that would meet stay where they are.
 
@@ -420,13 +406,3 @@ def offsets(places: torch.Tensor, goals: torch.Tensor) -> torch.Tensor:
         [[[-1, 2]]]
     """
     return goals.unsqueeze(-3) - places.unsqueeze(-2)
-
-
-def steps_to(places: torch.Tensor, goals: torch.Tensor) -> torch.Tensor:
-    """Count the moves from each place ``[*, n, 2]`` to each goal ``[*, m, 2]``: ``[*, n, m]``.
-
-    Example:
-        >>> steps_to(torch.tensor([[1, 1]]), torch.tensor([[0, 3], [1, 1]])).tolist()
-        [[3, 0]]
-    """
-    return offsets(places, goals).abs().sum(-1)

@@ -51,7 +51,7 @@ class TicTacToeEnv(BoardGameEnv):
         super().__init__(_SIDE, _SIDE, _SIDE, _SIDE**2, single_player, batch_size, device, seed)
 
     def _open(self, board: torch.Tensor) -> torch.Tensor:
-        return open_cells(board)
+        return (board == EMPTY).flatten(-2)
 
     def _cell_of(self, board: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         return action
@@ -60,13 +60,3 @@ class TicTacToeEnv(BoardGameEnv):
         row, column = divmod(action, _SIDE)
         player = int(board[row, column])
         return f"the cell at row {row}, column {column} is occupied by player {player} ({SYMBOLS[player]})"
-
-
-def open_cells(board: torch.Tensor) -> torch.Tensor:
-    """Find the empty cells of boards ``[..., rows, columns]``: bool ``[..., rows * columns]``, row by row.
-
-    Example:
-        >>> open_cells(torch.tensor([[0, -1], [-1, 1]])).tolist()
-        [False, True, True, False]
-    """
-    return (board == EMPTY).flatten(-2)
