@@ -143,14 +143,7 @@ def make_policy(
 ) -> Callable[[TensorDictBase], TensorDictBase]:
     """Convert any policy that a rollout takes into a function that writes the action into its input.
 
-    Args:
-        env: the env.
-        policy: ``None`` for random actions, a TensorDictModule, a module or a function.
-        trust_policy: treat any callable as one that reads and writes a TensorDict.
-        auto_cast_to_device: move the input to the policy's device, and the output back.
-
-    Raises:
-        TypeError: If ``policy`` cannot be called.
+    For the arguments see :meth:`~rlnb.envs.EnvBase.rollout`.
     """
     if is_random(env, policy):
         return env.rand_action

@@ -123,8 +123,7 @@ def collect(
         stop: "never"; "any": as soon as any env is done; "all": when all envs have been done, resetting those that are
             done earlier.
         report: called after each step.
-        contiguous: stack the steps into tensors. ``False``: into a lazy stack.
-        set_truncated: mark the last step as truncated.
+        contiguous, set_truncated: see :func:`rollout`.
         by_rows: fill rows if the env and the policy allow it; see :mod:`rlnb.envs.rows`.
         store: device that each step is moved to.
     """
@@ -266,12 +265,7 @@ def _stop_rule(any_done: bool | None, all_done: bool | None) -> str:
 
 
 def _check_arguments(
-    env: EnvBase,
-    max_steps: int,
-    policy: Any,
-    auto_reset: bool,
-    tensordict: TensorDictBase | None,
-    set_truncated: bool,
+    env: EnvBase, max_steps: int, policy: Any, auto_reset: bool, tensordict: TensorDictBase | None, set_truncated: bool
 ) -> int:
     if callable(max_steps):
         name = errors.policy_name(max_steps)

@@ -111,11 +111,7 @@ def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
 
 
 def collect_rows(
-    env: Any,
-    act: Callable[[TensorDictBase], TensorDictBase],
-    data: TensorDictBase,
-    max_steps: int,
-    keep_going: bool,
+    env: Any, act: Callable[[TensorDictBase], TensorDictBase], data: TensorDictBase, max_steps: int, keep_going: bool
 ) -> TensorDict:
     """Collect a rollout of a :class:`RowEnv` row by row. For the arguments see :func:`~rlnb.envs.rollout.collect`."""
     root, next_only = env._row_leaves()

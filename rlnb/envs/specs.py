@@ -253,14 +253,8 @@ def infer_specs(
 ) -> dict[str, Composite]:
     """Infer the specs of an env, by the name of the property, from the data of one reset and one step.
 
-    All leaves are unbounded; booleans are categorical. Entries that are not named make up "state_spec".
-
-    Args:
-        acted: the data of the reset with an action, a TensorDict.
-        after: the data of the step at its root, a TensorDict.
-        batch_size: of the env.
-        named: the keys of "action_spec", "done_spec", "observation_spec" and "reward_spec". ``None`` for the done
-            spec: every end signal.
+    All leaves are unbounded; booleans are categorical. ``named`` has the keys of each spec, None for every end signal.
+    All other entries make up "state_spec".
     """
     paths = {as_tuple(key): value for data in (acted, after) for key, value in data.items(True, True)}
     members = {

@@ -284,10 +284,7 @@ class BatchedEnvBase(EnvBase):
     # Options ------------------------------------------------------------------------------------------------------
 
     def update_kwargs(self, kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Change keyword arguments that envs are made with.
-
-        Args:
-            kwargs: new values for all envs, or a list with new values for each env.
+        """Change keyword arguments that envs are made with: new values for all envs, or a list with some for each.
 
         Raises:
             RuntimeError: If the envs are running.
@@ -646,14 +643,9 @@ class BatchedEnvBase(EnvBase):
         return values if all(isinstance(value, PLAIN) for value in values) else EnvValues(self, name, values)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the envs, each with another seed, and the random actions.
+        """Seed the envs and the random actions. Each env gets what ``set_seed`` of the env before it returns.
 
-        Args:
-            seed: seed of the first env. Each of the others gets what ``set_seed`` of the env before it returns.
-            static_seed: whether all envs get the same seed.
-
-        Returns:
-            The seed for the next env of a chain, or ``seed`` with ``static_seed``.
+        Returns the seed for the next env of a chain. With ``static_seed`` all envs get ``seed``, which is returned.
         """
         super().set_seed(seed, static_seed)
         after = seed
@@ -687,13 +679,9 @@ class BatchedEnvBase(EnvBase):
         self._call_each("load_state_dict", states)
 
     def __getitem__(self, index: Any) -> BatchSlice:
-        """Select some of the envs, as a batch that steps the same envs.
+        """Select some of the envs, as a batch that steps the same envs. They end with this batch.
 
-        Args:
-            index: an integer, a slice, a list of integers or a mask. An integer gives a batch of one env.
-
-        Returns:
-            The smaller batch. A step of it moves the envs of this batch on, and its envs end with this batch.
+        The index is an integer, a slice, a list of integers or a mask. An integer gives a batch of one env.
 
         Raises:
             IndexError: If there are no such envs.
@@ -716,10 +704,7 @@ class BatchedEnvBase(EnvBase):
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[BatchTrace]:
-        """Record what each env does and when, while the block of code runs.
-
-        Yields:
-            The trace, to which each reset and step is added.
+        """Record each reset and step in the trace that it yields: what each env does and when.
 
         Example:
             >>> from rlnb.envs import GymEnv, SerialEnv

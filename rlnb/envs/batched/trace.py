@@ -33,12 +33,7 @@ class Turn:
 
 @dataclass
 class BatchTrace:
-    """Steps and resets of a batch in order, as recorded by ``env.tracing()``.
-
-    Args:
-        name: name of the batch's class.
-        num_workers: number of envs.
-        turns: the steps and resets.
+    """Steps and resets of a batch (``name`` is its class) in order, as recorded by ``env.tracing()``.
 
     Example:
         >>> BatchTrace("SerialEnv", num_workers=2)

@@ -42,21 +42,13 @@ class WorkerError(RuntimeError):
 class WorkerPool:
     """Worker processes, each with its channel and with one or more envs.
 
-    Args:
-        makers: for each env the function that makes it, and its keyword arguments.
-        method: start method: "forkserver", "spawn" or "fork".
-        n_processes: number of processes, over which the envs are spread evenly.
-        threads: number of threads of torch in each worker.
-        timeout: seconds to wait for an answer. ``None`` waits without a limit.
-        quiet: whether to suppress the warnings of workers.
-        shutdown_timeout: seconds that idle workers are given to close their envs, before they are terminated.
+    ``makers`` are for each env the function that makes it, and its keyword arguments. The envs are spread evenly over
+    the processes, each of which has so many ``threads`` of torch and, if ``quiet``, no warnings. For the other options
+    see :class:`~rlnb.envs.ParallelEnv`.
 
     Attributes:
         lock: held while a thread waits for answers.
         processes: the processes.
-
-    Raises:
-        OSError: If a process cannot be started.
     """
 
     def __init__(

@@ -22,11 +22,6 @@ class AgentGroups:
     The data of all agents has a dimension for them behind those of the batch, ``[*batch_size, n_agents, ...]``; that of
     a group has shape ``[*batch_size, n_agents_of_the_group, ...]``, in the order of the names in the group.
 
-    Args:
-        group_map: the names of the agents in each group, by the group's name, or one of the usual groupings.
-        agent_names: the names of all agents, in the env's order.
-        batch_dims: the number of batch dimensions.
-
     Example:
         >>> groups = AgentGroups({"red": ["r0", "r1"], "blue": ["b0"]}, ["r0", "b0", "r1"])
         >>> data = groups.split({"speed": torch.tensor([1.0, 2.0, 3.0])}, torch.Size([]))
@@ -35,10 +30,7 @@ class AgentGroups:
     """
 
     def __init__(
-        self,
-        group_map: Mapping[str, Sequence[str]] | MarlGroupMapType,
-        agent_names: Sequence[str],
-        batch_dims: int = 0,
+        self, group_map: Mapping[str, Sequence[str]] | MarlGroupMapType, agent_names: Sequence[str], batch_dims: int = 0
     ) -> None:
         if isinstance(group_map, MarlGroupMapType):
             group_map = group_map.get_group_map(agent_names)

@@ -13,13 +13,9 @@ SYMBOLS = ("X", "O")
 
 
 def board_lines(rows: int, columns: int, connect: int) -> torch.Tensor:
-    """List the lines of ``connect`` cells of a board: across, down and along both diagonals.
+    """List the lines of ``connect`` cells of a board, across, down and along both diagonals: ``[lines, connect]``.
 
-    Returns:
-        The cells of each line as ``row * columns + column``, int64 of shape ``[lines, connect]``.
-
-    Raises:
-        ValueError: If a size is not positive, or no line fits.
+    A cell is ``row * columns + column``, int64. ValueError: If a size is not positive, or no line fits.
 
     Example:
         >>> len(board_lines(3, 3, 3)), len(board_lines(6, 7, 4))
@@ -91,11 +87,9 @@ def to_move(board: torch.Tensor) -> torch.Tensor:
 
 
 def choose_open(mask: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    """Pick one of the open actions of each row, 0 if nothing is open, by its quantile among them.
+    """Pick one of the open actions of each row ``[..., actions]`` of a mask, 0 if nothing is open.
 
-    Args:
-        mask: True for an open action, ``[..., actions]``.
-        share: the quantile, in [0, 1), of the batch shape. Uniform numbers pick uniformly.
+    ``share`` is its quantile among them, in [0, 1), of the batch shape: uniform numbers pick uniformly.
 
     Example:
         >>> choose_open(torch.tensor([[False, True, True]] * 2), torch.tensor([0.2, 0.7])).tolist()

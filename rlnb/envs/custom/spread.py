@@ -327,10 +327,7 @@ class SpreadEnv(TensorEnv):
                 data["action_mask"] &= ~(self._stays(state).unsqueeze(-1) & moves)
         if self.info:
             nearest = seen[..., n:, :].abs().sum(-1).min(-1, keepdim=True).values
-            data["info"] = {
-                "distance": nearest.to(torch.get_default_dtype()),
-                "collisions": state[..., :n, 2:].clone(),
-            }
+            data["info"] = {"distance": nearest.to(torch.get_default_dtype()), "collisions": state[..., :n, 2:].clone()}
         return data
 
     def _ends(self, over: torch.Tensor) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
@@ -371,13 +368,8 @@ def settle(cells: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, tor
     Agents meet if they would be in one cell or swap places. An agent that stays may be in the way of others, which
     then meet it. A ring of agents, each moving to the cell of the next one, rotates freely.
 
-    Args:
-        cells: where the agents are, all in different cells, ``[*, n_agents]``.
-        wanted: the target cell of each agent, ``[*, n_agents]``.
-
-    Returns:
-        The cells of the agents afterwards, all different, and the number of agents that each has met, both
-        ``[*, n_agents]``.
+    Takes the cells of the agents, all different, and those that they want to move to. Returns their cells afterwards,
+    all different, and the number of agents that each has met. All have shape ``[*, n_agents]``.
 
     Example:
         >>> settle(torch.tensor([0, 2, 5]), torch.tensor([1, 1, 4]))

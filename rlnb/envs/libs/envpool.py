@@ -17,12 +17,9 @@ from rlnb.envs.libs.gym.wrapper import GymWrapper
 
 
 class _PoolEnv(gymnasium.vector.VectorEnv):
-    """Vector env around a pool, without autoreset.
+    """Vector env around a pool, the output of ``envpool.make`` or ``envpool.make_gymnasium``, without autoreset.
 
     A pool resets an env that is done at its next step; a partial reset before that step prevents it.
-
-    Args:
-        pool: the output of ``envpool.make`` or ``envpool.make_gymnasium``.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -88,11 +85,7 @@ class MultiThreadedEnvWrapper(GymWrapper):
     """
 
     def __init__(
-        self,
-        env: Any,
-        *,
-        categorical_action_encoding: bool = False,
-        device: torch.device | str | int | None = None,
+        self, env: Any, *, categorical_action_encoding: bool = False, device: torch.device | str | int | None = None
     ) -> None:
         if not isinstance(getattr(env, "config", None), Mapping) or not hasattr(env, "async_reset"):
             raise TypeError(

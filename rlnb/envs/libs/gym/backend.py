@@ -70,13 +70,10 @@ class set_gym_backend(contextlib.ContextDecorator):
 
 
 def gym_backend(submodule: str | None = None) -> ModuleType:
-    """Return the gym backend in use.
+    """Return the gym backend that :class:`set_gym_backend` has set; by default gymnasium, or gym if only that is there.
 
     Args:
-        submodule: the name of one of its modules, such as ``"wrappers"``. ``None`` (the default): the backend itself.
-
-    Returns:
-        The backend set by :class:`set_gym_backend`, else gymnasium if it is installed, else gym; or its submodule.
+        submodule: return one of its modules instead, such as ``"wrappers"``.
 
     Raises:
         ImportError: If no backend is installed, or it has no such module.

@@ -83,20 +83,8 @@ class RegisteredEnv(gymnasium.Env):
     values of ``observation_space``, in which one-hot vectors are integers, and the reward and the end signals have
     shape ``[*batch_size]``, or are a float and booleans for a single env.
 
-    An action is a value of ``action_space``, or a tensor as the env's policies write it.
-
-    Args:
-        make_env: makes the env.
-        transform: a transform around it.
-        info_keys: entries that are returned in the info dictionary.
-        to_numpy: return numpy data.
-        render_mode: passed to ``make_env`` if it is given.
-        **kwargs: passed to ``make_env``.
-
-    Raises:
-        TypeError: If ``make_env`` does not return an env of rlnb.
-        KeyError: If an entry of ``info_keys`` is not an observation, or the env has no "done" at its root.
-        ValueError: If the env has several rewards.
+    An action is a value of ``action_space``, or a tensor as the env's policies write it. Further keyword arguments,
+    and ``render_mode`` if it is given, are passed to ``make_env``, which makes the env.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -157,15 +145,7 @@ class RegisteredEnv(gymnasium.Env):
         return self._read(self._data)
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Take one step. The action is a value of ``action_space``, or a tensor.
-
-        Returns:
-            The observations, the reward, whether the env is terminated, whether it is truncated, and the info
-            dictionary.
-
-        Raises:
-            RuntimeError: If the env was not reset.
-        """
+        """Take one step: a value of ``action_space`` or a tensor, to what the step of a ``gymnasium.Env`` returns."""
         if self._data is None:
             raise RuntimeError(errors.not_reset(self.env))
         data = self.env.step(self._with_action(self._data.copy(), action))

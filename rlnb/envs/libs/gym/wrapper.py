@@ -19,13 +19,7 @@ from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
 from rlnb.envs.gym_like import GymLikeEnv, Outputs, reward_array
 from rlnb.envs.libs.gym.backend import gym_backend
-from rlnb.envs.libs.gym.codec import (
-    drawn_actions,
-    native_action,
-    native_mapping,
-    observation_leaves,
-    observation_name,
-)
+from rlnb.envs.libs.gym.codec import drawn_actions, native_action, native_mapping, observation_leaves, observation_name
 from rlnb.envs.libs.gym.vector import DISABLED, SAME_STEP, VectorBackend, autoreset_mode, batched_spec
 from rlnb.envs.rows import overridden
 from rlnb.envs.validation import action_leaves
