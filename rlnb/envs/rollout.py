@@ -123,7 +123,8 @@ def collect(
         stop: "never"; "any": as soon as any env is done; "all": when all envs have been done, resetting those that are
             done earlier.
         report: called after each step.
-        contiguous, set_truncated: see :func:`rollout`.
+        contiguous: see ``return_contiguous`` of :func:`rollout`.
+        set_truncated: see :func:`rollout`.
         by_rows: fill rows if the env and the policy allow it; see :mod:`rlnb.envs.rows`.
         store: device that each step is moved to.
     """
