@@ -126,7 +126,7 @@ def collect_rows(
     else:
         choose = _PolicyActions(env, act, data, block)
     step, reset = env._row_functions(block)
-    t = 0
+    t, is_batch = 0, bool(env.batch_size)
     while True:
         done = step(t, choose(t, block))
         t += 1
@@ -135,7 +135,7 @@ def collect_rows(
         if t == block.rows:
             block.grow()
             step, reset = env._row_functions(block)
-        if env.batch_size or not done:
+        if is_batch or not done:
             block.carry(t - 1)
         if done:
             reset(t)

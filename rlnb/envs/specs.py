@@ -42,13 +42,13 @@ def composite_property(name: str, default_key: str, doc: str) -> TypedProperty[C
 
 def leaf_property(name: str, default_key: str, doc: str) -> TypedProperty[TensorSpec]:
     """Make the property that is the only leaf of one of an env's composites, or the composite if it has several."""
+    cached = f"{name}_leaf"
 
     def read(env: Any) -> TensorSpec:
-        spec, known = env._specs[name], env._cache.get(f"{name}_leaf")
-        if known is None or known[0] is not spec or not env.is_spec_locked:
+        spec, known = env._specs[name], env._cache.get(cached)
+        if known is None or known[0] is not spec:
             keys = list(spec.keys(True, True))
-            known = spec, spec[keys[0]] if len(keys) == 1 else spec
-            env._cache[f"{name}_leaf"] = known
+            known = env._cache[cached] = spec, spec[keys[0]] if len(keys) == 1 else spec
         return known[1]
 
     return TypedProperty(read, _setter(name, default_key), doc=doc)
@@ -98,6 +98,10 @@ class ForgetfulCache(dict[str, Any]):
 
     def __contains__(self, key: object) -> bool:
         return False
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Report no key."""
+        return default
 
 
 # Assignment -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
 
-from rlnb._tensordict import named
+from rlnb._tensordict import entry, named
 from rlnb.data.ted.keys import NestedKey
 from rlnb.data.ted.leaves import is_branch
 
@@ -41,7 +41,7 @@ def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None =
 def _read(step: TensorDictBase, name: str, t: int) -> Any:
     """Read an entry. None if it is missing."""
     try:
-        return step.get(name, None)
+        return entry(step, name)
     except RuntimeError:
         if not isinstance(step, LazyStackedTensorDict):
             raise

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb._tensordict import shallow_copy
+from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey
@@ -85,8 +85,13 @@ class DataDriver:
 
     def step(self, inputs: TensorDictBase) -> TensorDictBase:
         """Step the env. ``inputs`` are the actions, and entries that replace those of the last reset or step."""
-        root = TensorDict({}, self.env.batch_size) if self.root is None else shallow_copy(self.root)
-        data = self.env.step(root.update(inputs))
+        return self._step(self._new_root().update(inputs))
+
+    def _new_root(self) -> TensorDictBase:
+        return TensorDict({}, self.env.batch_size) if self.root is None else shallow_copy(self.root)
+
+    def _step(self, root: TensorDictBase) -> TensorDictBase:
+        data = self.env.step(root)
         self.root = self.env._step_mdp(data)
         return data.get("next")
 
@@ -119,12 +124,12 @@ class BlockDriver(DataDriver):
 
     def step_row(self) -> None:
         """Step the env with the inputs that the batch has written."""
-        inputs = TensorDict({}, self.env.batch_size, device=self.env.device)
+        root = self._new_root()
         for (key, tensor), given in zip(self.inputs.items(), self.given.tolist(), strict=True):
             if given:
-                inputs.set(key, tensor.clone())
+                set_entry(root, key, tensor.clone())
         with torch.no_grad():
-            data = self.step(inputs)
+            data = self._step(root)
             self.moments[1] = time.perf_counter_ns()
             _write(self.next_row, data, "step")
         self.moments[3] = time.perf_counter_ns()

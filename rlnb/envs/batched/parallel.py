@@ -211,6 +211,7 @@ class ParallelEnv(BatchedEnvBase):
         self._plan = BlockPlan(self.num_workers, root, next_only, self._input_arrays(), self._row_mode)
         self._memory = SharedMemory(self._plan.size, self._memmap)
         self._layout = self._plan.lay_out(self._memory.array)
+        self._inputs = {key: torch.from_numpy(array) for key, array in self._layout.inputs.items()}
         return self._layout.block
 
     def _input_arrays(self) -> dict[NestedKey, ArrayInfo]:
@@ -258,15 +259,15 @@ class ParallelEnv(BatchedEnvBase):
         return None
 
     def _write_inputs(self, tensordict: TensorDictBase) -> None:
-        inputs, given = self._layout.inputs, self._layout.given
         if self._row_mode:
-            inputs[self.action_key][...] = self._native_action(tensordict.get(self.action_key))
+            self._layout.inputs[self.action_key][...] = self._native_action(tensordict.get(self.action_key))
             return
-        for i, (key, array) in enumerate(inputs.items()):
-            value = tensordict.get(key, None)
-            given[i] = value is not None and tuple(value.shape) == array.shape
+        given = self._layout.given
+        for i, (key, row) in enumerate(self._inputs.items()):
+            value = entry(tensordict, key)
+            given[i] = value is not None and value.shape == row.shape
             if given[i]:
-                torch.from_numpy(array).copy_(value.detach())
+                row.copy_(value.detach())
 
     def _step_envs(
         self, which: Sequence[int], inputs: Mapping[int, TensorDictBase] | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -314,7 +315,7 @@ class GymWrapper(GymLikeEnv):
             leaves.append((lambda frames, t, _: frames.__setitem__(t, render()), rows["pixels"]))
         if len(leaves) == 1:
             write, only = leaves[0]
-            return lambda t, observation: write(only, t, observation)
+            return functools.partial(write, only)
 
         def write_all(t: int, observation: Any) -> None:
             for write, array in leaves:
