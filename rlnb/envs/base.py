@@ -18,6 +18,7 @@ from rlnb._tensordict import del_entry, entry, merge_entries, raw_entries, set_e
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple, by_depth
 from rlnb.data.ted.step_mdp import NextStep
+from rlnb.envs import specs as env_specs
 from rlnb.envs import validation
 from rlnb.envs.end_signals import ClearSignal, complete_done, override, terminated_or_truncated
 from rlnb.envs.partial_reset import (
@@ -32,23 +33,7 @@ from rlnb.envs.partial_reset import (
     reset_to_state,
 )
 from rlnb.envs.rollout import rollout
-from rlnb.envs.specs import (
-    INPUT_SPECS,
-    OUTPUT_SPECS,
-    assign_spec,
-    check_distinct_keys,
-    close_specs,
-    composite_property,
-    infer_specs,
-    leaf_property,
-    only_key,
-    open_specs,
-    set_batch_size,
-    set_default_specs,
-    set_device,
-    spec_keys,
-    unbatched,
-)
+from rlnb.envs.specs import composite_property, leaf_property, only_key, spec_keys, unbatched
 
 if TYPE_CHECKING:
     from rlnb.envs.transforms.transform import Transform
@@ -85,7 +70,7 @@ class AutoResetMeta(ABCMeta):
             )
         env = super().__call__(*args, **kwargs)
         if isinstance(env, cls):
-            close_specs(env)  # specs could be edited in place while __init__ ran
+            env_specs.close_specs(env)  # specs could be edited in place while __init__ ran
         return env._auto_resetting(auto_reset_replace) if auto_reset else env
 
     @property
@@ -160,11 +145,11 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         self._batch_size = torch.Size(early_size if batch_size is None else batch_size)
         self._cache: dict[str, Any] = {}
         self._unchecked: set[str] = set()
-        names = (*INPUT_SPECS, *OUTPUT_SPECS)
+        names = (*env_specs.INPUT_SPECS, *env_specs.OUTPUT_SPECS)
         self._specs = {name: Composite(shape=self._batch_size, device=self._device) for name in names}
         if "_specs" in self.__dict__:  # it is a property of envs whose specs follow from others', with nothing to set
-            open_specs(self)
-            set_default_specs(self)
+            env_specs.open_specs(self)
+            env_specs.set_default_specs(self)
         for name, (spec, default_key) in self.__dict__.pop("_early_specs", {}).items():
             self._set_spec(name, spec, default_key)
         self.is_closed = False
@@ -529,12 +514,12 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     @property
     def input_spec(self) -> Composite:
         """Specs of the inputs: "full_action_spec" and "full_state_spec". Locked."""
-        return self._group("input_spec", INPUT_SPECS)
+        return self._group("input_spec", env_specs.INPUT_SPECS)
 
     @property
     def output_spec(self) -> Composite:
         """Specs of the outputs: "full_observation_spec", "full_reward_spec" and "full_done_spec". Locked."""
-        return self._group("output_spec", OUTPUT_SPECS)
+        return self._group("output_spec", env_specs.OUTPUT_SPECS)
 
     @property
     def specs(self) -> Composite:
@@ -552,7 +537,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             self._cache[name] = group.lock_()
         return self._cache[name]
 
-    _set_spec = assign_spec  # a method, because batches and transformed envs override it
+    _set_spec = env_specs.assign_spec  # a method, because batches and transformed envs override it
 
     @property
     def is_spec_locked(self) -> bool:
@@ -574,10 +559,10 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             True
         """
         if mode:
-            close_specs(self)
+            env_specs.close_specs(self)
         else:
             self._specs = {name: spec.clone().unlock_() for name, spec in self._specs.items()}
-            open_specs(self)
+            env_specs.open_specs(self)
         return self
 
     def add_truncated_keys(self) -> Self:
@@ -616,7 +601,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         """
         acted = policy(self._reset(tensordict).copy())
         named = {"action_spec": action_key, "reward_spec": reward_key, "observation_spec": observation_key}
-        specs = infer_specs(acted, self._step(acted), self.batch_size, {**named, "done_spec": done_key})
+        specs = env_specs.infer_specs(acted, self._step(acted), self.batch_size, {**named, "done_spec": done_key})
         for name, spec in specs.items():
             setattr(self, name, spec)
         return self
@@ -626,7 +611,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
         The names "next" and "_reset" are reserved, and an entry of the done spec has the name of an end signal.
         """
-        check_distinct_keys(self._specs)
+        env_specs.check_distinct_keys(self._specs)
 
     def empty_cache(self) -> None:
         """Forget what was derived from the specs, such as lists of keys."""
@@ -678,7 +663,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @batch_size.setter
     def batch_size(self, batch_size: Sequence[int]) -> None:
-        set_batch_size(self, torch.Size(batch_size))
+        env_specs.set_batch_size(self, torch.Size(batch_size))
 
     @property
     def shape(self) -> torch.Size:
@@ -707,7 +692,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @device.setter
     def device(self, device: torch.device | str | int | None) -> None:
-        set_device(self, None if device is None else torch.device(device))
+        env_specs.set_device(self, None if device is None else torch.device(device))
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move the env to a device: it returns its data there from now on. Takes what ``torch.nn.Module.to`` takes."""

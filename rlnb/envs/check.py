@@ -100,8 +100,7 @@ def _look(env: EnvBase, start: TensorDictBase | None) -> tuple[list[Problem], li
     data = env.reset(None if start is None else start.clone())
     seen = [data.copy()]
     before = [data.clone()]
-    state = [env.full_state_spec]
-    note("reset", _compare(env, [env.observation_spec, env.full_done_spec], data, state))
+    note("reset", _compare(env, [env.observation_spec, env.full_done_spec], data))
     note("reset", violations(env.full_state_spec, data.select(*env.state_keys, strict=False)))
     for step in range(1, _STEPS + 1):
         data = env.rand_action(data)
@@ -112,10 +111,10 @@ def _look(env: EnvBase, start: TensorDictBase | None) -> tuple[list[Problem], li
         seen.append(after.copy())
         before.append(after.clone())
         specs = [env.observation_spec, env.full_done_spec, env.full_reward_spec]
-        found = _compare(env, specs, after, state)
+        found = _compare(env, specs, after)
         if _has_placeholders(env):
             # Placeholders for the last observations of episodes may have illegal values: only their form is checked.
-            legal = _compare(env, specs, _without_placeholders(env, after), state)
+            legal = _compare(env, specs, _without_placeholders(env, after))
             found = [v for v in found if v.kind != "domain"] + [v for v in legal if v.kind == "domain"]
         note(f"step {step}", found + _union(env, after))
         data = env.maybe_reset(env._step_mdp(data))
@@ -149,19 +148,14 @@ def _without_placeholders(env: EnvBase, data: TensorDictBase) -> TensorDictBase:
     return legal
 
 
-def _compare(
-    env: EnvBase, specs: list[Composite], data: TensorDictBase, optional: list[Composite] | None = None
-) -> list[Violation]:
-    """Compare data with the union of several composites. Entries of ``optional`` may be missing."""
+def _compare(env: EnvBase, specs: list[Composite], data: TensorDictBase) -> list[Violation]:
+    """Compare data with the union of several composites and of the state, whose entries may be missing."""
     whole = Composite(shape=env.batch_size)
-    for spec in (*(optional or ()), *specs):  # if an entry is a state and an observation, the latter counts
+    for spec in (env.full_state_spec, *specs):  # if an entry is a state and an observation, the latter counts
         whole.update(spec)
-    found = violations(whole, data)
     needed = {as_tuple(key) for spec in specs for key in spec.keys(True, True)}
-    for spec in optional or ():
-        keys = {as_tuple(key) for key in spec.keys(True, True)} - needed
-        found = [v for v in found if v.kind != "missing" or v.key not in keys]
-    return found
+    optional = {as_tuple(key) for key in env.full_state_spec.keys(True, True)} - needed
+    return [v for v in violations(whole, data) if v.kind != "missing" or v.key not in optional]
 
 
 def _union(env: EnvBase, data: TensorDictBase) -> list[Violation]:

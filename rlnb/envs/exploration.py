@@ -64,27 +64,13 @@ def exploration_type() -> ExplorationType | None:
 
 
 def set_exploration_mode(mode: ExplorationType | str | None) -> set_exploration_type:
-    """Set the exploration type by its name, such as ``"random"``. Deprecated: use :class:`set_exploration_type`.
-
-    Example:
-        >>> import warnings
-        >>> with warnings.catch_warnings(action="ignore"), set_exploration_mode("mode"):
-        ...     exploration_type()
-        <InteractionType.MODE: 'mode'>
-    """
+    """Set the exploration type by its name, such as ``"random"``. Deprecated: use :class:`set_exploration_type`."""
     _deprecated("set_exploration_mode(mode)", "set_exploration_type(type)")
     return set_exploration_type(mode)
 
 
 def exploration_mode() -> str | None:
-    """Return the name of the current exploration type in lower case, if any. Deprecated: use :func:`exploration_type`.
-
-    Example:
-        >>> import warnings
-        >>> with warnings.catch_warnings(action="ignore"), set_exploration_type("mode"):
-        ...     exploration_mode()
-        'mode'
-    """
+    """Return the name of the exploration type in lower case, if any. Deprecated: use :func:`exploration_type`."""
     _deprecated("exploration_mode()", "exploration_type()")
     current = exploration_type()
     return None if current is None else current.value

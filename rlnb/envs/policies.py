@@ -46,20 +46,10 @@ class RandomPolicy:
                 f"RandomPolicy needs a spec to draw from and got a {type(action_spec).__name__}. "
                 "Fix: RandomPolicy(env.action_spec)."
             )
-        self.action_spec = action_spec
-        self.action_key = action_key
-
-    @property
-    def in_keys(self) -> list[NestedKey]:
-        """No entries: the policy reads nothing."""
-        return []
-
-    @property
-    def out_keys(self) -> list[NestedKey]:
-        """Keys of the actions."""
-        if isinstance(self.action_spec, Composite):
-            return list(self.action_spec.keys(True, True))
-        return [self.action_key]
+        self.action_spec, self.action_key = action_spec, action_key
+        self.in_keys: list[NestedKey] = []
+        is_composite = isinstance(action_spec, Composite)
+        self.out_keys: list[NestedKey] = list(action_spec.keys(True, True)) if is_composite else [action_key]
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write an action into the TensorDict, and return it."""

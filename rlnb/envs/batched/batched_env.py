@@ -439,8 +439,7 @@ class BatchedEnvBase(EnvBase):
                 return self._step_selected(tensordict, which)
         found = self._step_some(tensordict, range(self.num_workers))
         if found is None:
-            assert self._block is not None
-            return self._copied(self._block.next_row(0))
+            return self._block_data("step")
         return self._join(list(found.values()))
 
     def _partial_step(self, tensordict: TensorDictBase, partial: torch.Tensor) -> TensorDictBase:
@@ -477,8 +476,7 @@ class BatchedEnvBase(EnvBase):
         assert self._infos is not None
         found = self._step_some(tensordict, which) if which else {}
         if found is None:
-            assert self._block is not None
-            stepped = self._copied(self._block.next_row(0))
+            stepped = self._block_data("step")
             found = {i: stepped[i] for i in which}
         rows = []
         for i, row in enumerate(tensordict.unbind(0)):
@@ -513,8 +511,7 @@ class BatchedEnvBase(EnvBase):
         masks = {} if tensordict is None else reset_masks(self, tensordict)
         found = self._reset_some(tensordict, masks, **kwargs)
         if found is None:
-            assert self._block is not None
-            return self._copied(self._block.root_row(0))
+            return self._block_data("reset")
         # Rows that are not reset are not read. They may not be those of ``tensordict``, whose entries a transform
         # around the batch may have given other shapes.
         blank = next(iter(found.values()))
@@ -573,8 +570,10 @@ class BatchedEnvBase(EnvBase):
         shape = self._cache["input_shapes"].get(key)
         return shape is None or -1 in shape or value.shape == shape
 
-    def _copied(self, row: dict[NestedKey, torch.Tensor]) -> TensorDictBase:
-        """Copy a row of the block into a new TensorDict."""
+    def _block_data(self, what: str) -> TensorDictBase:
+        """Copy the last "step" or "reset" of the envs from the block into a new TensorDict."""
+        assert self._block is not None
+        row = self._block.next_row(0) if what == "step" else self._block.root_row(0)
         entries = _nest({key: tensor.clone() for key, tensor in row.items()})
         if self._device is None or self._device.type == "cpu":
             return self._as_tensordict(entries, (), self._device)
@@ -784,8 +783,7 @@ class BatchSlice(BatchedEnvBase):
         given = lazy_stack([rows.get(i, blank) for i in range(batch.num_workers)], 0)
         found = batch._step_some(given if batch._lazy else given.contiguous(), list(rows))
         if found is None:
-            assert batch._block is not None
-            data = batch._copied(batch._block.next_row(0))
+            data = batch._block_data("step")
             found = {i: data[i] for i in rows}
         return {i: found[self._which[i]] for i in which}
 
@@ -793,8 +791,7 @@ class BatchSlice(BatchedEnvBase):
         batch = self._batch
         found = batch._reset_envs({self._which[i]: arguments for i, arguments in which.items()})
         if found is None:
-            assert batch._block is not None
-            data = batch._copied(batch._block.root_row(0))
+            data = batch._block_data("reset")
             found = {self._which[i]: data[self._which[i]] for i in which}
         return {i: found[self._which[i]] for i in which}
 

@@ -23,25 +23,15 @@ from rlnb.envs.transforms.transformed_env import TransformedEnv
 
 @dataclass(frozen=True)
 class EnvInfo:
-    """Picklable description of an env of a batch.
+    """Picklable description of an env of a batch."""
 
-    Args:
-        name: name of its class.
-        specs: its input and output specs.
-        batch_size: its batch size.
-        device: its device.
-        root: shape and dtype of the entries of a reset if it can fill rows (see :mod:`rlnb.envs.rows`), else None.
-        next_only: shape and dtype of the entries that only a step has if it can fill rows, else None.
-        draws: whether its ``rand_action`` does more than sample from the spec, such as to draw only legal actions.
-    """
-
-    name: str
-    specs: Composite
+    name: str  # of its class
+    specs: Composite  # input and output specs
     batch_size: torch.Size
     device: torch.device | None
-    root: dict[NestedKey, LeafInfo] | None
-    next_only: dict[NestedKey, LeafInfo] | None
-    draws: bool
+    root: dict[NestedKey, LeafInfo] | None  # entries of a reset if it can fill rows (see rlnb.envs.rows), else None
+    next_only: dict[NestedKey, LeafInfo] | None  # entries that only a step has if it can fill rows, else None
+    draws: bool  # whether its rand_action does more than sample from the spec, such as to draw only legal actions
 
     @classmethod
     def of(cls, env: EnvBase) -> EnvInfo:

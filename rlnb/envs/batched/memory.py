@@ -75,44 +75,29 @@ def _new_descriptor(size: int, on_disk: bool) -> int:
 
 
 class BlockLayout(NamedTuple):
-    """Arrays in the shared memory of a batch of ``n`` envs.
+    """Arrays in the shared memory of a batch of ``n`` envs."""
 
-    Args:
-        block: rows of all envs: one row each, which holds the last reset and the last step.
-        inputs: what a step reads, ``[n, ...]``, by key.
-        selected: the envs that are to be stepped or reset, ``[n]``.
-        moments: times of the last actions of each env, ``[n, 4]``; see :data:`~rlnb.envs.batched.trace.MOMENTS`.
-        given: whether the batch has written each of the inputs, ``[number of inputs]``.
-    """
-
-    block: TEDBlock
-    inputs: dict[NestedKey, np.ndarray]
-    selected: np.ndarray
-    moments: np.ndarray
-    given: np.ndarray
+    block: TEDBlock  # one row for each env, which holds the last reset and the last step
+    inputs: dict[NestedKey, np.ndarray]  # what a step reads, [n, ...]
+    selected: np.ndarray  # the envs that are to be stepped or reset, [n]
+    moments: np.ndarray  # times of the last actions of each env, [n, 4]; see rlnb.envs.batched.trace
+    given: np.ndarray  # whether the batch has written each of the inputs, [number of inputs]
 
 
 @dataclass(frozen=True)
 class BlockPlan:
     """Plan of the shared memory of a batch, from which each process finds the arrays of its envs.
 
-    Args:
-        n: number of envs.
-        root: shape and dtype of the entries of a reset, by key.
-        next_only: shape and dtype of the entries that only a step has, by key.
-        inputs: shape and dtype of what a step reads, by key.
-        fills_rows: whether the envs write rows of numpy arrays. The only input is then the action of the backend.
-
     Example:
         >>> BlockPlan(2, {}, {}, {"action": ((2, 3), np.dtype("float32"))}, fills_rows=False).size
         256
     """
 
-    n: int
-    root: dict[NestedKey, LeafInfo]
-    next_only: dict[NestedKey, LeafInfo]
-    inputs: dict[NestedKey, ArrayInfo]
-    fills_rows: bool
+    n: int  # number of envs
+    root: dict[NestedKey, LeafInfo]  # shape and dtype of the entries of a reset
+    next_only: dict[NestedKey, LeafInfo]  # shape and dtype of the entries that only a step has
+    inputs: dict[NestedKey, ArrayInfo]  # shape and dtype of what a step reads
+    fills_rows: bool  # whether the envs write rows of numpy arrays, and read only the action of the backend
 
     @property
     def size(self) -> int:

@@ -138,33 +138,19 @@ def _working_directory() -> str | None:
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker needs to know when it starts.
+    """What a worker needs to know when it starts."""
 
-    Args:
-        envs: indices of the envs that it runs.
-        n: number of envs of the whole batch.
-        make: pickled list with a function and keyword arguments for each of its envs.
-        threads: number of threads of torch.
-        quiet: whether to suppress warnings.
-        seed: seed of the random generators of the process, which all workers of a fork server would otherwise share.
-        registered: specs that were added to Gymnasium's registry, pickled, by id.
-        path: ``sys.path``.
-        environ: environment variables.
-        directory: working directory, None if it does not exist.
-        parent: process id of the pool.
-    """
-
-    envs: list[int]
-    n: int
-    make: bytes
-    threads: int
-    quiet: bool
-    seed: int
-    registered: dict[str, bytes]
+    envs: list[int]  # indices of the envs that it runs
+    n: int  # number of envs of the whole batch
+    make: bytes  # pickled list with a function and keyword arguments for each of its envs
+    threads: int  # of torch
+    quiet: bool  # whether to suppress warnings
+    seed: int  # of the random generators of the process, which all workers of a fork server would otherwise share
+    registered: dict[str, bytes]  # specs that were added to Gymnasium's registry, pickled, by id
     path: list[str] = field(default_factory=lambda: list(sys.path))
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     directory: str | None = field(default_factory=_working_directory)
-    parent: int = field(default_factory=os.getpid)
+    parent: int = field(default_factory=os.getpid)  # process id of the pool
 
 
 @dataclass(frozen=True)

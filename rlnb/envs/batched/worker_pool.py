@@ -184,18 +184,16 @@ class WorkerPool:
                 if message is not None:
                     answers.update(message)
                 pending.discard(p)
-        if answers:
-            self._raise_failures({i: a for i, a in answers.items() if isinstance(a, WorkerFailure)}, what)
+        failures = {i: answer for i, answer in answers.items() if isinstance(answer, WorkerFailure)}
+        if failures:
+            raise self._failed(failures, what)
         return answers
 
-    def _raise_failures(self, failures: dict[int, WorkerFailure], what: str) -> None:
-        if not failures:
-            return
-        first = min(failures)
-        others = sorted(set(failures) - {first})
+    def _failed(self, failures: dict[int, WorkerFailure], what: str) -> WorkerError:
+        first, *others = sorted(failures)
         also = f" ({_workers(others).lower()} failed, too)" if others else ""
         failure = failures[first]
-        raise WorkerError(
+        return WorkerError(
             f"Worker {first} of {self.n} failed in {what}: {failure.kind}: {failure.text}{also}\n\n"
             f"In the worker:\n{failure.lines}",
             failure,

@@ -126,7 +126,10 @@ class BoardGameEnv(EnvBase):
             board = torch.full(size, EMPTY, dtype=torch.int32, device=self.device)
         else:
             batch, board = tensordict.batch_size, self._start(tensordict).clone()
-        return fast_tensordict(self._observe(board, batch), batch, self.device)
+        turn = (board != EMPTY).flatten(1).sum(-1, dtype=torch.int32) % 2
+        data = self._position(board, turn, self._open(board), batch)
+        data.update({key: torch.zeros((*batch, 1), dtype=torch.bool, device=board.device) for key in END_KEYS})
+        return fast_tensordict(data, batch, self.device)
 
     def _start(self, tensordict: TensorDictBase) -> torch.Tensor:
         """Read and validate positions to start from."""
@@ -139,13 +142,14 @@ class BoardGameEnv(EnvBase):
             raise ValueError(why_refused(self, "reset", tensordict, board))
         return board
 
-    def _observe(self, board: torch.Tensor, batch: torch.Size) -> dict[str, Any]:
-        turn = (board != EMPTY).flatten(1).sum(-1, dtype=torch.int32) % 2
+    def _position(
+        self, board: torch.Tensor, turn: torch.Tensor, mask: torch.Tensor, batch: torch.Size
+    ) -> dict[str, Any]:
+        """Return the observations of positions ``[n, ...]`` in the shape of the batch."""
         return {
             "board": board.reshape(*batch, self.rows, self.columns),
-            "turn": turn.reshape(*batch, 1),
-            "mask": self._open(board).reshape(*batch, self.n_actions),
-            **{key: torch.zeros((*batch, 1), dtype=torch.bool, device=board.device) for key in END_KEYS},
+            "turn": turn.to(torch.int32).reshape(*batch, 1),
+            "mask": mask.reshape(*batch, self.n_actions),
         }
 
     # Step ---------------------------------------------------------------------------------------------------------
@@ -206,15 +210,11 @@ class BoardGameEnv(EnvBase):
     ) -> TensorDictBase:
         end = winners[0] | winners[1] | ~mask.any(-1)
         column = (*batch, 1)
-        data: dict[str, Any] = {
-            "board": board.reshape(*batch, self.rows, self.columns),
-            "turn": turn.to(torch.int32).reshape(column),
-            "mask": mask.reshape(*batch, self.n_actions),
-            "done": end.reshape(column),
-            # Each signal gets its own memory: writing to one in place must not change another.
-            "terminated": end.reshape(column).clone(),
-            "truncated": torch.zeros(column, dtype=torch.bool, device=board.device),
-        }
+        data = self._position(board, turn, mask, batch)
+        data["done"] = end.reshape(column)
+        # Each signal gets its own memory: writing to one in place must not change another.
+        data["terminated"] = end.reshape(column).clone()
+        data["truncated"] = torch.zeros(column, dtype=torch.bool, device=board.device)
         for name, won in zip(PLAYERS, winners, strict=True):
             data[name] = {"reward": won.to(torch.float32).reshape(column)}
         return fast_tensordict(data, batch, self.device)

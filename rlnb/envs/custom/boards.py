@@ -76,16 +76,6 @@ def winner(board: torch.Tensor, connect: int) -> torch.Tensor:
     return first.long() + 2 * second.long() - 1
 
 
-def to_move(board: torch.Tensor) -> torch.Tensor:
-    """Find the player to move, 0 or 1, on boards ``[..., rows, columns]``. Player 0 begins.
-
-    Example:
-        >>> to_move(torch.tensor([[-1, 0], [-1, -1]])).item()
-        1
-    """
-    return (board != EMPTY).sum((-2, -1)) % 2
-
-
 def choose_open(mask: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
     """Pick one of the open actions of each row ``[..., actions]`` of a mask, 0 if nothing is open.
 
