@@ -834,15 +834,17 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         Raises:
             RuntimeError: If the env is closed already and ``raise_if_closed`` is True.
         """
-        self._assert_not_closed_twice(raise_if_closed)
-        self.is_closed = True
-
-    def _assert_not_closed_twice(self, raise_if_closed: bool) -> None:
-        if raise_if_closed and self.is_closed:
+        if not self.is_closed:
+            self.is_closed = True
+            self._release()
+        elif raise_if_closed:
             raise RuntimeError(
                 f"close(raise_if_closed=True) was called on a {type(self).__name__} that is closed already. "
                 "Fix: env.close(), which may be called twice."
             )
+
+    def _release(self) -> None:
+        """End what the env runs, such as a backend; called once it is closed."""
 
     def __del__(self) -> None:
         # At interpreter exit anything may be gone already, and there is no one to report errors to.

@@ -353,13 +353,9 @@ class GymLikeEnv(EnvBase):
 
     # The backend --------------------------------------------------------------------------------------------------
 
-    def close(self, *, raise_if_closed: bool = False) -> None:
-        """Close the env and its backend. With ``raise_if_closed``, raise RuntimeError if it is closed already."""
-        self._assert_not_closed_twice(raise_if_closed)
-        if not self.is_closed:
-            super().close()
-            if hasattr(self._env, "close"):
-                self._env.close()
+    def _release(self) -> None:
+        if hasattr(self._env, "close"):
+            self._env.close()
 
     def _backend_attribute(self, name: str) -> Any:
         return getattr(self._env, name)

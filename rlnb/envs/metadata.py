@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from tensordict import TensorDictBase
 
 from rlnb.data.specs.composite import Composite
-
-if TYPE_CHECKING:
-    from rlnb.envs.base import EnvBase
+from rlnb.envs.base import EnvBase
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -50,8 +47,6 @@ class EnvMetaData:
         Raises:
             TypeError: If ``env`` is not an env.
         """
-        from rlnb.envs.base import EnvBase
-
         if not isinstance(env, EnvBase):
             raise TypeError(
                 f"metadata_from_env reads an env of rlnb and got a {type(env).__name__}. Fix: call the function that "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
@@ -19,6 +20,8 @@ from rlnb.envs.partial_reset import FittedMask, Masks
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
+
+Array = TypeVar("Array", torch.Tensor, np.ndarray)
 
 # Inputs -----------------------------------------------------------------------------------------------------------
 
@@ -322,8 +325,8 @@ def check_not_done(env: EnvBase, data: TensorDictBase, masks: Masks) -> None:
             )
 
 
-def fit_shape(value: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Reshape a tensor whose shape differs only in dimensions of size 1; return any other as it is.
+def fit_shape(value: Array, shape: tuple[int, ...]) -> Array:
+    """Reshape a tensor or array whose shape differs only in dimensions of size 1; return any other as it is.
 
     Example:
         >>> fit_shape(torch.zeros(4), torch.Size([4, 1])).shape

@@ -72,9 +72,6 @@ class CartPoleEnv(TensorEnv):
         state = torch.empty((*self.batch_size, 4), dtype=self.dtype, device=self.device)
         return state.uniform_(-START, START, generator=self.generator)
 
-    def _observe(self, state: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"observation": state.to(torch.float32, copy=True)}
-
     def _transition(self, state: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
         state = move(state, action)
         x, _, theta, _ = state.unbind(-1)

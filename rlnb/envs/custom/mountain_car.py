@@ -63,9 +63,6 @@ class MountainCarEnv(TensorEnv):
         state[..., 0].uniform_(*START, generator=self.generator)
         return state
 
-    def _observe(self, state: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"observation": state.to(torch.float32, copy=True)}
-
     def _transition(self, state: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
         state = drive(state, action)
         position, velocity = state.unbind(-1)

@@ -15,11 +15,10 @@ from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, as_key
 from rlnb.envs import errors
-from rlnb.envs.custom.agent_groups import AgentGroups
 from rlnb.envs.custom.grid_world import MOVES as GRID_MOVES
 from rlnb.envs.custom.grid_world import move_table
 from rlnb.envs.custom.tensor_env import TensorEnv
-from rlnb.envs.marl import MarlGroupMapType
+from rlnb.envs.marl import AgentGroups, MarlGroupMapType
 
 #: The actions in order, as (rows down, columns right).
 MOVES = {"stay": (0, 0), **GRID_MOVES}
@@ -72,6 +71,7 @@ class SpreadEnv(TensorEnv):
 
     Attributes:
         agent_names: "agent_0", "agent_1" and so on.
+        group_map: the names of the agents in each group.
 
     Raises:
         ValueError: If the agents and landmarks do not fit on the grid, or the groups do not match the agents.
@@ -112,6 +112,7 @@ class SpreadEnv(TensorEnv):
         self.shared_reward, self.agent_done, self.done_on_any = shared_reward, agent_done, done_on_any
         self.action_mask, self.info, self.collision_penalty = action_mask, info, collision_penalty
         self._groups = AgentGroups(group_map, self.agent_names, self.batch_dims)
+        self.group_map = self._groups.group_map
         taken = sorted(set(self.group_map) & set(_AT_ROOT))
         if taken:
             raise ValueError(f"A group cannot be called {taken[0]!r}: that is an entry of the root. Fix: rename it.")
@@ -164,11 +165,6 @@ class SpreadEnv(TensorEnv):
             }
             specs["info"] = Composite(entries, shape=batch, device=device)
         return Composite(specs, shape=batch, device=device)
-
-    @property
-    def group_map(self) -> dict[str, list[str]]:
-        """The names of the agents in each group."""
-        return self._groups.group_map
 
     # Reset --------------------------------------------------------------------------------------------------------
 

@@ -19,8 +19,8 @@ from rlnb.envs.base import EnvBase
 class TensorEnv(EnvBase):
     """An env with discrete actions that runs any number of copies at once, as rows of tensors.
 
-    A subclass sets ``observation_spec`` and implements ``_initial_state``, ``_observe`` and ``_transition``. This
-    class handles batches, time limits, partial resets, seeds and the encoding of actions. ``reset(state=...)`` starts
+    A subclass sets ``observation_spec`` and implements ``_initial_state``, ``_transition`` and, if its observation is
+    not its state, ``_observe``. This class handles batches, time limits, partial resets, seeds and the encoding of actions. ``reset(state=...)`` starts
     in a given state, ``[*batch_size, ...]``, instead of a random one.
 
     Args:
@@ -71,9 +71,9 @@ class TensorEnv(EnvBase):
     def _initial_state(self) -> torch.Tensor:
         """Draw the initial state of an episode for each copy: ``[*batch_size, ...]``."""
 
-    @abstractmethod
     def _observe(self, state: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the observations of a state by key, in new tensors."""
+        """Return the observations of a state by key, in new tensors. Default: the state in float32."""
+        return {"observation": state.to(torch.float32, copy=True)}
 
     @abstractmethod
     def _transition(self, state: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, ...]:

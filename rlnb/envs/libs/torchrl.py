@@ -79,13 +79,9 @@ class TorchRLWrapper(EnvBase):
         with self.own_randomness():
             return self._env.rand_action(tensordict)
 
-    def close(self, *, raise_if_closed: bool = False) -> None:
-        """Close the env and the wrapped one. With ``raise_if_closed``, raise RuntimeError if it is closed already."""
-        self._assert_not_closed_twice(raise_if_closed)
-        if not self.is_closed:
-            super().close()
-            if not self._env.is_closed:
-                self._env.close()
+    def _release(self) -> None:
+        if not self._env.is_closed:
+            self._env.close()
 
     def __getattr__(self, name: str) -> Any:
         try:

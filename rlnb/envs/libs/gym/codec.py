@@ -50,16 +50,11 @@ class ObservationLeaf:
             return wrapped(value, self.spec.shape)
         if self.encoded:
             return self.spec.encode(value)
-        if type(value) is np.ndarray and value.dtype == self.numpy_dtype:
-            return self._shaped(torch.from_numpy(value.copy()))
-        array = np.array(value)  # a copy: many envs write their next observation over the last
-        tensor = torch.from_numpy(array)
-        dtype = self.spec.dtype
-        return self._shaped(tensor if dtype is None or not torch.can_cast(tensor.dtype, dtype) else tensor.to(dtype))
-
-    def _shaped(self, value: torch.Tensor) -> torch.Tensor:
-        """Reshape a value that differs from its spec only in dimensions of size 1, such as a number for a (1,) Box."""
-        return value if value.shape == self.spec.shape else fit_shape(value, self.spec.shape)
+        tensor = torch.from_numpy(np.array(value))  # a copy: many envs write their next observation over the last
+        shape, dtype = self.spec.shape, self.spec.dtype
+        if dtype is not None and tensor.dtype is not dtype and torch.can_cast(tensor.dtype, dtype):
+            tensor = tensor.to(dtype)
+        return tensor if tensor.shape == shape else fit_shape(tensor, shape)  # such as a number for a (1,) Box
 
     def writer(self) -> Callable[[np.ndarray, int, Any], None]:
         """Make the function that writes this leaf into a row.
@@ -87,9 +82,7 @@ class ObservationLeaf:
                 value = self.spec.encode(value).numpy()
             # numpy would silently broadcast smaller values and truncate numbers
             elif type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
-                value = np.asarray(value)
-                if value.shape != shape and [n for n in value.shape if n != 1] == [n for n in shape if n != 1]:
-                    value = value.reshape(shape)
+                value = fit_shape(np.asarray(value), shape)
                 if value.shape != shape or not np.can_cast(value.dtype, dtype, "same_kind"):
                     got = f"shape {list(value.shape)} and dtype {value.dtype}"
                     raise RuntimeError(self._misfit(f"shape {list(shape)} and dtype {dtype}", got))
