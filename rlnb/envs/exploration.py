@@ -51,15 +51,7 @@ class set_exploration_type(set_interaction_type):
 
 
 def exploration_type() -> ExplorationType | None:
-    """Return the type that :class:`set_exploration_type` has set; ``None`` outside of its blocks.
-
-    Example:
-        >>> exploration_type() is None
-        True
-        >>> with set_exploration_type("mean"):
-        ...     exploration_type()
-        <InteractionType.MEAN: 'mean'>
-    """
+    """Return the type that :class:`set_exploration_type` has set; ``None`` outside of its blocks."""
     return interaction_type()
 
 

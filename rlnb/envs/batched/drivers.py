@@ -57,8 +57,7 @@ def _draws_actions(env: EnvBase) -> bool:
 class DataDriver:
     """Driver of any env, with one TensorDict a step. It keeps the input of the next step.
 
-    Attributes:
-        moments: times of the last actions, ``[4]``; see :data:`~rlnb.envs.batched.trace.MOMENTS`.
+    Its ``moments`` are the times of its last actions, ``[4]``; see :data:`~rlnb.envs.batched.trace.MOMENTS`.
     """
 
     def __init__(self, env: EnvBase) -> None:
@@ -87,14 +86,10 @@ class DataDriver:
 
 
 class BlockDriver(DataDriver):
-    """Driver of any env that writes its data to a row of a block.
+    """Driver of any env that writes its data to its rows of a block.
 
-    Args:
-        env: the env.
-        rows: its rows of the batch's block.
-        inputs: what a step reads, ``[1, *batch_size, ...]``, by key.
-        given: whether the batch has written each of the inputs, ``[number of inputs]``. Others are those of the last
-            reset or step.
+    ``inputs`` are what a step reads, ``[1, *batch_size, ...]``, and ``given`` is which of them the batch has written,
+    ``[number of inputs]``: others are those of the last reset or step.
     """
 
     def __init__(self, env: EnvBase, rows: EnvRows, inputs: Mapping[NestedKey, np.ndarray], given: np.ndarray) -> None:
@@ -126,13 +121,7 @@ class BlockDriver(DataDriver):
 
 
 class RowDriver:
-    """Driver of an env that fills rows of numpy arrays by itself: a :class:`~rlnb.envs.rows.RowEnv`.
-
-    Args:
-        env: the env.
-        rows: its rows of the batch's block.
-        actions: the action of the backend, ``[1, ...]``, which the batch writes.
-    """
+    """Driver of a :class:`~rlnb.envs.rows.RowEnv`. The batch writes its action, of the backend, to ``[1, ...]``."""
 
     def __init__(self, env: Any, rows: EnvRows, actions: np.ndarray) -> None:
         self.env, self.rows, self.actions = env, rows, actions

@@ -20,13 +20,16 @@ def join_specs(infos: list[EnvInfo]) -> dict[str, Composite]:
                 f"The envs of a batch must have the same batch size, got {tuple(info.batch_size)} from env {i} "
                 f"({info.name}) and {tuple(first.batch_size)} from env 0 ({first.name})."
             )
-    joined = {}
+    joined: dict[str, Composite] = {}
     for group in first.specs:
         for name in first.specs[group]:
             members = [info.specs[group][name] for info in infos]
             for i in range(1, len(infos)):
                 _check_keys(name, i, infos, members)
-            joined[name] = _stack(members)
+            if all(member == members[0] for member in members):
+                joined[name] = members[0].expand(len(members), *members[0].shape).clone()
+            else:
+                joined[name] = torch.stack(members, 0)  # type: ignore[arg-type, assignment]  # specs implement it
     return joined
 
 
@@ -39,13 +42,6 @@ def _check_keys(name: str, i: int, infos: list[EnvInfo], members: list[Composite
             f"{sorted(theirs - mine, key=str)}. Fix: put a SelectTransform or ExcludeTransform around one of them, or "
             "give entries the same names with RenameTransform."
         )
-
-
-def _stack(members: list[Composite]) -> Composite:
-    if all(member == members[0] for member in members):
-        return members[0].expand(len(members), *members[0].shape).clone()
-    stacked: Composite = torch.stack(members, 0)  # type: ignore[arg-type, assignment]  # specs implement torch.stack
-    return stacked
 
 
 def varying_keys(specs: Mapping[str, Composite]) -> list[NestedKey]:

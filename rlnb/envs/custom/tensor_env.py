@@ -20,8 +20,8 @@ class TensorEnv(EnvBase):
     """An env with discrete actions that runs any number of copies at once, as rows of tensors.
 
     A subclass sets ``observation_spec`` and implements ``_initial_state``, ``_transition`` and, if its observation is
-    not its state, ``_observe``. This class handles batches, time limits, partial resets, seeds and the encoding of actions. ``reset(state=...)`` starts
-    in a given state, ``[*batch_size, ...]``, instead of a random one.
+    not its state, ``_observe``. This class handles batches, time limits, partial resets, seeds and the encoding of
+    actions. ``reset(state=...)`` starts in a given state, ``[*batch_size, ...]``, instead of a random one.
 
     Args:
         n_actions: the number of actions.

@@ -98,12 +98,7 @@ def gym_backend(submodule: str | None = None) -> ModuleType:
 
 
 def installed_backends() -> list[str]:
-    """List the names of the backends that are installed, the default first.
-
-    Example:
-        >>> "gymnasium" in installed_backends()
-        True
-    """
+    """List the names of the backends that are installed, the default first."""
     return [name for name in GYM_BACKENDS if name in sys.modules or find_spec(name) is not None]
 
 

@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import functools
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gymnasium
@@ -119,7 +119,8 @@ class GymEnv(GymWrapper):
                 kwargs["wrappers"] = [*(kwargs.get("wrappers") or ()), lambda env: _FrameSkip(env, frame_skip)]
             env = make_vec(env_name, num_envs, disable_env_checker=disable_env_checker, **kwargs)
         else:
-            env = make(env_name, disable_env_checker=disable_env_checker, **kwargs)
+            with explained(env_name):
+                env = gym_backend().make(env_name, disable_env_checker=disable_env_checker, **kwargs)
         super().__init__(
             env,
             categorical_action_encoding=categorical_action_encoding,
@@ -149,17 +150,14 @@ class _FrameSkip(gymnasium.Wrapper):
 # Making ---------------------------------------------------------------------------------------------------------------
 
 
-def make(env_name: str, **kwargs: Any) -> gymnasium.Env:
-    """Make an environment by its id, with the wrappers that are registered for it.
-
-    Example:
-        >>> make("CartPole-v1").spec.id
-        'CartPole-v1'
-    """
-    _register(env_name)
+@contextlib.contextmanager
+def explained(env_name: str) -> Iterator[None]:
+    """Make an env by its id inside this context, with errors that say more than Gymnasium's."""
+    if env_name.startswith("ALE/"):
+        with contextlib.suppress(ModuleNotFoundError):  # _explain handles the unregistered id
+            importlib.import_module("ale_py")  # which registers the ids of Atari games
     try:
-        env: gymnasium.Env = gym_backend().make(env_name, **kwargs)
-        return env
+        yield
     except Exception as error:
         _explain(env_name, error)
         raise
@@ -188,29 +186,20 @@ def make_vec(
         kwargs["disable_env_checker"] = disable_env_checker
         if HAS_MODES:
             vector_kwargs = {"autoreset_mode": gymnasium.vector.AutoresetMode(DISABLED), **(vector_kwargs or {})}
-    _register(env_name)
-    try:
+    with explained(env_name):
         env: gymnasium.vector.VectorEnv = gym_backend().make_vec(
             env_name, num_envs, vectorization_mode=mode, vector_kwargs=vector_kwargs, wrappers=wrappers, **kwargs
         )
-        return env
-    except Exception as error:
-        _explain(env_name, error)
-        raise
-
-
-def _register(env_name: str) -> None:
-    """Import ale-py, which registers the ids of Atari games."""
-    if env_name.startswith("ALE/"):
-        with contextlib.suppress(ModuleNotFoundError):  # _explain handles the unregistered id
-            importlib.import_module("ale_py")
+    return env
 
 
 def _explain(env_name: str, error: Exception) -> None:
     """Raise an error that explains Gymnasium's, if there is more to say."""
     if isinstance(error, (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv)):
         raise type(error)(_not_registered(env_name)) from None
-    family = _family(env_name)
+    spec = gymnasium.registry.get(env_name)
+    prefix, _, rest = str(None if spec is None else spec.entry_point).partition("gymnasium.envs.")
+    family = "" if prefix else rest.split(".")[0].split(":")[0]  # such as "mujoco"; "" for other envs
     missing = isinstance(error, (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError))
     if missing and family in _EXTRAS:
         cause = error.__cause__ or error
@@ -220,13 +209,6 @@ def _explain(env_name: str, error: Exception) -> None:
             f"The environment {env_name!r} needs a package that {what}. "
             f'Fix: pip install "gymnasium[{_EXTRAS[family]}]".'
         ) from error
-
-
-def _family(env_name: str) -> str:
-    """The part of Gymnasium that an env belongs to, such as "mujoco"; "" for other envs."""
-    spec = gymnasium.registry.get(env_name)
-    prefix, _, rest = str(None if spec is None else spec.entry_point).partition("gymnasium.envs.")
-    return "" if prefix else rest.split(".")[0].split(":")[0]
 
 
 def _not_registered(env_name: str) -> str:
