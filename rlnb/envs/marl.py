@@ -221,7 +221,8 @@ class AgentGroups:
         found = [cast("torch.Tensor", tensordict.get(as_key((group, name)))) for group in self._members]
         if self._alone:
             return found[0]
-        return torch.cat(found, len(self._before))[(*self._before, self._back)]
+        index: tuple[Any, ...] = (*self._before, self._back)
+        return torch.cat(found, len(self._before))[index]
 
     def stack(self, specs: Sequence[Spec]) -> dict[str, Spec]:
         """Stack the specs of the agents, in the env's order, a group at a time. They start with the batch size."""

@@ -48,8 +48,9 @@ class RandomPolicy:
             )
         self.action_spec, self.action_key = action_spec, action_key
         self.in_keys: list[NestedKey] = []
-        is_composite = isinstance(action_spec, Composite)
-        self.out_keys: list[NestedKey] = list(action_spec.keys(True, True)) if is_composite else [action_key]
+        self.out_keys: list[NestedKey] = [action_key]
+        if isinstance(action_spec, Composite):
+            self.out_keys = list(action_spec.keys(True, True))
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write an action into the TensorDict, and return it."""

@@ -29,7 +29,7 @@ def join_specs(infos: list[EnvInfo]) -> dict[str, Composite]:
             if all(member == members[0] for member in members):
                 joined[name] = members[0].expand(len(members), *members[0].shape).clone()
             else:
-                joined[name] = torch.stack(members, 0)  # type: ignore[arg-type, assignment]  # specs implement it
+                joined[name] = torch.stack(members, 0)  # type: ignore[assignment]  # specs implement it
     return joined
 
 
