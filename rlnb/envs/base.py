@@ -336,10 +336,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return tensordict, self.maybe_reset(self._step_mdp(tensordict))
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Reset the envs that are done, and only them.
-
-        Args:
-            tensordict: the output of ``step_mdp``.
+        """Reset the envs that are done in the output of ``step_mdp``, and only them.
 
         Returns:
             ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
@@ -417,8 +414,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     def cardinality(self, tensordict: TensorDictBase | None = None) -> int | float:
         """Count the actions, of masked ones the legal ones; infinity if one is continuous.
 
-        Args:
-            tensordict: if given, the env is reset with it first.
+        If ``tensordict`` is given, the env is reset with it first.
         """
         if tensordict is not None:
             self.reset(tensordict)

@@ -132,10 +132,7 @@ def is_random(env: EnvBase, policy: Any) -> bool:
 def make_policy(
     env: EnvBase, policy: Any, trust_policy: bool = False, auto_cast_to_device: bool = False
 ) -> Callable[[TensorDictBase], TensorDictBase]:
-    """Convert any policy that a rollout takes into a function that writes the action into its input.
-
-    For the arguments see :meth:`~rlnb.envs.EnvBase.rollout`.
-    """
+    """Convert any policy that ``EnvBase.rollout`` takes into a function that writes the action into its input."""
     if is_random(env, policy):
         return env.rand_action
     if isinstance(policy, type) or not callable(policy):

@@ -91,9 +91,9 @@ class EnvCreator:
         return self._meta_data
 
     def make_variant(self, **kwargs: Any) -> EnvCreator:
-        """Make a creator of other envs that share tensors with these if names, shapes and dtypes agree.
+        """Make a creator of other envs, with arguments that override those of this one.
 
-        Keyword arguments override those of this creator.
+        The envs share tensors with these if names, shapes and dtypes agree.
 
         Example:
             >>> from rlnb.envs import GymEnv
