@@ -49,7 +49,7 @@ class GymLikeEnv(EnvBase):
         ValueError: If ``frame_skip`` is not a positive integer.
 
     Example:
-        >>> from rlnb.data import Unbounded
+        >>> from rlnb.data import Categorical, Composite, Unbounded
         >>> class Doubling:
         ...     def reset(self):
         ...         self.x = 1
