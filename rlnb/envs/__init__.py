@@ -18,9 +18,9 @@ from rlnb.envs.custom import (
 from rlnb.envs.end_signals import terminated_or_truncated
 from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.gym_like import GymLikeEnv
-from rlnb.envs.libs.available import get_available_libraries
 from rlnb.envs.libs.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
 from rlnb.envs.libs.gym import GymEnv, GymWrapper, default_info_dict_reader, gym_backend, set_gym_backend
+from rlnb.envs.libs.gym.backend import get_available_libraries
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.metadata import EnvMetaData
 from rlnb.envs.policies import RandomPolicy

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import operator
 import weakref
-from abc import abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,8 +18,8 @@ from rlnb._tensordict import del_entry, entry, merge_entries, raw_entries, set_e
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple, by_depth
 from rlnb.data.ted.step_mdp import NextStep
+from rlnb.envs import specs as env_specs
 from rlnb.envs import validation
-from rlnb.envs.auto_reset import AutoResetMeta
 from rlnb.envs.end_signals import ClearSignal, complete_done, override, terminated_or_truncated
 from rlnb.envs.partial_reset import (
     Masks,
@@ -31,29 +32,56 @@ from rlnb.envs.partial_reset import (
     reset_masks,
     reset_to_state,
 )
-from rlnb.envs.partial_step import partial_step
 from rlnb.envs.rollout import rollout
-from rlnb.envs.specs import (
-    INPUT_SPECS,
-    OUTPUT_SPECS,
-    CompositeProperty,
-    LeafProperty,
-    OnlyKey,
-    SpecKeys,
-    Unbatched,
-    assign_spec,
-    check_distinct_keys,
-    close_specs,
-    infer_specs,
-    open_specs,
-    set_batch_size,
-    set_default_specs,
-    set_device,
-)
+from rlnb.envs.specs import composite_property, leaf_property, only_key, spec_keys, unbatched
 
 if TYPE_CHECKING:
     from rlnb.envs.transforms.transform import Transform
     from rlnb.envs.transforms.transformed_env import TransformedEnv
+
+
+class AutoResetMeta(ABCMeta):
+    """Metaclass of :class:`~rlnb.envs.EnvBase`: ``SomeEnv(..., auto_reset=True)`` makes an ``AutoResetEnv``.
+
+    It takes the two keywords itself, so every class has them and no ``__init__`` has to pass them on.
+    """
+
+    def __call__(
+        cls, *args: Any, auto_reset: bool | None = None, auto_reset_replace: bool | None = None, **kwargs: Any
+    ) -> Any:
+        """Make an env, wrapped in an ``AutoResetEnv`` if it resets itself.
+
+        Args:
+            *args: for the class.
+            auto_reset: whether the env resets itself: the observation of a step that ends an episode is the first one
+                of the next episode.
+            auto_reset_replace: replace that observation, which does not belong to the episode that ended, by a
+                placeholder under "next". Default: True.
+            **kwargs: for the class.
+        """
+        for name, value in (("auto_reset", auto_reset), ("auto_reset_replace", auto_reset_replace)):
+            if value is not None and not isinstance(value, bool):
+                raise TypeError(f"{name} must be True or False and is {value!r}.")
+        if auto_reset is None and auto_reset_replace is not None:
+            raise ValueError(
+                "auto_reset_replace says what becomes of the observations of an env that resets itself, and nothing "
+                f"says that this one does. Fix: {cls.__name__}(..., auto_reset=True, "
+                f"auto_reset_replace={auto_reset_replace})."
+            )
+        env = super().__call__(*args, **kwargs)
+        if isinstance(env, cls):
+            env_specs.close_specs(env)  # specs could be edited in place while __init__ ran
+        return env._auto_resetting(auto_reset_replace) if auto_reset else env
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """Signature of ``__init__`` with the two keywords; without it, tools would show ``(*args, **kwargs)``."""
+        init = cls.__init__  # type: ignore[misc]  # of a class, not of an instance
+        own = list(inspect.signature(init).parameters.values())[1:]
+        variadic = [own.pop()] if own and own[-1].kind is inspect.Parameter.VAR_KEYWORD else []
+        names = ("auto_reset", "auto_reset_replace")
+        added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
+        return inspect.Signature([*own, *added, *variadic])
 
 
 class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
@@ -117,11 +145,11 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         self._batch_size = torch.Size(early_size if batch_size is None else batch_size)
         self._cache: dict[str, Any] = {}
         self._unchecked: set[str] = set()
-        names = (*INPUT_SPECS, *OUTPUT_SPECS)
+        names = (*env_specs.INPUT_SPECS, *env_specs.OUTPUT_SPECS)
         self._specs = {name: Composite(shape=self._batch_size, device=self._device) for name in names}
         if "_specs" in self.__dict__:  # it is a property of envs whose specs follow from others', with nothing to set
-            open_specs(self)
-            set_default_specs(self)
+            env_specs.open_specs(self)
+            env_specs.set_default_specs(self)
         for name, (spec, default_key) in self.__dict__.pop("_early_specs", {}).items():
             self._set_spec(name, spec, default_key)
         self.is_closed = False
@@ -270,13 +298,35 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return set_entry(tensordict, "next", result)
 
     forward = step
-    _partial_step = partial_step
+
+    def _partial_step(self, tensordict: TensorDictBase, partial: torch.Tensor) -> TensorDictBase:
+        """Step the envs that a mask, bool ``[*batch]``, marks; the others keep their data, and their reward is 0.
+
+        Dimensions of size 1 behind those of the batch are ignored.
+        """
+        batch = tensordict.batch_size
+        if partial.dtype is not torch.bool or partial.numel() != batch.numel():
+            raise ValueError(
+                f"The entry '_step' marks the envs that take the step: expected shape {tuple(batch)} and dtype "
+                f"torch.bool, got {tuple(partial.shape)} and {partial.dtype}."
+            )
+        mask = partial.reshape(batch)
+        if bool(mask.all()):
+            return self._step(tensordict)
+        lead = batch[: len(batch) - self.ndim]
+        kept = Composite(shape=self.batch_size, device=self.device).zero(lead)
+        for spec in (self.observation_spec, self.full_done_spec, self.full_reward_spec):
+            kept.update(spec.zero(lead))
+        kept.update(tensordict.select(*self.observation_keys, *self.done_keys, strict=False).clone())
+        if bool(mask.any()):
+            stepped = self._step_marked(tensordict, mask)
+            self._fit_data(stepped, "step")
+            complete_done(self, stepped)
+            merge_entries(kept, merge_reset(kept, stepped, {(): mask}, len(batch)))
+        return kept
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Take one step, and reset the envs that it ended.
-
-        Args:
-            tensordict: as for :meth:`step`.
 
         Returns:
             The step, with "next", and the input of the following step: ``step_mdp`` of it, or the data of a reset
@@ -286,10 +336,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return tensordict, self.maybe_reset(self._step_mdp(tensordict))
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Reset the envs that are done, and only them.
-
-        Args:
-            tensordict: the output of ``step_mdp``.
+        """Reset the envs that are done in the output of ``step_mdp``, and only them.
 
         Returns:
             ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
@@ -309,9 +356,6 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     def step_mdp(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         """Turn a step into the input of the next one, as :func:`~rlnb.envs.utils.step_mdp` does with this env's keys.
 
-        Args:
-            next_tensordict: the output of :meth:`step`.
-
         Returns:
             A new TensorDict: the entries under "next", without the reward, and those that the step did not change.
         """
@@ -323,13 +367,9 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self._cache["next_step"](tensordict)
 
     def any_done(self, tensordict: TensorDictBase) -> bool:
-        """Whether any env is done. If one is, "_reset" masks that mark it are written into the TensorDict.
+        """Whether any env is done: whether any end signal is True, of those under "next" if there are any.
 
-        Args:
-            tensordict: a step, or the output of ``step_mdp``.
-
-        Returns:
-            True if an end signal is True: of those under "next" if there are any.
+        If one is, "_reset" masks that mark it are written into ``tensordict``, a step or the output of ``step_mdp``.
         """
         data = tensordict.get("next", None)
         data = tensordict if data is None else data
@@ -338,14 +378,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     # Actions ------------------------------------------------------------------------------------------------------
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write a random action.
-
-        Args:
-            tensordict: written to, if given.
-
-        Returns:
-            ``tensordict``, or a new one, with an action drawn from the action spec.
-        """
+        """Draw an action from the action spec, and return it in ``tensordict``, or in a new TensorDict."""
         shape: Sequence[int] = ()
         if tensordict is not None:
             self._assert_batch_size(tensordict, "rand_action")
@@ -359,14 +392,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             return tensordict.set(leaves[0][0], leaves[0][1].rand(shape))
 
     def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Take one step with a random action.
-
-        Args:
-            tensordict: as for :meth:`step`, without the action.
-
-        Returns:
-            ``tensordict``, or a new one, with the action and with the results under "next".
-        """
+        """Take one step with a random action. Without a TensorDict the action is the only input."""
         return self.step(self.rand_action(tensordict))
 
     def all_actions(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
@@ -386,13 +412,9 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self.full_action_spec.enumerate(use_mask=True)
 
     def cardinality(self, tensordict: TensorDictBase | None = None) -> int | float:
-        """Count the actions.
+        """Count the actions, of masked ones the legal ones; infinity if one is continuous.
 
-        Args:
-            tensordict: if given, the env is reset with it first. Of masked actions only the legal ones count.
-
-        Returns:
-            The number of actions, infinity if one is continuous.
+        If ``tensordict`` is given, the env is reset with it first.
         """
         if tensordict is not None:
             self.reset(tensordict)
@@ -444,11 +466,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     rollout = rollout
 
     def fake_tensordict(self) -> TensorDict:
-        """Make a step of zeros with the keys, shapes and dtypes of a real one.
-
-        Returns:
-            A TensorDict of the env's batch size.
-        """
+        """Make a step of zeros with the keys, shapes and dtypes of a real one, of the env's batch size."""
         seen = Composite(shape=self.batch_size, device=self.device)
         for spec in (self.observation_spec, self.full_done_spec):
             seen.update(spec)
@@ -466,38 +484,38 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     # Specs --------------------------------------------------------------------------------------------------------
 
-    observation_spec = CompositeProperty("full_observation_spec", "observation", "Spec of the observations.")
-    action_spec = LeafProperty("full_action_spec", "action", "Spec of the action; a composite if there are several.")
-    reward_spec = LeafProperty("full_reward_spec", "reward", "Spec of the reward; a composite if there are several.")
-    done_spec = LeafProperty("full_done_spec", DONE, "Spec of the end signals; a composite if there are several.")
-    state_spec = CompositeProperty("full_state_spec", "state", "Spec of all inputs but actions.")
+    observation_spec = composite_property("full_observation_spec", "observation", "Spec of the observations.")
+    action_spec = leaf_property("full_action_spec", "action", "Spec of the action; a composite if there are several.")
+    reward_spec = leaf_property("full_reward_spec", "reward", "Spec of the reward; a composite if there are several.")
+    done_spec = leaf_property("full_done_spec", DONE, "Spec of the end signals; a composite if there are several.")
+    state_spec = composite_property("full_state_spec", "state", "Spec of all inputs but actions.")
     full_observation_spec, full_state_spec = observation_spec, state_spec
-    full_action_spec = CompositeProperty("full_action_spec", "action", "Specs of the actions as a composite.")
-    full_reward_spec = CompositeProperty("full_reward_spec", "reward", "Specs of the rewards as a composite.")
-    full_done_spec = CompositeProperty("full_done_spec", DONE, "Specs of the end signals as a composite.")
+    full_action_spec = composite_property("full_action_spec", "action", "Specs of the actions as a composite.")
+    full_reward_spec = composite_property("full_reward_spec", "reward", "Specs of the rewards as a composite.")
+    full_done_spec = composite_property("full_done_spec", DONE, "Specs of the end signals as a composite.")
 
-    single_action_spec = action_spec_unbatched = Unbatched("action_spec")
-    single_observation_spec = observation_spec_unbatched = Unbatched("observation_spec")
-    single_reward_spec = reward_spec_unbatched = Unbatched("reward_spec")
-    single_done_spec = done_spec_unbatched = Unbatched("done_spec")
-    single_state_spec = state_spec_unbatched = Unbatched("state_spec")
-    single_full_action_spec = full_action_spec_unbatched = Unbatched("full_action_spec")
-    single_full_observation_spec = full_observation_spec_unbatched = Unbatched("full_observation_spec")
-    single_full_reward_spec = full_reward_spec_unbatched = Unbatched("full_reward_spec")
-    single_full_done_spec = full_done_spec_unbatched = Unbatched("full_done_spec")
-    single_full_state_spec = full_state_spec_unbatched = Unbatched("full_state_spec")
-    single_input_spec = input_spec_unbatched = Unbatched("input_spec")
-    single_output_spec = output_spec_unbatched = Unbatched("output_spec")
+    single_action_spec = action_spec_unbatched = unbatched("action_spec")
+    single_observation_spec = observation_spec_unbatched = unbatched("observation_spec")
+    single_reward_spec = reward_spec_unbatched = unbatched("reward_spec")
+    single_done_spec = done_spec_unbatched = unbatched("done_spec")
+    single_state_spec = state_spec_unbatched = unbatched("state_spec")
+    single_full_action_spec = full_action_spec_unbatched = unbatched("full_action_spec")
+    single_full_observation_spec = full_observation_spec_unbatched = unbatched("full_observation_spec")
+    single_full_reward_spec = full_reward_spec_unbatched = unbatched("full_reward_spec")
+    single_full_done_spec = full_done_spec_unbatched = unbatched("full_done_spec")
+    single_full_state_spec = full_state_spec_unbatched = unbatched("full_state_spec")
+    single_input_spec = input_spec_unbatched = unbatched("input_spec")
+    single_output_spec = output_spec_unbatched = unbatched("output_spec")
 
     @property
     def input_spec(self) -> Composite:
         """Specs of the inputs: "full_action_spec" and "full_state_spec". Locked."""
-        return self._group("input_spec", INPUT_SPECS)
+        return self._group("input_spec", env_specs.INPUT_SPECS)
 
     @property
     def output_spec(self) -> Composite:
         """Specs of the outputs: "full_observation_spec", "full_reward_spec" and "full_done_spec". Locked."""
-        return self._group("output_spec", OUTPUT_SPECS)
+        return self._group("output_spec", env_specs.OUTPUT_SPECS)
 
     @property
     def specs(self) -> Composite:
@@ -515,7 +533,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             self._cache[name] = group.lock_()
         return self._cache[name]
 
-    _set_spec = assign_spec  # a method, because batches and transformed envs override it
+    _set_spec = env_specs.assign_spec  # a method, because batches and transformed envs override it
 
     @property
     def is_spec_locked(self) -> bool:
@@ -523,15 +541,10 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return not self.__dict__.get("_specs_open", False)
 
     def set_spec_lock_(self, mode: bool = True) -> Self:
-        """Lock or unlock the specs. Unlocked specs can be edited in place, ``env.full_done_spec["truncated"] = ...``.
+        """Lock (the default) or unlock the specs, and return the env.
 
-        While they are unlocked nothing derived from them is cached, so steps are slow.
-
-        Args:
-            mode: ``True`` (the default) locks them.
-
-        Returns:
-            The env.
+        Unlocked specs can be edited in place, ``env.full_done_spec["truncated"] = ...``. Until they are locked again,
+        nothing derived from them is cached, so steps are slow.
 
         Example:
             >>> from rlnb.data import Unbounded
@@ -542,18 +555,14 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             True
         """
         if mode:
-            close_specs(self)
+            env_specs.close_specs(self)
         else:
             self._specs = {name: spec.clone().unlock_() for name, spec in self._specs.items()}
-            open_specs(self)
+            env_specs.open_specs(self)
         return self
 
     def add_truncated_keys(self) -> Self:
-        """Add a "truncated" signal beside each "done" in the spec.
-
-        Returns:
-            The env.
-        """
+        """Add a "truncated" signal beside each "done" in the spec, and return the env."""
         done = self.full_done_spec.clone()
         for path in [as_tuple(key) for key in done.keys(True, True)]:
             if path[-1] == DONE:
@@ -571,7 +580,9 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         observation_key: NestedKey | list[NestedKey] = "observation",
         reward_key: NestedKey | list[NestedKey] = "reward",
     ) -> Self:
-        """Infer the specs from one reset and one step. All leaves are unbounded; end signals are booleans.
+        """Infer the specs from one reset and one step, and return the env.
+
+        All leaves are unbounded; end signals are booleans.
 
         Args:
             policy: chooses the action of the step.
@@ -581,27 +592,22 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             observation_key: of the observation, or a list. Other entries of the reset become part of the state.
             reward_key: of the reward, or a list.
 
-        Returns:
-            The env.
-
         Raises:
             KeyError: If the data lacks an entry that is named.
         """
         acted = policy(self._reset(tensordict).copy())
         named = {"action_spec": action_key, "reward_spec": reward_key, "observation_spec": observation_key}
-        specs = infer_specs(acted, self._step(acted), self.batch_size, {**named, "done_spec": done_key})
+        specs = env_specs.infer_specs(acted, self._step(acted), self.batch_size, {**named, "done_spec": done_key})
         for name, spec in specs.items():
             setattr(self, name, spec)
         return self
 
     def assert_distinct_keys(self) -> None:
-        """Raise if two specs claim the same entry, or if an entry has a reserved name.
+        """Raise ValueError if two specs claim the same entry, or if an entry has a reserved name.
 
-        Raises:
-            ValueError: If an entry is in two of the env's specs, or is called "next" or "_reset", or if an entry of
-                the done spec has a name that no end signal has.
+        The names "next" and "_reset" are reserved, and an entry of the done spec has the name of an end signal.
         """
-        check_distinct_keys(self._specs)
+        env_specs.check_distinct_keys(self._specs)
 
     def empty_cache(self) -> None:
         """Forget what was derived from the specs, such as lists of keys."""
@@ -609,13 +615,13 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     # Keys ---------------------------------------------------------------------------------------------------------
 
-    action_keys = SpecKeys("full_action_spec", "Keys of the actions, those at the root first.")
-    reward_keys = SpecKeys("full_reward_spec", "Keys of the rewards, those at the root first.")
-    done_keys = SpecKeys("full_done_spec", "Keys of the end signals: done, terminated and truncated of every level.")
-    state_keys = SpecKeys("full_state_spec", "Keys of the inputs that are not actions.")
-    action_key = OnlyKey("action", "Key of the action. Raises KeyError if there are several.")
-    reward_key = OnlyKey("reward", "Key of the reward. Raises KeyError if there are several.")
-    done_key = OnlyKey("done", 'Key of the "done" signal. Raises KeyError if several levels have one.')
+    action_keys = spec_keys("full_action_spec", "Keys of the actions, those at the root first.")
+    reward_keys = spec_keys("full_reward_spec", "Keys of the rewards, those at the root first.")
+    done_keys = spec_keys("full_done_spec", "Keys of the end signals: done, terminated and truncated of every level.")
+    state_keys = spec_keys("full_state_spec", "Keys of the inputs that are not actions.")
+    action_key = only_key("action", "Key of the action. Raises KeyError if there are several.")
+    reward_key = only_key("reward", "Key of the reward. Raises KeyError if there are several.")
+    done_key = only_key("done", 'Key of the "done" signal. Raises KeyError if several levels have one.')
 
     @property
     def observation_keys(self) -> list[NestedKey]:
@@ -653,7 +659,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @batch_size.setter
     def batch_size(self, batch_size: Sequence[int]) -> None:
-        set_batch_size(self, torch.Size(batch_size))
+        env_specs.set_batch_size(self, torch.Size(batch_size))
 
     @property
     def shape(self) -> torch.Size:
@@ -662,13 +668,13 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @property
     def batch_dims(self) -> int:
-        """Number of batch dimensions."""
+        """Number of batch dimensions, as are ``ndim`` and ``ndimension()``."""
         return len(self._batch_size)
 
     ndim = batch_dims
 
     def ndimension(self) -> int:
-        """Return the number of batch dimensions, as :attr:`ndim` does."""
+        """Return :attr:`batch_dims`."""
         return self.batch_dims
 
     def numel(self) -> int:
@@ -682,18 +688,10 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @device.setter
     def device(self, device: torch.device | str | int | None) -> None:
-        set_device(self, None if device is None else torch.device(device))
+        env_specs.set_device(self, None if device is None else torch.device(device))
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move the env to a device: it returns its data there from now on.
-
-        Args:
-            *args: as for ``torch.nn.Module.to``.
-            **kwargs: as for ``torch.nn.Module.to``.
-
-        Returns:
-            The env.
-        """
+        """Move the env to a device: it returns its data there from now on. Takes what ``torch.nn.Module.to`` takes."""
         device = torch._C._nn._parse_to(*args, **kwargs)[0]
         if device is not None:
             self._device = device
@@ -707,11 +705,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self.to("cpu")
 
     def cuda(self, device: torch.device | str | int | None = None) -> Self:
-        """Move the env to a CUDA device; see :meth:`to`.
-
-        Args:
-            device: the device. ``None``: the current one.
-        """
+        """Move the env to a CUDA device, by default the current one; see :meth:`to`."""
         return self.to("cuda" if device is None else torch.device("cuda", device) if type(device) is int else device)
 
     # Validation: transformed envs call these methods on the env inside, and batches of envs override some ----------
@@ -737,10 +731,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     # Wrapping, registering, closing -------------------------------------------------------------------------------
 
     def append_transform(self, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> TransformedEnv:
-        """Wrap the env in a transform.
-
-        Args:
-            transform: a transform, or a function that takes the data of a reset or step and returns it changed.
+        """Wrap the env in a transform, or in a function that takes the data of a reset or step and returns it changed.
 
         Returns:
             The transformed env. This env is its base.
@@ -773,15 +764,23 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     ) -> None:
         """Register this class with Gymnasium, so that ``gymnasium.make(id)`` makes an env of it.
 
+        ``gymnasium.make`` takes ``transform``, ``info_keys``, ``to_numpy`` and the env's own arguments, too. They
+        override those that are given here.
+
         Args:
-            id: the name of the env, such as ``"Corridor-v0"``.
+            id: in Gymnasium's format, such as ``"Corridor-v0"`` or ``"namespace/Corridor-v0"``.
             entry_point: makes the env in place of this class.
-            transform: wraps each env. ``make`` takes it, too.
-            info_keys: entries of the observation that go into the info dictionary. ``make`` takes them, too.
-            backend: the gym backend to register with. ``None``: the one in use.
-            to_numpy: return numpy arrays, not tensors. ``make`` takes it, too.
-            **kwargs: those of Gymnasium's ``register`` (``max_episode_steps``, ``reward_threshold`` and the like); all
-                others go to the env's constructor.
+            transform: a transform, or several in a ``Compose``, around the env. Each env gets its own copy.
+            info_keys: entries that are returned in the info dictionary, not in the observations. Default: none.
+            backend: where to register: gymnasium, which is also the default. See :class:`~rlnb.envs.set_gym_backend`.
+            to_numpy: return numpy arrays and Python numbers instead of tensors.
+            **kwargs: those of Gymnasium's ``register`` (``max_episode_steps``, ``reward_threshold`` and the like; its
+                checks support only numpy data, so they are disabled unless ``to_numpy`` is set here). All others go to
+                the env's constructor.
+
+        Raises:
+            TypeError: If ``entry_point`` cannot make an environment.
+            ValueError: If ``backend`` is not gymnasium.
 
         Example:
             >>> import gymnasium
@@ -798,17 +797,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @staticmethod
     def make_parallel(create_env_fn: Callable[..., EnvBase], *, num_envs: int = 1, **options: Any) -> EnvBase:
-        """Make a :class:`~rlnb.envs.ParallelEnv`: several envs, each in its own process.
-
-        Args:
-            create_env_fn: makes an env; or a list of functions, one for each env.
-            num_envs: the number of envs.
-            **options: those of :class:`~rlnb.envs.ParallelEnv`, such as ``create_env_kwargs``.
-
-        Returns:
-            The batch of batch size ``[num_envs, ...]``, whose processes start when they are needed. With
-            ``serial_for_single=True`` and a single env, a :class:`~rlnb.envs.SerialEnv`.
-        """
+        """Make a :class:`~rlnb.envs.ParallelEnv`, whose options these are: several envs, each in its own process."""
         from rlnb.envs.batched.parallel import ParallelEnv  # built on this class
 
         made: EnvBase = ParallelEnv(num_envs, create_env_fn, **options)
@@ -816,9 +805,6 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     def configure_parallel(self, **kwargs: Any) -> EnvBase:
         """Change how the envs of a batch are run, which only a batch such as :class:`~rlnb.envs.ParallelEnv` can.
-
-        Args:
-            **kwargs: those of the batch's constructor.
 
         Raises:
             NotImplementedError: If the env is not such a batch.
@@ -841,21 +827,20 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     def close(self, *, raise_if_closed: bool = False) -> None:
         """Close the env. Stepping it raises an error until the next reset, which starts it again if it can.
 
-        Args:
-            raise_if_closed: raise an error if the env is closed already. Default: nothing happens then.
-
         Raises:
             RuntimeError: If the env is closed already and ``raise_if_closed`` is True.
         """
-        self._assert_not_closed_twice(raise_if_closed)
-        self.is_closed = True
-
-    def _assert_not_closed_twice(self, raise_if_closed: bool) -> None:
-        if raise_if_closed and self.is_closed:
+        if not self.is_closed:
+            self.is_closed = True
+            self._release()
+        elif raise_if_closed:
             raise RuntimeError(
                 f"close(raise_if_closed=True) was called on a {type(self).__name__} that is closed already. "
                 "Fix: env.close(), which may be called twice."
             )
+
+    def _release(self) -> None:
+        """End what the env runs, such as a backend; called once it is closed."""
 
     def __del__(self) -> None:
         # At interpreter exit anything may be gone already, and there is no one to report errors to.
@@ -891,6 +876,3 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_size={self.batch_size}, device={self.device})"
-
-
-__all__ = ["EnvBase"]

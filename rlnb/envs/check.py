@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase
@@ -23,14 +22,8 @@ _STEPS = 3
 _VARYING = ("missing", "extra", "shape")  # kinds of problems with an entry that varies from step to step
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A problem of an env.
-
-    Args:
-        moment: when it was first seen: "reset", "step 1", "action".
-        violation: how the data violates the spec.
-    """
+class Problem(NamedTuple):
+    """A problem of an env, and when it was first seen: at "reset", "step 1", "action"."""
 
     moment: str
     violation: Violation
@@ -107,8 +100,7 @@ def _look(env: EnvBase, start: TensorDictBase | None) -> tuple[list[Problem], li
     data = env.reset(None if start is None else start.clone())
     seen = [data.copy()]
     before = [data.clone()]
-    state = [env.full_state_spec]
-    note("reset", _compare(env, [env.observation_spec, env.full_done_spec], data, state))
+    note("reset", _compare(env, [env.observation_spec, env.full_done_spec], data))
     note("reset", violations(env.full_state_spec, data.select(*env.state_keys, strict=False)))
     for step in range(1, _STEPS + 1):
         data = env.rand_action(data)
@@ -119,10 +111,10 @@ def _look(env: EnvBase, start: TensorDictBase | None) -> tuple[list[Problem], li
         seen.append(after.copy())
         before.append(after.clone())
         specs = [env.observation_spec, env.full_done_spec, env.full_reward_spec]
-        found = _compare(env, specs, after, state)
+        found = _compare(env, specs, after)
         if _has_placeholders(env):
             # Placeholders for the last observations of episodes may have illegal values: only their form is checked.
-            legal = _compare(env, specs, _without_placeholders(env, after), state)
+            legal = _compare(env, specs, _without_placeholders(env, after))
             found = [v for v in found if v.kind != "domain"] + [v for v in legal if v.kind == "domain"]
         note(f"step {step}", found + _union(env, after))
         data = env.maybe_reset(env._step_mdp(data))
@@ -156,19 +148,14 @@ def _without_placeholders(env: EnvBase, data: TensorDictBase) -> TensorDictBase:
     return legal
 
 
-def _compare(
-    env: EnvBase, specs: list[Composite], data: TensorDictBase, optional: list[Composite] | None = None
-) -> list[Violation]:
-    """Compare data with the union of several composites. Entries of ``optional`` may be missing."""
+def _compare(env: EnvBase, specs: list[Composite], data: TensorDictBase) -> list[Violation]:
+    """Compare data with the union of several composites and of the state, whose entries may be missing."""
     whole = Composite(shape=env.batch_size)
-    for spec in (*(optional or ()), *specs):  # if an entry is a state and an observation, the latter counts
+    for spec in (env.full_state_spec, *specs):  # if an entry is a state and an observation, the latter counts
         whole.update(spec)
-    found = violations(whole, data)
     needed = {as_tuple(key) for spec in specs for key in spec.keys(True, True)}
-    for spec in optional or ():
-        keys = {as_tuple(key) for key in spec.keys(True, True)} - needed
-        found = [v for v in found if v.kind != "missing" or v.key not in keys]
-    return found
+    optional = {as_tuple(key) for key in env.full_state_spec.keys(True, True)} - needed
+    return [v for v in violations(whole, data) if v.kind != "missing" or v.key not in optional]
 
 
 def _union(env: EnvBase, data: TensorDictBase) -> list[Violation]:
@@ -201,13 +188,9 @@ def _union(env: EnvBase, data: TensorDictBase) -> list[Violation]:
 
 
 def varying_entries(seen: list[TensorDictBase]) -> dict[tuple[str, ...], str]:
-    """Find the entries whose presence or shape varies, and why that is wrong or how a spec describes it.
+    """Find the entries whose presence or shape varies, and why that is wrong or how a spec describes it, by key.
 
-    Args:
-        seen: the data of a reset and of the steps that followed.
-
-    Returns:
-        The reasons by key.
+    ``seen`` is the data of a reset and of the steps that followed.
 
     Example:
         >>> from tensordict import TensorDict
@@ -245,20 +228,27 @@ def _shapes(data: Any, key: Any) -> list[tuple[int, ...]]:
 
 
 def _shape_reason(shapes: list[tuple[int, tuple[int, ...]]]) -> str | None:
-    for t, shape in shapes:
-        first_t, first = shapes[0]
-        then, now = ("reset" if u == 0 else f"step {u}" for u in (first_t, t))
-        if len(shape) != len(first):
-            return (
-                f"It has {len(first)} dimensions at {then} and {len(shape)} at {now}: -1 in a spec stands for any "
-                "size, not for any number of dimensions. Give it the same number always, if need be of size 1."
-            )
-    if len({shape for _, shape in shapes}) < 2:
+    """Explain how shapes, each with the number of its step (0 for the reset), differ from the first."""
+
+    def seen_at(t: int) -> str:
+        return f"step {t}" if t else "reset"
+
+    first_t, first = shapes[0] if shapes else (0, ())
+    other = next(((t, shape) for t, shape in shapes if len(shape) != len(first)), None)
+    if other is not None:
+        return (
+            f"It has {len(first)} dimensions at {seen_at(first_t)} and {len(other[1])} at {seen_at(other[0])}: -1 in a "
+            "spec stands for any size, not for any number of dimensions. Give it the same number always, if need be "
+            "of size 1."
+        )
+    other = next(((t, shape) for t, shape in shapes if shape != first), None)
+    if other is None:
         return None
-    (first_t, first), (t, other) = shapes[0], next(pair for pair in shapes if pair[1] != shapes[0][1])
-    then, now = ("reset" if u == 0 else f"step {u}" for u in (first_t, t))
     spec = tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*(s for _, s in shapes), strict=True))
-    return f"Its shape is {first} at {then} and {other} at {now}: say -1 for what varies, shape={spec}."
+    return (
+        f"Its shape is {first} at {seen_at(first_t)} and {other[1]} at {seen_at(other[0])}: say -1 for what varies, "
+        f"shape={spec}."
+    )
 
 
 # The report -------------------------------------------------------------------------------------------------------
@@ -292,7 +282,7 @@ def _proposal(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase])
         # a "done" that is not the union of the others is not a problem of the specs
         if p.moment != "action" and not (v.kind == "domain" and v.key[-1] == DONE)
     }
-    known = {as_tuple(k) for spec in (env.input_spec, env.output_spec) for k in _leaf_keys(spec)}
+    known = {as_tuple(k) for spec in env._specs.values() for k in spec.keys(True, True)}
     blocks = []
     signals = {key for key in wrong if key[-1] == TRUNCATED and key not in known}
     if signals:
@@ -309,7 +299,7 @@ def _proposal(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase])
             values = _values(seen, key)
             if as_tuple(key) not in wrong or _fits(spec.get(key, None), values):
                 lines.append(f"    {key!r}: env.full_{name}_spec[{key!r}],")
-            elif values and _alike(values):
+            elif len({(value.shape, value.dtype) for value in values}) == 1:  # one spec could fit all of them
                 inferred.append(f"    {key!r}: {_infer(values, spec.get(key, None))},")
                 lines.append(inferred[-1])
         if not inferred:
@@ -331,21 +321,11 @@ def _values(seen: list[TensorDictBase], key: NestedKey) -> list[torch.Tensor]:
     return [value for value in found if isinstance(value, torch.Tensor)]
 
 
-def _leaf_keys(spec: Composite) -> list[tuple[str, ...]]:
-    """Keys of all leaves below the "full_..." entries of an input or output spec."""
-    return [as_tuple(key)[1:] for key in spec.keys(True, True)]
-
-
 def _fits(spec: TensorSpec | None, values: list[torch.Tensor]) -> bool:
     """Whether a spec fits: of an entry that is observation and state, only one of the two specs may be wrong."""
     if spec is None or not values:
         return False
     return all(value.shape == spec.shape and spec.is_in(value) for value in values)
-
-
-def _alike(values: list[torch.Tensor]) -> bool:
-    """Whether one spec could fit all of them."""
-    return len({(value.shape, value.dtype) for value in values}) == 1
 
 
 def _infer(values: list[torch.Tensor], spec: TensorSpec | None) -> str:
@@ -362,6 +342,3 @@ def _infer(values: list[torch.Tensor], spec: TensorSpec | None) -> str:
         high = max(spec.space.high.max().item(), numbers.max().item())
         return f"Bounded({low:.6g}, {high:.6g}, shape={shape}, dtype={dtype})"
     return f"Unbounded(shape={shape}, dtype={dtype})"
-
-
-__all__ = ["check_env_specs", "varying_entries"]

@@ -104,11 +104,6 @@ def complete_done(env: EnvBase, data: TensorDictBase, at_reset: bool = False) ->
 
     A lone "done" is read as "terminated", unless "truncated" explains it. A level without any signal is not done: a
     reset may leave them out, and a step warns once.
-
-    Args:
-        env: whose specs say which signals there are.
-        data: the output of a reset or step; written to.
-        at_reset: whether the data is of a reset.
     """
     for group in env.done_keys_groups:
         level = as_tuple(group[0])[:-1]
@@ -168,6 +163,3 @@ class ClearSignal:
     def is_known(self, done: torch.Tensor) -> bool:
         """Whether this very tensor was checked, and not written to since."""
         return done is self._seen and done._version == self._version
-
-
-__all__ = ["ClearSignal", "complete_done", "override", "terminated_or_truncated"]

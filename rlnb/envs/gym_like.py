@@ -11,8 +11,6 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 
-from rlnb.data.specs.categorical import Categorical
-from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
 from rlnb.envs import errors
@@ -41,19 +39,17 @@ class GymLikeEnv(EnvBase):
         batch_size: of the backend's data. Default: ``torch.Size([])``.
         frame_skip: how many times each action is repeated. The rewards are summed, and the end of an episode stops
             the repetition.
-        run_type_checks: see :class:`~rlnb.envs.EnvBase`.
-        allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
+        run_type_checks, allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
         **kwargs: passed to ``_build_env``, for subclasses that make the backend themselves.
 
     Attributes:
-        frame_skip: how many times each action is repeated.
         info_dict_reader: the readers that :meth:`set_info_dict_reader` added.
 
     Raises:
         ValueError: If ``frame_skip`` is not a positive integer.
 
     Example:
-        >>> from rlnb.data import Unbounded
+        >>> from rlnb.data import Categorical, Composite, Unbounded
         >>> class Doubling:
         ...     def reset(self):
         ...         self.x = 1
@@ -100,8 +96,7 @@ class GymLikeEnv(EnvBase):
         self._info_at_reset = False
         self._running = False
         self._advance: Callable[[Any], Any] = env.step if frame_skip == 1 else self._repeat
-        end = Categorical(2, shape=(*self.batch_size, 1), dtype=torch.bool, device=self.device)
-        self.done_spec = Composite({key: end.clone() for key in END_KEYS}, shape=self.batch_size, device=self.device)
+        self.add_truncated_keys()
         self._make_specs(env)
         self._init_env()
 
@@ -198,13 +193,10 @@ class GymLikeEnv(EnvBase):
         return outputs, {}
 
     def read_action(self, action: Any) -> Any:
-        """Convert an action into what the backend's step takes.
+        """Convert an action into what the backend's step takes: a number or an array, or a dictionary of them.
 
         Args:
             action: a tensor if the env has one action, else the TensorDict with all of them.
-
-        Returns:
-            A number or an array (a dictionary of them for several actions).
         """
         spec = self.full_action_spec
         if isinstance(action, TensorDictBase):
@@ -212,10 +204,7 @@ class GymLikeEnv(EnvBase):
         return spec[self.action_key].to_numpy(action.detach().cpu())
 
     def read_obs(self, observations: Any) -> dict[NestedKey, Any]:
-        """Convert the backend's observations into entries.
-
-        Args:
-            observations: as the backend returned them; dictionaries may be nested.
+        """Convert the backend's observations, of which dictionaries may be nested, into entries.
 
         Returns:
             The entries, as new tensors, or as wrapped data if the spec is a :class:`~rlnb.data.NonTensor`.
@@ -240,13 +229,10 @@ class GymLikeEnv(EnvBase):
         return entries
 
     def read_reward(self, reward: Any) -> torch.Tensor:
-        """Convert the backend's reward into a tensor.
+        """Convert the backend's reward into a tensor of the shape and dtype of ``reward_spec``.
 
         Args:
             reward: a number, or an array with one number for each env of the batch.
-
-        Returns:
-            A tensor of the shape and dtype of ``reward_spec``.
 
         Raises:
             RuntimeError: If the reward is anything else.
@@ -293,15 +279,7 @@ class GymLikeEnv(EnvBase):
     # Infos --------------------------------------------------------------------------------------------------------
 
     def read_info(self, info: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
-        """Let the info readers write entries of an info dictionary into the data.
-
-        Args:
-            info: as the backend returned it.
-            tensordict: the data of the reset or step; written to.
-
-        Returns:
-            The same TensorDict.
-        """
+        """Let the info readers write entries of an info dictionary into the data, which is returned."""
         for reader in self.info_dict_reader:
             reader(info, tensordict)
         return tensordict
@@ -309,7 +287,7 @@ class GymLikeEnv(EnvBase):
     def set_info_dict_reader(
         self, info_dict_reader: BaseInfoDictReader | None = None, ignore_private: bool = True
     ) -> GymLikeEnv:
-        """Add entries of the info dictionary to the data of steps, and of resets that return them.
+        """Add entries of the info dictionary to the data of steps, and of resets that return them. Returns the env.
 
         Args:
             info_dict_reader: a :class:`~rlnb.envs.libs.gym.BaseInfoDictReader`, or a function of the info dictionary
@@ -317,9 +295,6 @@ class GymLikeEnv(EnvBase):
                 :class:`~rlnb.envs.default_info_dict_reader`, which reads all numbers. If a reader has no spec, the
                 env is reset and stepped once to infer it.
             ignore_private: for the default reader: leave out names that start with an underscore.
-
-        Returns:
-            The env.
 
         Raises:
             ValueError: If there is nothing to read. Nothing is changed then.
@@ -359,12 +334,7 @@ class GymLikeEnv(EnvBase):
     ) -> GymLikeEnv:
         """Read the info dictionary, with zeros where a reset returns none, so that every step has the same entries.
 
-        Args:
-            ignore_private: as for :meth:`set_info_dict_reader`.
-            info_dict_reader: as for :meth:`set_info_dict_reader`.
-
-        Returns:
-            The env.
+        For the arguments see :meth:`set_info_dict_reader`. Returns the env.
         """
         self.set_info_dict_reader(info_dict_reader, ignore_private)
         self._info_at_reset = True
@@ -383,17 +353,9 @@ class GymLikeEnv(EnvBase):
 
     # The backend --------------------------------------------------------------------------------------------------
 
-    def close(self, *, raise_if_closed: bool = False) -> None:
-        """Close the env and its backend.
-
-        Args:
-            raise_if_closed: raise RuntimeError if the env is closed already.
-        """
-        self._assert_not_closed_twice(raise_if_closed)
-        if not self.is_closed:
-            super().close()
-            if hasattr(self._env, "close"):
-                self._env.close()
+    def _release(self) -> None:
+        if hasattr(self._env, "close"):
+            self._env.close()
 
     def _backend_attribute(self, name: str) -> Any:
         return getattr(self._env, name)
@@ -419,14 +381,7 @@ class GymLikeEnv(EnvBase):
 
 
 def wrapped(value: Any, batch_size: torch.Size) -> Any:
-    """Wrap data that is not a tensor, such as text, for a TensorDict.
-
-    Args:
-        value: the data; for a batch, a sequence with one item for each env.
-        batch_size: of the env.
-
-    Returns:
-        A copy: a NonTensorData, or for a batch a NonTensorStack.
+    """Wrap a copy of data that is not a tensor, such as text; for a batch, of a sequence with one item for each env.
 
     Example:
         >>> wrapped("go left", torch.Size([])).data, wrapped(("left", "right"), torch.Size([2])).tolist()
@@ -440,16 +395,7 @@ def wrapped(value: Any, batch_size: torch.Size) -> Any:
 def repeat_step(
     step: Callable[[Any], tuple[Any, ...]], action: Any, times: int, is_over: Callable[[tuple[Any, ...]], bool]
 ) -> tuple[Any, ...]:
-    """Step several times with one action, until the episode is over.
-
-    Args:
-        step: a backend's step, whose output is (observation, reward, ...).
-        action: the action.
-        times: the maximum number of steps.
-        is_over: whether an output ends the episode.
-
-    Returns:
-        The last output, with the sum of the rewards.
+    """Repeat a step until an output ends the episode. Return the last output, with the sum of the rewards.
 
     Example:
         >>> repeat_step(lambda action: (action, 1.0, False, {}), 5, 3, lambda outputs: outputs[2])
@@ -466,17 +412,7 @@ def repeat_step(
 
 
 def reward_array(reward: Any, count: int) -> np.ndarray:
-    """Convert the reward of a backend into an array.
-
-    Args:
-        reward: a number, or an array or tensor of any shape.
-        count: the number of rewards that it must hold.
-
-    Returns:
-        An array of that many numbers.
-
-    Raises:
-        RuntimeError: If it holds something else.
+    """Convert the reward of a backend into an array of ``count`` numbers, of any shape.
 
     Example:
         >>> reward_array([[0.5]], 1)
@@ -492,12 +428,4 @@ def reward_array(reward: Any, count: int) -> np.ndarray:
     return array
 
 
-__all__ = [
-    "BaseInfoDictReader",
-    "GymLikeEnv",
-    "Outputs",
-    "default_info_dict_reader",
-    "repeat_step",
-    "reward_array",
-    "wrapped",
-]
+__all__ = ["BaseInfoDictReader", "GymLikeEnv", "Outputs", "default_info_dict_reader"]

@@ -99,13 +99,7 @@ class default_info_dict_reader(BaseInfoDictReader):
     def __call__(self, info_dict: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
         """Write the entries, and zeros for those that are not in this info dictionary.
 
-        Args:
-            info_dict: of a reset or step. Resets often have fewer entries than steps, and some entries only come with
-                the last step of an episode.
-            tensordict: the data of that reset or step.
-
-        Returns:
-            The same TensorDict.
+        Resets often have fewer entries than steps, and some entries only come with the last step of an episode.
         """
         if self._spec is None:
             self._learn(info_dict, tensordict.batch_size)
@@ -141,6 +135,3 @@ def _as_tensor(value: Any, key: str) -> torch.Tensor:
             "leave it out of keys, or write a reader of your own, a function of the info dictionary and the TensorDict."
         )
     return torch.from_numpy(array)
-
-
-__all__ = ["BaseInfoDictReader", "default_info_dict_reader"]

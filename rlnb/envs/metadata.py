@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from tensordict import TensorDictBase
 
 from rlnb.data.specs.composite import Composite
-
-if TYPE_CHECKING:
-    from rlnb.envs.base import EnvBase
+from rlnb.envs.base import EnvBase
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -45,24 +42,11 @@ class EnvMetaData:
 
     @classmethod
     def metadata_from_env(cls, env: EnvBase) -> EnvMetaData:
-        """Read the metadata of an env without resetting or stepping it.
-
-        Args:
-            env: the env.
-
-        Returns:
-            The metadata, which shares no memory with the env.
+        """Read the metadata of an env without resetting or stepping it. The metadata shares no memory with the env.
 
         Raises:
             TypeError: If ``env`` is not an env.
-
-        Example:
-            >>> from rlnb.envs import PendulumEnv
-            >>> EnvMetaData.metadata_from_env(PendulumEnv()).batch_locked
-            False
         """
-        from rlnb.envs.base import EnvBase
-
         if not isinstance(env, EnvBase):
             raise TypeError(
                 f"metadata_from_env reads an env of rlnb and got a {type(env).__name__}. Fix: call the function that "
@@ -78,19 +62,7 @@ class EnvMetaData:
         )
 
     def expand(self, *size: int) -> EnvMetaData:
-        """Add leading dimensions: the metadata of several such envs.
-
-        Args:
-            *size: their sizes.
-
-        Returns:
-            Metadata of batch size ``[*size, *batch_size]``, with a new TensorDict.
-
-        Example:
-            >>> from rlnb.envs import GymEnv
-            >>> EnvMetaData.metadata_from_env(GymEnv("CartPole-v1")).expand(2, 3).specs.shape
-            torch.Size([2, 3])
-        """
+        """Add leading dimensions of these sizes: the metadata of several such envs, with a new TensorDict."""
         batch_size = torch.Size((*size, *self.batch_size))
         return replace(
             self,
@@ -104,25 +76,10 @@ class EnvMetaData:
         return replace(self, tensordict=self.tensordict.clone(), specs=self.specs.clone().lock_())
 
     def to(self, device: torch.device | str | int) -> EnvMetaData:
-        """Return the metadata of the same env on a device.
-
-        Args:
-            device: the device.
-
-        Returns:
-            Metadata whose specs and TensorDict are on that device.
-
-        Example:
-            >>> from rlnb.envs import GymEnv
-            >>> EnvMetaData.metadata_from_env(GymEnv("CartPole-v1")).to("cpu").device
-            device(type='cpu')
-        """
+        """Return the metadata of the same env on a device, with its specs and TensorDict there."""
         device = torch.device(device)
         return replace(self, tensordict=self.tensordict.to(device), specs=self.specs.to(device).lock_(), device=device)
 
     def __repr__(self) -> str:
         device = None if self.device is None else str(self.device)
         return f"{type(self).__name__}({self.env_str}, batch_size={tuple(self.batch_size)}, device={device})"
-
-
-__all__ = ["EnvMetaData"]

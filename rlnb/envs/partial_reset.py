@@ -24,11 +24,7 @@ _WIDE = 16
 
 
 def reset_masks(env: EnvBase, tensordict: TensorDictBase) -> Masks:
-    """Collect the "_reset" masks of an input by level. The result is empty if everything is to be reset.
-
-    Raises:
-        ValueError: If a mask is at a level without end signals, or has another shape than those.
-    """
+    """Collect the "_reset" masks of an input by level. The result is empty if everything is to be reset."""
     masks: Masks = {}
     legal = {as_tuple(key)[:-1]: group for key, group in zip(env.reset_keys, env.done_keys_groups, strict=True)}
     for key in map(as_tuple, tensordict.keys(True, True)):
@@ -52,12 +48,7 @@ def reset_masks(env: EnvBase, tensordict: TensorDictBase) -> Masks:
 
 
 def reset_to_state(env: EnvBase, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
-    """Reset a stateless env, whose observations are its state, to the state that a TensorDict holds.
-
-    Raises:
-        NotImplementedError: If the env keeps its state itself.
-        KeyError: If a part of the state is missing.
-    """
+    """Reset a stateless env, whose observations are its state, to the state that a TensorDict holds."""
     state = env.state_keys
     if env.batch_locked or not set(env.observation_keys).issubset(state):
         raise NotImplementedError(
@@ -78,10 +69,7 @@ def end_masks(env: EnvBase, data: TensorDictBase) -> Masks:
 
 
 def ended_masks(env: EnvBase, data: TensorDictBase) -> Masks:
-    """Find which envs must be reset, by level. The result is empty if no env is done.
-
-    A "done" at the root overrides those below it.
-    """
+    """Find which envs must be reset, by level; empty if none is done. A "done" at the root overrides those below it."""
     masks: Masks = {}
     for level, key in env._done_levels():
         done = entry(data, key)
@@ -101,16 +89,9 @@ def deciding(masks: Masks) -> Masks:
 
 
 def merge_reset(previous: TensorDictBase, fresh: TensorDictBase, masks: Masks, batch_dims: int) -> dict[str, Any]:
-    """Merge the data of a reset into that of its input, where the masks are True.
+    """Merge the data of a reset into that of its input where a mask is True; without masks, everywhere.
 
-    Args:
-        previous: the input of the reset.
-        fresh: the output of the env's ``_reset``.
-        masks: by level; empty for a full reset.
-        batch_dims: the number of the env's batch dimensions.
-
-    Returns:
-        The entries of ``fresh`` by name, in nested dictionaries: new where a mask is True, else those of the input.
+    Returns the entries of ``fresh`` by name, in nested dictionaries.
     """
     fitted = {level: FittedMask(mask, batch_dims) for level, mask in deciding(masks).items()}
     return _merge(raw_entries(previous), raw_entries(fresh), (), fitted.get(()), fitted)
@@ -148,19 +129,7 @@ def is_ragged(data: TensorDictBase | None) -> bool:
 
 
 def masks_by_row(masks: Masks, n: int) -> list[Masks]:
-    """Split masks into those of each row.
-
-    Args:
-        masks: by level, each with a first dimension of n.
-        n: the number of rows.
-
-    Returns:
-        A dictionary for each row.
-
-    Example:
-        >>> masks_by_row({(): torch.tensor([[True], [False]])}, 2)
-        [{(): tensor([True])}, {(): tensor([False])}]
-    """
+    """Split masks with a first dimension of n into the masks of each row."""
     return [{level: mask[i] for level, mask in masks.items()} for i in range(n)]
 
 
@@ -187,14 +156,10 @@ def _merge(
 
 
 class FittedMask:
-    """A mask fitted to data of different shapes.
+    """A "_reset" mask, of the shape of "done", fitted to data of different shapes.
 
     End signals may have more dimensions behind those of the batch. Data that has them too is selected along them;
     otherwise an env is reset if any of its signals is True.
-
-    Args:
-        mask: of the shape of "done".
-        batch_dims: the number of the env's batch dimensions.
     """
 
     def __init__(self, mask: torch.Tensor, batch_dims: int) -> None:
@@ -257,20 +222,3 @@ def _choose(mask: torch.Tensor, new: Any, old: Any) -> Any:
     if not mask.ndim:
         return new if bool(mask) else old
     return lazy_stack([_choose(mask[i], new[i], old[i]) for i in range(len(mask))])
-
-
-__all__ = [
-    "FittedMask",
-    "Masks",
-    "blank_missing",
-    "deciding",
-    "end_masks",
-    "ended_masks",
-    "is_ragged",
-    "masks_by_row",
-    "merge_ragged",
-    "merge_reset",
-    "overwrite",
-    "reset_masks",
-    "reset_to_state",
-]

@@ -46,30 +46,14 @@ class RandomPolicy:
                 f"RandomPolicy needs a spec to draw from and got a {type(action_spec).__name__}. "
                 "Fix: RandomPolicy(env.action_spec)."
             )
-        self.action_spec = action_spec
-        self.action_key = action_key
-
-    @property
-    def in_keys(self) -> list[NestedKey]:
-        """No entries: the policy reads nothing."""
-        return []
-
-    @property
-    def out_keys(self) -> list[NestedKey]:
-        """Keys of the actions."""
-        if isinstance(self.action_spec, Composite):
-            return list(self.action_spec.keys(True, True))
-        return [self.action_key]
+        self.action_spec, self.action_key = action_spec, action_key
+        self.in_keys: list[NestedKey] = []
+        self.out_keys: list[NestedKey] = [action_key]
+        if isinstance(action_spec, Composite):
+            self.out_keys = list(action_spec.keys(True, True))
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write an action.
-
-        Args:
-            tensordict: written to.
-
-        Returns:
-            The same TensorDict.
-        """
+        """Write an action into the TensorDict, and return it."""
         missing = tensordict.ndim - len(self.action_spec.shape) if isinstance(self.action_spec, Composite) else 0
         action = self.action_spec.rand(tensordict.batch_size[: max(missing, 0)])
         if isinstance(self.action_spec, Composite):
@@ -83,10 +67,8 @@ class RandomPolicy:
 class ObservationPolicy:
     """Policy over TensorDicts that calls a function of observations.
 
-    Args:
-        function: takes the observations in order and returns the action, or a tuple of several actions.
-        in_keys: of the observations.
-        out_keys: of the actions.
+    The function takes the observations ``in_keys`` in order and returns the action, or a tuple of the actions
+    ``out_keys``.
     """
 
     def __init__(self, function: Callable[..., Any], in_keys: list[NestedKey], out_keys: list[NestedKey]) -> None:
@@ -94,14 +76,7 @@ class ObservationPolicy:
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Write the action that the function returns.
-
-        Args:
-            tensordict: written to.
-
-        Returns:
-            The same TensorDict.
-        """
+        """Write the action that the function returns."""
         result = self.function(*(tensordict.get(key) for key in self.in_keys))
         if isinstance(result, (dict, TensorDictBase)):
             return tensordict.update(result)
@@ -125,9 +100,7 @@ class ObservationPolicy:
 class ModulePolicy:
     """TensorDictModule whose error names the missing inputs if it fails because of one.
 
-    Args:
-        module: the module. It is called before its inputs are checked, because an input may be optional. It need not
-            have ``in_keys``.
+    The module is called before its inputs are checked, because an input may be optional. It need not have ``in_keys``.
     """
 
     def __init__(self, module: TensorDictModuleBase) -> None:
@@ -137,17 +110,7 @@ class ModulePolicy:
         self.__name__ = errors.policy_name(module)
 
     def __call__(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Call the module.
-
-        Args:
-            tensordict: written to.
-
-        Returns:
-            The output of the module.
-
-        Raises:
-            KeyError: If an input is missing.
-        """
+        """Return the module's output, or raise KeyError if an input is missing."""
         try:
             return self.module(tensordict)
         except KeyError as error:
@@ -162,35 +125,14 @@ class ModulePolicy:
 
 
 def is_random(env: EnvBase, policy: Any) -> bool:
-    """Whether a policy only draws each action of an env from its spec.
-
-    Args:
-        env: the env.
-        policy: as given to a rollout.
-
-    Returns:
-        True for None, ``env.rand_action`` and ``env.rand_step``.
-    """
+    """Whether a policy only draws each action of an env from its spec, as None and ``env.rand_action`` do."""
     return policy is None or policy in (env.rand_action, env.rand_step)
 
 
 def make_policy(
     env: EnvBase, policy: Any, trust_policy: bool = False, auto_cast_to_device: bool = False
 ) -> Callable[[TensorDictBase], TensorDictBase]:
-    """Convert any policy that a rollout takes into a function from TensorDict to TensorDict.
-
-    Args:
-        env: the env.
-        policy: ``None`` for random actions, a TensorDictModule, a module or a function.
-        trust_policy: treat any callable as one that reads and writes a TensorDict.
-        auto_cast_to_device: move the input to the policy's device, and the output back.
-
-    Returns:
-        A function that writes the action into its input.
-
-    Raises:
-        TypeError: If ``policy`` cannot be called.
-    """
+    """Convert any policy that ``EnvBase.rollout`` takes into a function that writes the action into its input."""
     if is_random(env, policy):
         return env.rand_action
     if isinstance(policy, type) or not callable(policy):
@@ -207,7 +149,9 @@ def make_policy(
     there, here = next((p.device for p in parameters), None), env.device or torch.device("cpu")
     if there is None or there == here:
         return function
-    return _moved(function, there, here) if auto_cast_to_device else _explained(function, policy, there, here)
+    if auto_cast_to_device:
+        return lambda tensordict: tensordict.update(function(tensordict.to(there)).to(here))
+    return _explained(function, policy, there, here)
 
 
 def _takes_tensordict(policy: Callable[..., Any]) -> bool:
@@ -222,17 +166,6 @@ def _takes_tensordict(policy: Callable[..., Any]) -> bool:
     annotation = parameters[0].annotation
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return parameters[0].name in _TENSORDICT_NAMES or "TensorDict" in text
-
-
-def _moved(
-    function: Callable[[TensorDictBase], TensorDictBase], there: torch.device, here: torch.device
-) -> Callable[[TensorDictBase], TensorDictBase]:
-    """Move the input to the policy's device, and the output back."""
-
-    def moved(tensordict: TensorDictBase) -> TensorDictBase:
-        return tensordict.update(function(tensordict.to(there)).to(here))
-
-    return moved
 
 
 def _explained(
@@ -250,6 +183,3 @@ def _explained(
             ) from error
 
     return explained
-
-
-__all__ = ["ModulePolicy", "ObservationPolicy", "RandomPolicy", "is_random", "make_policy"]

@@ -5,19 +5,17 @@ The mode lives here because transforms set it, and modules, which read it, alrea
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+import contextlib
 from contextvars import ContextVar, Token
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 Mode = bool | Literal["recurrent", "sequential"] | None
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 _MODES: dict[Any, bool | None] = {True: True, False: False, None: None, "recurrent": True, "sequential": False}
 _current: ContextVar[bool | None] = ContextVar("recurrent_mode", default=None)
 
 
-class set_recurrent_mode:
+class set_recurrent_mode(contextlib.ContextDecorator):
     """Sets the mode of all recurrent modules, as a context manager or as a decorator.
 
     Blocks can be nested; leaving a block restores the previous mode.
@@ -53,22 +51,8 @@ class set_recurrent_mode:
         """Restore the previous mode."""
         _current.reset(self._tokens.pop())
 
-    def __call__(self, function: Function) -> Function:
-        """Decorate a function, so that it runs in this mode.
-
-        Args:
-            function: the function to decorate.
-
-        Returns:
-            The decorated function.
-        """
-
-        @functools.wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with type(self)(self.mode):
-                return function(*args, **kwargs)
-
-        return wrapped  # type: ignore[return-value]  # functools.wraps keeps the signature
+    def _recreate_cm(self) -> set_recurrent_mode:
+        return type(self)(self.mode)  # for each call of a decorated function, as threads may call it at once
 
 
 def recurrent_mode() -> bool | None:
@@ -82,6 +66,3 @@ def recurrent_mode() -> bool | None:
         False
     """
     return _current.get()
-
-
-__all__ = ["Mode", "recurrent_mode", "set_recurrent_mode"]

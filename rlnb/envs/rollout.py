@@ -113,7 +113,7 @@ def collect(
     by_rows: bool = True,
     store: torch.device | None = None,
 ) -> TensorDictBase:
-    """Collect steps, starting from the present state of the env.
+    """Collect steps of batch size ``[*batch, time]``, starting from the present state of the env.
 
     Args:
         env: the env.
@@ -123,13 +123,10 @@ def collect(
         stop: "never"; "any": as soon as any env is done; "all": when all envs have been done, resetting those that are
             done earlier.
         report: called after each step.
-        contiguous: stack the steps into tensors. ``False``: into a lazy stack.
-        set_truncated: mark the last step as truncated.
+        contiguous: see ``return_contiguous`` of :func:`rollout`.
+        set_truncated: see :func:`rollout`.
         by_rows: fill rows if the env and the policy allow it; see :mod:`rlnb.envs.rows`.
         store: device that each step is moved to.
-
-    Returns:
-        The steps, of batch size ``[*batch, time]``.
     """
     env._assert_open("step")
     # For a single env "any" and "all" are the same.
@@ -241,12 +238,7 @@ def _has(data: TensorDictBase, key: NestedKey) -> bool:
 
 
 def truncate_last(env: EnvBase, last: TensorDictBase) -> None:
-    """Mark the last step as truncated, in place, because the data may be part of a larger block.
-
-    Args:
-        env: the env that returned the data.
-        last: the "next" of the last step; written to.
-    """
+    """Mark the last step, given its "next", as truncated: in place, because the data may be part of a larger block."""
     for key in env.done_keys:
         if as_tuple(key)[-1] in (DONE, TRUNCATED):
             last.get(key).fill_(True)
@@ -274,12 +266,7 @@ def _stop_rule(any_done: bool | None, all_done: bool | None) -> str:
 
 
 def _check_arguments(
-    env: EnvBase,
-    max_steps: int,
-    policy: Any,
-    auto_reset: bool,
-    tensordict: TensorDictBase | None,
-    set_truncated: bool,
+    env: EnvBase, max_steps: int, policy: Any, auto_reset: bool, tensordict: TensorDictBase | None, set_truncated: bool
 ) -> int:
     if callable(max_steps):
         name = errors.policy_name(max_steps)

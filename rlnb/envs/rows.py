@@ -30,29 +30,11 @@ if TYPE_CHECKING:
 
 _CHUNK = 1024
 
-
-CONSTRUCTION = frozenset(
-    {
-        "__abstractmethods__",
-        "__annotate_func__",
-        "__annotations__",
-        "__annotations_cache__",
-        "__dict__",
-        "__doc__",
-        "__firstlineno__",
-        "__init__",
-        "__module__",
-        "__new__",
-        "__repr__",
-        "__static_attributes__",
-        "__weakref__",
-        "_abc_impl",
-        "_build_env",
-        "_check_kwargs",
-        "_init_env",
-        "_make_specs",
-    }
-)
+CONSTRUCTION = frozenset({
+    "__abstractmethods__", "__annotate_func__", "__annotations__", "__annotations_cache__", "__dict__", "__doc__",
+    "__firstlineno__", "__init__", "__module__", "__new__", "__repr__", "__static_attributes__", "__weakref__",
+    "_abc_impl", "_build_env", "_check_kwargs", "_init_env", "_make_specs",
+})  # fmt: skip
 """Attributes that a subclass may override and still fill rows: what Python gives every class, and construction."""
 
 
@@ -62,11 +44,9 @@ class RowEnv(Protocol):
     @property
     def _fills_rows(self) -> bool:
         """Whether the env can fill rows as it is now."""
-        ...
 
     def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
         """Return the entries of a root row, and those that only a "next" row has."""
-        ...
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         """Make ``step(t, action) -> done``, which writes "next" row t, and ``reset(t)``, which writes root row t.
@@ -74,27 +54,19 @@ class RowEnv(Protocol):
         In a batch, ``done`` is True if any env is done, and ``reset(t)`` writes the rows of the envs that are; those
         of the others are complete already.
         """
-        ...
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
         """Convert actions of shape ``[n, *spec.shape]``, drawn from the spec, into n actions of the backend."""
-        ...
 
     def _native_action(self, action: torch.Tensor) -> Any:
         """Convert one action of a policy into an action of the backend, or raise an error."""
-        ...
 
 
 def overridden(env: Any, home: type) -> set[str]:
-    """List the attributes of a class that an env overrides.
+    """List the attributes of the class ``home``, which implements :class:`RowEnv`, that an instance of it overrides.
 
-    Args:
-        env: an instance of ``home``.
-        home: the class that implements :class:`RowEnv`.
-
-    Returns:
-        The names that ``type(env)`` resolves differently from ``home``, and the methods that are replaced on the env
-        itself, but for those in :data:`CONSTRUCTION`.
+    These are the names that ``type(env)`` resolves differently, and the methods that are replaced on the env itself,
+    but for those in :data:`CONSTRUCTION`.
 
     Example:
         >>> from rlnb.envs import GymEnv, GymWrapper
@@ -123,12 +95,7 @@ def _namespace(cls: type) -> dict[str, Any]:
 def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
     """Whether a rollout of this env with this policy can fill rows.
 
-    Args:
-        env: the env.
-        act: the policy. It must have ``out_keys``, none of which is under "next" or an entry that the env writes.
-
-    Returns:
-        True if :func:`collect_rows` takes them.
+    The policy must have ``out_keys``, none of which is under "next" or an entry that the env writes.
     """
     if not getattr(env, "_fills_rows", False):
         return False
@@ -144,24 +111,9 @@ def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
 
 
 def collect_rows(
-    env: Any,
-    act: Callable[[TensorDictBase], TensorDictBase],
-    data: TensorDictBase,
-    max_steps: int,
-    keep_going: bool,
+    env: Any, act: Callable[[TensorDictBase], TensorDictBase], data: TensorDictBase, max_steps: int, keep_going: bool
 ) -> TensorDict:
-    """Collect a rollout of one env, row by row.
-
-    Args:
-        env: a :class:`RowEnv`.
-        act: the policy; ``env.rand_action`` itself for random actions.
-        data: the root of the first step: the output of a reset, or of ``step_mdp``.
-        max_steps: the maximum number of steps.
-        keep_going: reset at the end of an episode and go on.
-
-    Returns:
-        The steps, of batch size ``[*batch, time]``.
-    """
+    """Collect a rollout of a :class:`RowEnv` row by row. For the arguments see :func:`~rlnb.envs.rollout.collect`."""
     root, next_only = env._row_leaves()
     block = TEDBlock(root, next_only, max_steps, env.batch_size)
     for key, row in block.root_row(0).items():
@@ -174,7 +126,7 @@ def collect_rows(
     else:
         choose = _PolicyActions(env, act, data, block)
     step, reset = env._row_functions(block)
-    t = 0
+    t, is_batch = 0, bool(env.batch_size)
     while True:
         done = step(t, choose(t, block))
         t += 1
@@ -183,7 +135,7 @@ def collect_rows(
         if t == block.rows:
             block.grow()
             step, reset = env._row_functions(block)
-        if env.batch_size or not done:
+        if is_batch or not done:
             block.carry(t - 1)
         if done:
             reset(t)
@@ -278,6 +230,3 @@ class _PolicyActions:
 
     def finish(self, length: int) -> dict[NestedKey, Any]:
         return {key: stack_leaf(key, values, len(self.batch_size)) for key, values in self.written.items()}
-
-
-__all__ = ["RowEnv", "collect_rows", "fills_rows"]

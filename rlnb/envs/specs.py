@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self, overload
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import torch
 
@@ -19,105 +19,68 @@ OUTPUT_SPECS = ("full_observation_spec", "full_reward_spec", "full_done_spec")
 # Properties -------------------------------------------------------------------------------------------------------
 
 
-class SpecProperty:
-    """Base class of the properties that set one of an env's five composite specs."""
-
-    def __init__(self, name: str, default_key: str, doc: str) -> None:
-        self.name, self.default_key, self.__doc__ = name, default_key, doc
-
-    def __set__(self, env: Any, spec: TensorSpec) -> None:
-        """Replace the composite."""
-        env._set_spec(self.name, spec, self.default_key)
+Value = TypeVar("Value")
 
 
-class CompositeProperty(SpecProperty):
-    """Property of an env: one of its five composite specs."""
+class TypedProperty(property, Generic[Value]):
+    """A ``property`` with a type for the checker, for properties that functions make."""
 
-    @overload
-    def __get__(self, env: None, owner: type | None = None) -> Self: ...
+    if TYPE_CHECKING:
 
-    @overload
-    def __get__(self, env: Any, owner: type | None = None) -> Composite: ...
+        @overload
+        def __get__(self, env: None, owner: type | None = None) -> Self: ...
+        @overload
+        def __get__(self, env: Any, owner: type | None = None) -> Value: ...
+        def __get__(self, env: Any, owner: type | None = None) -> Any:
+            """Return the property itself on a class, and the value on an env."""
 
-    def __get__(self, env: Any, owner: type | None = None) -> Any:
-        """Return the composite, which is locked unless the specs of the env are unlocked."""
-        return self if env is None else env._specs[self.name]
+
+def composite_property(name: str, default_key: str, doc: str) -> TypedProperty[Composite]:
+    """Make the property of an env that holds one of its five composites, locked unless its specs are unlocked."""
+    return TypedProperty(lambda env: env._specs[name], _setter(name, default_key), doc=doc)
 
 
-class LeafProperty(SpecProperty):
-    """Property of an env: the only leaf of one of its composites, or the composite if it has several leaves."""
+def leaf_property(name: str, default_key: str, doc: str) -> TypedProperty[TensorSpec]:
+    """Make the property that is the only leaf of one of an env's composites, or the composite if it has several."""
+    cached = f"{name}_leaf"
 
-    @overload
-    def __get__(self, env: None, owner: type | None = None) -> Self: ...
-
-    @overload
-    def __get__(self, env: Any, owner: type | None = None) -> TensorSpec: ...
-
-    def __get__(self, env: Any, owner: type | None = None) -> Any:
-        """Return the leaf or the composite."""
-        if env is None:
-            return self
-        spec, known = env._specs[self.name], env._cache.get(f"{self.name}_leaf")
-        if known is None or known[0] is not spec or not env.is_spec_locked:
+    def read(env: Any) -> TensorSpec:
+        spec, known = env._specs[name], env._cache.get(cached)
+        if known is None or known[0] is not spec:
             keys = list(spec.keys(True, True))
-            known = spec, spec[keys[0]] if len(keys) == 1 else spec
-            env._cache[f"{self.name}_leaf"] = known
+            known = env._cache[cached] = spec, spec[keys[0]] if len(keys) == 1 else spec
         return known[1]
 
+    return TypedProperty(read, _setter(name, default_key), doc=doc)
 
-class Unbatched:
-    """Property of an env: a spec without the batch dimensions. Setting it expands the spec to the batch size."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.__doc__ = f"``{name}`` without the batch dimensions."
+def _setter(name: str, default_key: str) -> Callable[[Any, TensorSpec], None]:
+    return lambda env, spec: env._set_spec(name, spec, default_key)
 
-    def __get__(self, env: Any, owner: type | None = None) -> Any:
-        """Return the spec of the first env of the batch."""
-        if env is None:
-            return self
-        spec = getattr(env, self.name)
+
+def unbatched(name: str) -> TypedProperty[Any]:
+    """Make the property that is a spec without the batch dimensions. Setting it expands the spec to the batch size."""
+
+    def read(env: Any) -> Any:
+        spec = getattr(env, name)
         return spec[(0,) * env.batch_dims] if env.batch_dims else spec
 
-    def __set__(self, env: Any, spec: TensorSpec) -> None:
-        """Give every env of the batch this spec."""
-        setattr(env, self.name, spec.expand(*env.batch_size, *spec.shape))
+    def write(env: Any, spec: TensorSpec) -> None:
+        setattr(env, name, spec.expand(*env.batch_size, *spec.shape))
+
+    return TypedProperty(read, write, doc=f"``{name}`` without the batch dimensions.")
 
 
-class SpecKeys:
-    """Property of an env: the keys of one of its composites, those at the root first."""
-
-    def __init__(self, name: str, doc: str) -> None:
-        self.name, self.__doc__ = name, doc
-
-    @overload
-    def __get__(self, env: None, owner: type | None = None) -> Self: ...
-
-    @overload
-    def __get__(self, env: Any, owner: type | None = None) -> list[NestedKey]: ...
-
-    def __get__(self, env: Any, owner: type | None = None) -> Any:
-        """Return a list of its own for each caller."""
-        return self if env is None else env._keys(self.name)
+def spec_keys(name: str, doc: str) -> TypedProperty[list[NestedKey]]:
+    """Make the property that lists the keys of one of an env's composites, in a new list for each caller."""
+    return TypedProperty(lambda env: env._keys(name), doc=doc)
 
 
-class OnlyKey:
-    """Property of an env: the key of its only action, reward or "done"."""
+def only_key(what: str, doc: str) -> TypedProperty[NestedKey]:
+    """Make the property that is the key of an env's only action, reward or "done", or raises KeyError."""
 
-    def __init__(self, what: str, doc: str) -> None:
-        self.what, self.__doc__ = what, doc
-
-    @overload
-    def __get__(self, env: None, owner: type | None = None) -> Self: ...
-
-    @overload
-    def __get__(self, env: Any, owner: type | None = None) -> NestedKey: ...
-
-    def __get__(self, env: Any, owner: type | None = None) -> Any:
-        """Return the key, or raise KeyError if there is not exactly one."""
-        if env is None:
-            return self
-        what, keys = self.what, getattr(env, f"{self.what}_keys")
+    def read(env: Any) -> NestedKey:
+        keys = getattr(env, f"{what}_keys")
         if what == "done":
             keys = [key for key in keys if as_tuple(key)[-1] == DONE]
         if len(keys) != 1:
@@ -127,6 +90,8 @@ class OnlyKey:
             )
         return keys[0]
 
+    return TypedProperty(read, doc=doc)
+
 
 class ForgetfulCache(dict[str, Any]):
     """Cache of an env whose specs may change in place: reads back what was just written, and reports no key."""
@@ -134,17 +99,16 @@ class ForgetfulCache(dict[str, Any]):
     def __contains__(self, key: object) -> bool:
         return False
 
+    def get(self, key: str, default: Any = None) -> Any:
+        """Report no key."""
+        return default
+
 
 # Assignment -------------------------------------------------------------------------------------------------------
 
 
 def assign_spec(env: Any, name: str, spec: TensorSpec, default_key: str) -> None:
-    """Replace one of an env's five composites, such as "full_reward_spec". Nothing changes if the spec does not fit.
-
-    Raises:
-        TypeError: If ``spec`` is not a spec.
-        ValueError: If it does not start with the batch size.
-    """
+    """Replace one of an env's five composites, such as "full_reward_spec". Nothing changes if the spec does not fit."""
     if not isinstance(spec, TensorSpec):
         raise TypeError(
             f"{name.removeprefix('full_')} must be a TensorSpec and is a {type(spec).__name__}. "
@@ -184,11 +148,7 @@ def set_default_specs(env: Any) -> None:
 
 
 def set_batch_size(env: Any, size: torch.Size) -> None:
-    """Set the batch size of an env while its ``__init__`` runs and it has only the default specs.
-
-    Raises:
-        RuntimeError: If the env has specs of another batch size.
-    """
+    """Set the batch size of an env while its ``__init__`` runs and it has only the default specs."""
     if "_modules" not in env.__dict__:  # before super().__init__()
         env.__dict__["_early_batch_size"] = size
         return
@@ -206,11 +166,7 @@ def set_batch_size(env: Any, size: torch.Size) -> None:
 
 
 def set_device(env: Any, device: torch.device | None) -> None:
-    """Set the device of an env while its ``__init__`` runs.
-
-    Raises:
-        RuntimeError: If the constructor has finished.
-    """
+    """Set the device of an env while its ``__init__`` runs."""
     if "_modules" not in env.__dict__:  # before super().__init__()
         env.__dict__["_early_device"] = device
         return
@@ -227,18 +183,8 @@ def set_device(env: Any, device: torch.device | None) -> None:
 def fitted_spec(name: str, spec: TensorSpec, default_key: str, env: Any) -> Composite:
     """Make one of an env's five composites, such as "full_reward_spec", from a spec that was assigned to it.
 
-    Args:
-        name: of the composite.
-        spec: a composite, or a leaf that becomes the entry ``default_key``.
-        default_key: the key of a leaf.
-        env: the env.
-
-    Returns:
-        A copy with the env's batch size and device. Every level of "full_done_spec" has "done" and "terminated".
-
-    Raises:
-        ValueError: If the spec does not start with the batch size.
-        RuntimeError: If a reward or end signal has no dimension at all.
+    A leaf becomes the entry ``default_key``. The result is a copy with the env's batch size and device. Every level of
+    "full_done_spec" has "done" and "terminated".
     """
     public, batch_size = name.removeprefix("full_"), env.batch_size
     if tuple(spec.shape[: len(batch_size)]) != tuple(batch_size):
@@ -277,12 +223,7 @@ def with_twins(spec: Composite) -> Composite:
 
 
 def check_distinct_keys(specs: Mapping[str, Composite]) -> None:
-    """Raise if two of an env's five composites claim the same entry, or if an entry has a reserved name.
-
-    Raises:
-        ValueError: If an entry is in two specs, or is called "next" or "_reset", or if an entry of the done spec has
-            a name that no end signal has.
-    """
+    """Raise if two of an env's five composites claim the same entry, or if an entry has a reserved name."""
     for key in by_depth(specs["full_done_spec"].keys(True, True)):
         if as_tuple(key)[-1] not in END_KEYS:
             raise ValueError(
@@ -314,21 +255,10 @@ def check_distinct_keys(specs: Mapping[str, Composite]) -> None:
 def infer_specs(
     acted: Any, after: Any, batch_size: torch.Size, named: Mapping[str, NestedKey | list[NestedKey] | None]
 ) -> dict[str, Composite]:
-    """Infer the specs of an env from the data of one reset and one step.
+    """Infer the specs of an env, by the name of the property, from the data of one reset and one step.
 
-    Args:
-        acted: the data of the reset with an action, a TensorDict.
-        after: the data of the step at its root, a TensorDict.
-        batch_size: of the env.
-        named: the keys of "action_spec", "done_spec", "observation_spec" and "reward_spec". ``None`` for the done
-            spec: every end signal.
-
-    Returns:
-        Specs by the name of the property. All leaves are unbounded; booleans are categorical. Entries that are not
-        named make up "state_spec".
-
-    Raises:
-        KeyError: If the data lacks an entry that is named.
+    All leaves are unbounded; booleans are categorical. ``named`` has the keys of each spec, None for every end signal.
+    All other entries make up "state_spec".
     """
     paths = {as_tuple(key): value for data in (acted, after) for key, value in data.items(True, True)}
     members = {
@@ -356,25 +286,3 @@ def _spec_like(value: torch.Tensor) -> TensorSpec:
     if value.dtype is torch.bool:
         return Categorical(2, shape=value.shape, dtype=torch.bool)
     return Unbounded(shape=value.shape, dtype=value.dtype)
-
-
-__all__ = [
-    "INPUT_SPECS",
-    "OUTPUT_SPECS",
-    "CompositeProperty",
-    "ForgetfulCache",
-    "LeafProperty",
-    "OnlyKey",
-    "SpecKeys",
-    "Unbatched",
-    "assign_spec",
-    "check_distinct_keys",
-    "close_specs",
-    "fitted_spec",
-    "infer_specs",
-    "open_specs",
-    "set_batch_size",
-    "set_default_specs",
-    "set_device",
-    "with_twins",
-]

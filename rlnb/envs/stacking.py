@@ -7,24 +7,13 @@ from typing import Any
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
 
-from rlnb._tensordict import named
+from rlnb._tensordict import entry, named
 from rlnb.data.ted.keys import NestedKey
 from rlnb.data.ted.leaves import is_branch
 
 
 def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None = None) -> TensorDict:
-    """Stack steps along a new dimension.
-
-    Args:
-        steps: TensorDicts of one batch size.
-        dim: the position of the new dimension.
-        names: names of the dimensions of the result.
-
-    Returns:
-        A TensorDict with the entries that all the steps have.
-
-    Raises:
-        RuntimeError: If an entry changes its shape from step to step.
+    """Stack the entries that all steps have along a new dimension ``dim``. ``names`` are those of all dimensions.
 
     Example:
         >>> steps = [TensorDict({"observation": torch.tensor([float(t)])}) for t in range(3)]
@@ -52,7 +41,7 @@ def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None =
 def _read(step: TensorDictBase, name: str, t: int) -> Any:
     """Read an entry. None if it is missing."""
     try:
-        return step.get(name, None)
+        return entry(step, name)
     except RuntimeError:
         if not isinstance(step, LazyStackedTensorDict):
             raise
@@ -67,19 +56,7 @@ def _read(step: TensorDictBase, name: str, t: int) -> Any:
 
 
 def stack_leaf(key: NestedKey, values: list[torch.Tensor], dim: int) -> torch.Tensor:
-    """Stack one entry of all steps.
-
-    Args:
-        key: of the entry, for the error text.
-        values: a tensor for each step.
-        dim: the position of the new dimension.
-
-    Returns:
-        The stacked tensor.
-
-    Raises:
-        RuntimeError: If the shape changes from step to step.
-    """
+    """Stack one entry of all steps, or raise RuntimeError that names the step at which its shape changes."""
     try:
         return torch.stack(values, dim)
     except RuntimeError as error:

@@ -11,23 +11,12 @@ from rlnb.envs.exploration import (
     set_exploration_mode,
     set_exploration_type,
 )
-from rlnb.envs.libs.available import get_available_libraries
+from rlnb.envs.libs.gym.backend import get_available_libraries
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.policies import RandomPolicy
 
 __all__ = [
-    "ExplorationType",
-    "MarlGroupMapType",
-    "RandomPolicy",
-    "check_env_specs",
-    "check_marl_grouping",
-    "check_no_exclusive_keys",
-    "exploration_mode",
-    "exploration_type",
-    "get_available_libraries",
-    "make_composite_from_td",
-    "set_exploration_mode",
-    "set_exploration_type",
-    "step_mdp",
-    "terminated_or_truncated",
-]
+    "ExplorationType", "MarlGroupMapType", "RandomPolicy", "check_env_specs", "check_marl_grouping",
+    "check_no_exclusive_keys", "exploration_mode", "exploration_type", "get_available_libraries",
+    "make_composite_from_td", "set_exploration_mode", "set_exploration_type", "step_mdp", "terminated_or_truncated",
+]  # fmt: skip

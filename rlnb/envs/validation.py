@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
@@ -19,6 +20,8 @@ from rlnb.envs.partial_reset import FittedMask, Masks
 
 if TYPE_CHECKING:
     from rlnb.envs.base import EnvBase
+
+Array = TypeVar("Array", torch.Tensor, np.ndarray)
 
 # Inputs -----------------------------------------------------------------------------------------------------------
 
@@ -58,10 +61,6 @@ def check_batch_size(env: EnvBase, tensordict: TensorDictBase, what: str) -> Non
     """Check that the input of the method ``what`` is a TensorDict of the env's batch size.
 
     A stateless env takes any leading dimensions in front of its batch size.
-
-    Raises:
-        TypeError: If the input is not a TensorDict.
-        RuntimeError: If its batch size is wrong.
     """
     if type(tensordict) is not TensorDict and not isinstance(tensordict, TensorDictBase):
         raise TypeError(errors.no_tensordict(what, tensordict))
@@ -81,20 +80,7 @@ def check_batch_size(env: EnvBase, tensordict: TensorDictBase, what: str) -> Non
 
 
 def check_actions(env: EnvBase, tensordict: TensorDictBase) -> TensorDictBase:
-    """Check the shapes and dtypes of the actions in the input of a step.
-
-    Args:
-        env: the env.
-        tensordict: the input of a step.
-
-    Returns:
-        The input, or a copy whose actions were reshaped or cast to their specs.
-
-    Raises:
-        KeyError: If there is no action.
-        ValueError: If an action has the wrong shape, by more than missing dimensions of size 1.
-        TypeError: If an action is not a tensor, or casting it would change its values.
-    """
+    """Check the actions in the input of a step. Return it, or a copy whose actions were fitted to their specs."""
     if "actions" not in env._cache:
         env._cache["actions"] = [(key, spec, spec.shape, spec.dtype) for key, spec in action_leaves(env)]
     given = tensordict
@@ -124,21 +110,10 @@ def action_leaves(env: EnvBase) -> list[tuple[NestedKey, TensorSpec]]:
 
 
 def fit_action(key: NestedKey, spec: TensorSpec, action: Any, shape: torch.Size) -> torch.Tensor:
-    """Reshape or cast an action to its spec where that loses nothing.
+    """Reshape or cast an action to its spec where that loses nothing, or raise ValueError (shape) or TypeError (dtype).
 
-    Args:
-        key: of the action.
-        spec: of the action.
-        action: what the policy wrote.
-        shape: the shape it must have. Dimensions of size 1 may be missing.
-
-    Returns:
-        The action. It is cast if its dtype cannot be cast implicitly and all its values are whole numbers, such as
-        those of a one-hot vector in float32.
-
-    Raises:
-        ValueError: If the shape is wrong.
-        TypeError: If the action is not a tensor, or a cast would change its values.
+    Dimensions of size 1 may be missing. A dtype that cannot be cast implicitly is cast if all values are whole numbers,
+    such as those of a one-hot vector in float32.
     """
     if not isinstance(action, torch.Tensor):
         kind = type(getattr(action, "data", action)).__name__
@@ -194,12 +169,7 @@ def _shape_fix(spec: TensorSpec, action: torch.Tensor, shape: torch.Size) -> str
 
 
 def check_is_new(env: EnvBase, result: Any, given: TensorDictBase | None, method: str) -> None:
-    """Check that ``_reset`` or ``_step`` (``method``) returned a new TensorDict of the env's batch size.
-
-    Raises:
-        TypeError: If the result is not a TensorDict, or is the one that was given.
-        RuntimeError: If its batch size is wrong.
-    """
+    """Check that ``_reset`` or ``_step`` (``method``) returned a new TensorDict of the env's batch size."""
     name = f"{type(env).__name__}.{method}"
     if type(result) is not TensorDict and not isinstance(result, TensorDictBase):
         raise TypeError(f"{name} must return a TensorDict and returned a {type(result).__name__}.")
@@ -217,10 +187,7 @@ def check_is_new(env: EnvBase, result: Any, given: TensorDictBase | None, method
 
 
 def is_complete(env: EnvBase, data: TensorDictBase, moment: str) -> bool:
-    """Whether the output of a "reset" or "step" (``moment``) needs no further check.
-
-    That is so if an earlier output of that kind was checked, and this one has all entries.
-    """
+    """Whether the output of a "reset" or "step" (``moment``) has all entries, and an earlier one was checked."""
     if moment in env._unchecked or env._run_type_checks or env._misfit:
         return False
     return has_all_entries(env, data, moment)
@@ -252,14 +219,9 @@ def has_entry(data: Any, path: tuple[str, ...]) -> bool:
 
 
 def fit_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
-    """Convert rewards and end signals that differ from their specs only in dimensions of size 1 or in dtype.
+    """Convert rewards and end signals that differ from their specs only in dimensions of size 1 or in dtype, in place.
 
     The first conversion warns. Observations are never converted.
-
-    Args:
-        env: the env.
-        data: the output of a reset or step; written to.
-        moment: "reset" or "step".
     """
     if type(data) is not TensorDict:
         return
@@ -315,15 +277,9 @@ def check_specs(env: EnvBase, moment: str) -> None:
 
 
 def check_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
-    """Compare the output of a reset or step with the specs: the first one, and any that lacks an entry.
+    """Compare the output of a "reset" or "step" with the specs: the first one, and any that lacks an entry.
 
-    Args:
-        env: the env.
-        data: the output.
-        moment: "reset" or "step".
-
-    Raises:
-        RuntimeError: If the keys, types, shapes or dtypes do not fit the specs, with all that is wrong.
+    The RuntimeError lists all keys, types, shapes and dtypes that are wrong.
     """
     if not env._checks_data:
         return
@@ -351,16 +307,7 @@ def check_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
 
 
 def check_not_done(env: EnvBase, data: TensorDictBase, masks: Masks) -> None:
-    """Check that no env is done right after its reset.
-
-    Args:
-        env: the env.
-        data: the output of the reset.
-        masks: which envs were reset; empty for all.
-
-    Raises:
-        RuntimeError: If an env that was reset is done.
-    """
+    """Raise RuntimeError if an env that was reset, or any if there are no masks, is done right after its reset."""
     for key in env.done_keys:
         path = as_tuple(key)
         done = data.get(key, None)
@@ -378,15 +325,8 @@ def check_not_done(env: EnvBase, data: TensorDictBase, masks: Masks) -> None:
             )
 
 
-def fit_shape(value: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Reshape a tensor whose shape differs only in dimensions of size 1.
-
-    Args:
-        value: the tensor.
-        shape: the shape that it should have.
-
-    Returns:
-        A view of that shape, or ``value`` itself if it has the shape already or differs in more.
+def fit_shape(value: Array, shape: tuple[int, ...]) -> Array:
+    """Reshape a tensor or array whose shape differs only in dimensions of size 1; return any other as it is.
 
     Example:
         >>> fit_shape(torch.zeros(4), torch.Size([4, 1])).shape
@@ -397,24 +337,3 @@ def fit_shape(value: torch.Tensor, shape: torch.Size) -> torch.Tensor:
     if value.shape == shape or [n for n in value.shape if n != 1] != [n for n in shape if n != 1]:
         return value
     return value.reshape(shape)
-
-
-__all__ = [
-    "action_leaves",
-    "check_actions",
-    "check_batch_size",
-    "check_data",
-    "check_is_new",
-    "check_not_done",
-    "check_not_over",
-    "check_open",
-    "check_specs",
-    "check_unlocked",
-    "fit_action",
-    "fit_data",
-    "fit_shape",
-    "has_all_entries",
-    "has_entry",
-    "is_complete",
-    "warn_once",
-]

@@ -10,7 +10,7 @@ import gymnasium
 import pytest
 
 from rlnb.envs import GymEnv, GymWrapper
-from rlnb.envs.libs.gym import making
+from rlnb.envs.libs.gym import env as gym_env
 
 UNKNOWN = {
     "CartPole-v9": ": CartPole has the versions v0, v1. Fix: GymEnv('CartPole-v1').",
@@ -54,7 +54,7 @@ def registered(monkeypatch):
             raise failure
 
         gymnasium.register("Needy-v0", entry_point=f"gymnasium.envs.{entry_point}")
-        monkeypatch.setattr(making, "gym_backend", lambda: types.SimpleNamespace(make=fail, make_vec=fail))
+        monkeypatch.setattr(gym_env, "gym_backend", lambda: types.SimpleNamespace(make=fail, make_vec=fail))
         return "Needy-v0"
 
     yield register

@@ -14,7 +14,7 @@ import rlnb.envs
 import rlnb.envs.utils
 from rlnb.data import Binary, Bounded, Categorical, Composite, Unbounded
 from rlnb.envs import EnvBase, MarlGroupMapType, check_env_specs, check_marl_grouping, step_mdp
-from rlnb.envs.custom.agent_groups import AgentGroups
+from rlnb.envs.marl import AgentGroups
 
 NAMES = ["a0", "a1", "b0"]
 

@@ -12,7 +12,7 @@ import torch
 from rlnb.envs.base import EnvBase
 
 # Values that a list holds as they are. From a list of any other values, attributes can be read.
-_PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set, type(None), np.ndarray, np.generic, torch.Tensor)
+PLAIN = (int, float, complex, str, bytes, list, tuple, dict, set, type(None), np.ndarray, np.generic, torch.Tensor)
 
 
 class Method:
@@ -21,11 +21,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Remote:
-    """Placeholder for an env inside the env of a worker, such as ``unwrapped``, which stays in its process.
-
-    Args:
-        text: its ``repr``.
-    """
+    """Placeholder for an env inside the env of a worker, such as ``unwrapped``, with its ``repr`` as text."""
 
     text: str
 
@@ -34,15 +30,7 @@ class Remote:
 
 
 def read_attribute(env: EnvBase, name: str) -> Any:
-    """Read an attribute of an env.
-
-    Args:
-        env: the env.
-        name: name of the attribute. Dots read an attribute of an attribute, such as "unwrapped.g".
-
-    Returns:
-        The value, or a :class:`Method` if it can be called.
-    """
+    """Read an attribute of an env, or a :class:`Method` if it can be called. Dots are allowed, as in "unwrapped.g"."""
     value = operator.attrgetter(name)(env)
     return Method() if callable(value) and not isinstance(value, torch.nn.Module) else value
 
@@ -54,10 +42,7 @@ class _Batch(Protocol):
 class EnvValues(list[Any]):
     """Values of an attribute of each env. Its own attributes are read from each env in turn.
 
-    Args:
-        batch: batch of the envs.
-        name: name of the attribute.
-        values: value of each env. An env inside an env of another process is a :class:`Remote`.
+    An env inside an env of another process is a :class:`Remote`.
 
     Example:
         >>> from rlnb.envs import GymEnv, SerialEnv
@@ -69,11 +54,6 @@ class EnvValues(list[Any]):
         super().__init__(values)
         self._batch, self._name = batch, name
 
-    @classmethod
-    def unless_plain(cls, batch: _Batch, name: str, values: list[Any]) -> list[Any]:
-        """Return the list itself if its values are numbers, strings, containers or tensors."""
-        return values if all(isinstance(value, _PLAIN) for value in values) else cls(batch, name, values)
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -81,6 +61,3 @@ class EnvValues(list[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
-
-
-__all__ = ["EnvValues", "Method", "Remote", "read_attribute"]

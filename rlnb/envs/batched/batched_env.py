@@ -21,11 +21,9 @@ from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
-from rlnb.envs import errors as env_errors
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import errors
-from rlnb.envs.batched.arguments import check_batch_options, kwargs_each, one_each
-from rlnb.envs.batched.attributes import EnvValues, Method
+from rlnb.envs.batched.attributes import PLAIN, EnvValues, Method
 from rlnb.envs.batched.drivers import EnvInfo
 from rlnb.envs.batched.specs import join_specs, keys_without_numpy_dtype, nested_sizes, varying_keys
 from rlnb.envs.batched.trace import BatchTrace, Turn
@@ -52,8 +50,7 @@ class BatchedEnvBase(EnvBase):
         create_env_kwargs: keyword arguments for ``create_env_fn``, or a list with keyword arguments for each env.
         share_individual_td: whether each env has its own TensorDict, in a lazy stack. Default: only if the data
             of the envs differs in shape.
-        shared_memory: has no effect here; see :class:`ParallelEnv`.
-        memmap: has no effect here; see :class:`ParallelEnv`.
+        shared_memory, memmap: have no effect here; see :class:`ParallelEnv`.
         policy_proof: has no effect: the specs determine the entries of a step.
         device: device of the returned tensors. Default: that of the envs.
         non_blocking: whether data is moved to ``device`` asynchronously.
@@ -238,14 +235,10 @@ class BatchedEnvBase(EnvBase):
 
     def _new_block(self) -> TEDBlock:
         """Allocate a block of one row, which holds the last reset and the last step."""
-        root, next_only = self._row_leaves()
-        return TEDBlock(root, next_only, 1, (self.num_workers,))
+        return TEDBlock(*self._row_leaves(), 1, (self.num_workers,))
 
     def close(self, *, raise_if_closed: bool = False) -> None:
         """End the envs. The next reset makes new ones.
-
-        Args:
-            raise_if_closed: whether to raise an error if no envs are running.
 
         Raises:
             RuntimeError: If ``raise_if_closed`` is True and no envs are running.
@@ -291,20 +284,13 @@ class BatchedEnvBase(EnvBase):
     # Options ------------------------------------------------------------------------------------------------------
 
     def update_kwargs(self, kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Change keyword arguments that envs are made with.
-
-        Args:
-            kwargs: new values for all envs, or a list with new values for each env.
+        """Change keyword arguments that envs are made with: new values for all envs, or a list with some for each.
 
         Raises:
             RuntimeError: If the envs are running.
             ValueError: If a list does not have a value for each env.
         """
-        if self._infos is not None:
-            raise RuntimeError(
-                f"update_kwargs changes what envs are made with, and those of this {type(self).__name__} are running. "
-                "Fix: call it before the first reset, or call env.close() first."
-            )
+        self._assert_not_running("update_kwargs changes what envs are made with")
         new = kwargs_each(kwargs, self.num_workers)
         self._kwargs = [{**old, **update} for old, update in zip(self._kwargs, new, strict=True)]
 
@@ -321,21 +307,7 @@ class BatchedEnvBase(EnvBase):
         daemon: bool | None = None,
         shutdown_timeout: float | None = None,
     ) -> Self:
-        """Change options of the constructor before the envs are made. ``None`` leaves an option as it is.
-
-        Args:
-            use_buffers: option of the constructor.
-            shared_memory: option of the constructor.
-            memmap: option of the constructor.
-            mp_start_method: option of the constructor.
-            num_threads: option of the constructor.
-            num_sub_threads: option of the constructor.
-            non_blocking: option of the constructor.
-            daemon: option of the constructor.
-            shutdown_timeout: option of the constructor.
-
-        Returns:
-            The env.
+        """Change options of the constructor, except those that are None, before the envs are made. Returns the env.
 
         Raises:
             RuntimeError: If the envs are running.
@@ -345,11 +317,7 @@ class BatchedEnvBase(EnvBase):
             >>> from rlnb.envs import GymEnv, ParallelEnv
             >>> env = ParallelEnv(2, lambda: GymEnv("CartPole-v1")).configure_parallel(num_threads=1)
         """
-        if self._infos is not None:
-            raise RuntimeError(
-                f"configure_parallel changes how envs are made, and those of this {type(self).__name__} are running. "
-                "Fix: call it before the first reset, or call env.close() first."
-            )
+        self._assert_not_running("configure_parallel changes how envs are made")
         given = dict(
             use_buffers=use_buffers, shared_memory=shared_memory, memmap=memmap, mp_start_method=mp_start_method,
             num_threads=num_threads, num_sub_threads=num_sub_threads, non_blocking=non_blocking,
@@ -357,6 +325,13 @@ class BatchedEnvBase(EnvBase):
         )  # fmt: skip
         self._configure({name: value for name, value in given.items() if value is not None})
         return self
+
+    def _assert_not_running(self, what: str) -> None:
+        if self._infos is not None:
+            raise RuntimeError(
+                f"{what}, and those of this {type(self).__name__} are running. "
+                "Fix: call it before the first reset, or call env.close() first."
+            )
 
     def _configure(self, options: dict[str, Any]) -> None:
         """Set the options that this class reads."""
@@ -410,15 +385,7 @@ class BatchedEnvBase(EnvBase):
         return True
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move the data of the batch to a device; the envs stay where they are.
-
-        Args:
-            *args: arguments of ``torch.nn.Module.to``.
-            **kwargs: keyword arguments of ``torch.nn.Module.to``.
-
-        Returns:
-            The env.
-        """
+        """Move the data of the batch to a device; the envs stay where they are."""
         super().to(*args, **kwargs)
         self._given_device = self._device
         return self
@@ -444,21 +411,15 @@ class BatchedEnvBase(EnvBase):
             for key in self.action_keys:
                 action = row.get(key, None)
                 if action is None:
-                    raise KeyError(env_errors.no_action(key, row))
+                    raise KeyError(errors.no_action(key, row))
                 fit_action(key, specs[key], action, specs[key].shape)
         return tensordict
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write a random action for each env.
+        """Write a random action for each env into ``tensordict``, or into a new TensorDict.
 
         Envs with a ``rand_action`` that does more than sample from the spec, such as to draw only legal actions, draw
         their actions themselves.
-
-        Args:
-            tensordict: written to, if given.
-
-        Returns:
-            ``tensordict``, or a new TensorDict, with the actions.
         """
         self.start()
         if not self._draws:
@@ -478,8 +439,7 @@ class BatchedEnvBase(EnvBase):
                 return self._step_selected(tensordict, which)
         found = self._step_some(tensordict, range(self.num_workers))
         if found is None:
-            assert self._block is not None
-            return self._copied(self._block.next_row(0))
+            return self._block_data("step")
         return self._join(list(found.values()))
 
     def _partial_step(self, tensordict: TensorDictBase, partial: torch.Tensor) -> TensorDictBase:
@@ -516,8 +476,7 @@ class BatchedEnvBase(EnvBase):
         assert self._infos is not None
         found = self._step_some(tensordict, which) if which else {}
         if found is None:
-            assert self._block is not None
-            stepped = self._copied(self._block.next_row(0))
+            stepped = self._block_data("step")
             found = {i: stepped[i] for i in which}
         rows = []
         for i, row in enumerate(tensordict.unbind(0)):
@@ -552,8 +511,7 @@ class BatchedEnvBase(EnvBase):
         masks = {} if tensordict is None else reset_masks(self, tensordict)
         found = self._reset_some(tensordict, masks, **kwargs)
         if found is None:
-            assert self._block is not None
-            return self._copied(self._block.root_row(0))
+            return self._block_data("reset")
         # Rows that are not reset are not read. They may not be those of ``tensordict``, whose entries a transform
         # around the batch may have given other shapes.
         blank = next(iter(found.values()))
@@ -612,8 +570,10 @@ class BatchedEnvBase(EnvBase):
         shape = self._cache["input_shapes"].get(key)
         return shape is None or -1 in shape or value.shape == shape
 
-    def _copied(self, row: dict[NestedKey, torch.Tensor]) -> TensorDictBase:
-        """Copy a row of the block into a new TensorDict."""
+    def _block_data(self, what: str) -> TensorDictBase:
+        """Copy the last "step" or "reset" of the envs from the block into a new TensorDict."""
+        assert self._block is not None
+        row = self._block.next_row(0) if what == "step" else self._block.root_row(0)
         entries = _nest({key: tensor.clone() for key, tensor in row.items()})
         if self._device is None or self._device.type == "cpu":
             return self._as_tensordict(entries, (), self._device)
@@ -679,17 +639,12 @@ class BatchedEnvBase(EnvBase):
         values = self._read_each(name)
         if all(isinstance(value, Method) for value in values):
             return lambda *args, **kwargs: self._call_each(name, [(args, kwargs)] * self.num_workers)
-        return EnvValues.unless_plain(self, name, values)
+        return values if all(isinstance(value, PLAIN) for value in values) else EnvValues(self, name, values)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed the envs, each with another seed, and the random actions.
+        """Seed the envs and the random actions. Each env gets what ``set_seed`` of the env before it returns.
 
-        Args:
-            seed: seed of the first env. Each of the others gets what ``set_seed`` of the env before it returns.
-            static_seed: whether all envs get the same seed.
-
-        Returns:
-            The seed for the next env of a chain, or ``seed`` with ``static_seed``.
+        Returns the seed for the next env of a chain. With ``static_seed`` all envs get ``seed``, which is returned.
         """
         super().set_seed(seed, static_seed)
         after = seed
@@ -701,26 +656,13 @@ class BatchedEnvBase(EnvBase):
         """Do nothing: :meth:`set_seed` seeds the envs."""
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]  # no overloads
-        """Return the state dict of each env, as "worker0" and so on.
-
-        Args:
-            *args: arguments of ``torch.nn.Module.state_dict``, which is called on each env.
-            **kwargs: keyword arguments of ``torch.nn.Module.state_dict``.
-
-        Returns:
-            A dictionary of state dicts.
-        """
+        """Return the state dict of each env, as "worker0" and so on. The arguments are those of ``torch.nn.Module``."""
         self.start()
         states = self._call_each("state_dict", [(args, kwargs)] * self.num_workers)
         return {f"worker{i}": state for i, state in enumerate(states)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
-        """Load the state dict of each env.
-
-        Args:
-            state_dict: the result of :meth:`state_dict`.
-            *args: arguments of ``torch.nn.Module.load_state_dict``, which is called on each env.
-            **kwargs: keyword arguments of ``torch.nn.Module.load_state_dict``.
+        """Load the result of :meth:`state_dict`. Further arguments are those of ``torch.nn.Module``.
 
         Raises:
             KeyError: If the state dict of an env is missing. Nothing is loaded then.
@@ -736,13 +678,9 @@ class BatchedEnvBase(EnvBase):
         self._call_each("load_state_dict", states)
 
     def __getitem__(self, index: Any) -> BatchSlice:
-        """Select some of the envs, as a batch that steps the same envs.
+        """Select some of the envs, as a batch that steps the same envs. They end with this batch.
 
-        Args:
-            index: an integer, a slice, a list of integers or a mask. An integer gives a batch of one env.
-
-        Returns:
-            The smaller batch. A step of it moves the envs of this batch on, and its envs end with this batch.
+        The index is an integer, a slice, a list of integers or a mask. An integer gives a batch of one env.
 
         Raises:
             IndexError: If there are no such envs.
@@ -765,10 +703,7 @@ class BatchedEnvBase(EnvBase):
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[BatchTrace]:
-        """Record what each env does and when, while the block of code runs.
-
-        Yields:
-            The trace, to which each reset and step is added.
+        """Record each reset and step in the trace that it yields: what each env does and when.
 
         Example:
             >>> from rlnb.envs import GymEnv, SerialEnv
@@ -794,11 +729,7 @@ class BatchedEnvBase(EnvBase):
 
 
 class BatchSlice(BatchedEnvBase):
-    """Some of the envs of a batch, stepped as a batch. Indexing a batch makes it: ``env[1:]``.
-
-    Args:
-        batch: the batch that runs the envs.
-        which: indices of the envs.
+    """Some of the envs of a batch, by index, stepped as a batch. Indexing a batch makes it: ``env[1:]``.
 
     Example:
         >>> from rlnb.envs import GymEnv, SerialEnv
@@ -852,8 +783,7 @@ class BatchSlice(BatchedEnvBase):
         given = lazy_stack([rows.get(i, blank) for i in range(batch.num_workers)], 0)
         found = batch._step_some(given if batch._lazy else given.contiguous(), list(rows))
         if found is None:
-            assert batch._block is not None
-            data = batch._copied(batch._block.next_row(0))
+            data = batch._block_data("step")
             found = {i: data[i] for i in rows}
         return {i: found[self._which[i]] for i in which}
 
@@ -861,8 +791,7 @@ class BatchSlice(BatchedEnvBase):
         batch = self._batch
         found = batch._reset_envs({self._which[i]: arguments for i, arguments in which.items()})
         if found is None:
-            assert batch._block is not None
-            data = batch._copied(batch._block.root_row(0))
+            data = batch._block_data("reset")
             found = {self._which[i]: data[self._which[i]] for i in which}
         return {i: found[self._which[i]] for i in which}
 
@@ -897,4 +826,46 @@ def _make_auto_resetting(make: MakeEnv, replace: bool | None, **kwargs: Any) -> 
     return env._auto_resetting(replace) if isinstance(env, EnvBase) else env
 
 
-__all__ = ["Arguments", "BatchSlice", "BatchedEnvBase", "MakeEnv", "ResetArguments"]
+# Arguments ------------------------------------------------------------------------------------------------------------
+
+
+def one_each(given: Any, n: int, name: str) -> list[Any]:
+    """Expand an argument, a list with a value for each env or a single value for all, to a list of length ``n``."""
+    if not isinstance(given, (list, tuple)):
+        return [given] * n
+    if len(given) != n:
+        raise ValueError(
+            f"{name} must have one value for each of the {n} envs, got a list of {len(given)}. "
+            "Fix: a list of that length, or a single value for all envs."
+        )
+    return list(given)
+
+
+def kwargs_each(given: Any, n: int, name: str = "create_env_kwargs") -> list[dict[str, Any]]:
+    """Expand keyword arguments, a mapping or a list with one for each env, to a new dictionary for each env."""
+    each = one_each({} if given is None else given, n, name)
+    for i, kwargs in enumerate(each):
+        if not isinstance(kwargs, Mapping):
+            raise TypeError(f"{name} must hold keyword arguments by name, got a {type(kwargs).__name__} for env {i}.")
+    return [dict(kwargs) for kwargs in each]
+
+
+def check_batch_options(name: str, pin_memory: Any, allow_step_when_done: Any, shutdown_timeout: Any) -> None:
+    """Raise ValueError if an option of a batch has a value that is not supported."""
+    if pin_memory:
+        raise ValueError(
+            f"{name}(pin_memory=True) is not supported, and deprecated in TorchRL: the memory that the envs write to "
+            "is shared between processes and not pinned. Fix: leave pin_memory out, and pin what is sent to a GPU: "
+            "batch.pin_memory()."
+        )
+    if allow_step_when_done:
+        raise ValueError(
+            f"{name}(allow_step_when_done=True) is not supported, and deprecated in TorchRL: an env that is done must "
+            "be reset before its next step. Fix: leave allow_step_when_done out, and use env.step_and_maybe_reset(td)."
+        )
+    number = isinstance(shutdown_timeout, (int, float)) and not isinstance(shutdown_timeout, bool)
+    if not number or not shutdown_timeout > 0:
+        raise ValueError(
+            f"{name}(shutdown_timeout=...) must be a positive number of seconds, got {shutdown_timeout!r}. "
+            "Fix: shutdown_timeout=10.0."
+        )

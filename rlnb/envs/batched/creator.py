@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import errors, pickling
+from rlnb.envs.batched import pickling
 from rlnb.envs.metadata import EnvMetaData
 
 
@@ -53,14 +54,7 @@ class EnvCreator:
         self._shared: dict[str, torch.Tensor] | None = None
 
     def __call__(self, **kwargs: Any) -> EnvBase:
-        """Make an env.
-
-        Args:
-            **kwargs: keyword arguments that override those of the creator.
-
-        Returns:
-            The env.
-        """
+        """Make an env. Keyword arguments override those of the creator."""
         self.init_()
         env = self.create_env_fn(**{**self.create_env_kwargs, **kwargs})
         for name, (tensors, key) in _state_tensors(env):
@@ -70,12 +64,9 @@ class EnvCreator:
         return env
 
     def init_(self) -> EnvCreator:
-        """Make an env once, to read its metadata and to share its tensors.
+        """Make an env once, to read its metadata and to share its tensors. Returns the creator.
 
         Other methods, and pickling for another process, call it by themselves. Call it before ``os.fork``.
-
-        Returns:
-            The creator.
 
         Raises:
             TypeError: If ``create_env_fn`` does not return an env.
@@ -100,13 +91,9 @@ class EnvCreator:
         return self._meta_data
 
     def make_variant(self, **kwargs: Any) -> EnvCreator:
-        """Make a creator of other envs that share tensors with these if names, shapes and dtypes agree.
+        """Make a creator of other envs, with arguments that override those of this one.
 
-        Args:
-            **kwargs: keyword arguments that override those of this creator.
-
-        Returns:
-            The other creator.
+        The envs share tensors with these if names, shapes and dtypes agree.
 
         Example:
             >>> from rlnb.envs import GymEnv
@@ -128,10 +115,7 @@ class EnvCreator:
         return {name: tensor.detach() for name, tensor in (self._shared or {}).items()}
 
     def load_state_dict(self, state_dict: Mapping[str, torch.Tensor]) -> None:
-        """Write to the tensors that the envs share. All envs see the new values.
-
-        Args:
-            state_dict: the result of :meth:`state_dict`.
+        """Write the result of :meth:`state_dict` to the tensors that the envs share. All envs see the new values.
 
         Raises:
             KeyError: If the names differ. Nothing is written then.
@@ -175,5 +159,3 @@ def _for_another_process(creator: EnvCreator) -> tuple[Any, tuple[bytes, list[to
 
 # As an argument of multiprocessing.Process, too, a creator keeps its shared tensors, and may hold a lambda.
 reduction.register(EnvCreator, _for_another_process)
-
-__all__ = ["EnvCreator"]

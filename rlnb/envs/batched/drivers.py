@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb._tensordict import shallow_copy
+from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs import errors as env_errors
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
 from rlnb.envs.transforms.actions import ActionMask
 from rlnb.envs.transforms.transformed_env import TransformedEnv
@@ -23,27 +23,15 @@ from rlnb.envs.transforms.transformed_env import TransformedEnv
 
 @dataclass(frozen=True)
 class EnvInfo:
-    """Picklable description of an env of a batch.
+    """Picklable description of an env of a batch."""
 
-    Args:
-        name: name of its class.
-        text: its ``repr``.
-        specs: its input and output specs.
-        batch_size: its batch size.
-        device: its device.
-        root: shape and dtype of the entries of a reset if it can fill rows (see :mod:`rlnb.envs.rows`), else None.
-        next_only: shape and dtype of the entries that only a step has if it can fill rows, else None.
-        draws: whether its ``rand_action`` does more than sample from the spec, such as to draw only legal actions.
-    """
-
-    name: str
-    text: str
-    specs: Composite
+    name: str  # of its class
+    specs: Composite  # input and output specs
     batch_size: torch.Size
     device: torch.device | None
-    root: dict[NestedKey, LeafInfo] | None
-    next_only: dict[NestedKey, LeafInfo] | None
-    draws: bool
+    root: dict[NestedKey, LeafInfo] | None  # entries of a reset if it can fill rows (see rlnb.envs.rows), else None
+    next_only: dict[NestedKey, LeafInfo] | None  # entries that only a step has if it can fill rows, else None
+    draws: bool  # whether its rand_action does more than sample from the spec, such as to draw only legal actions
 
     @classmethod
     def of(cls, env: EnvBase) -> EnvInfo:
@@ -52,7 +40,7 @@ class EnvInfo:
         fills = getattr(env, "_fills_rows", False) and not env.batch_size
         root, next_only = rows._row_leaves() if fills else (None, None)
         draws = _draws_actions(env)
-        return cls(type(env).__name__, repr(env), env.specs, env.batch_size, env.device, root, next_only, draws)
+        return cls(type(env).__name__, env.specs, env.batch_size, env.device, root, next_only, draws)
 
 
 def _draws_actions(env: EnvBase) -> bool:
@@ -69,11 +57,7 @@ def _draws_actions(env: EnvBase) -> bool:
 class DataDriver:
     """Driver of any env, with one TensorDict a step. It keeps the input of the next step.
 
-    Args:
-        env: the env.
-
-    Attributes:
-        moments: times of the last actions, ``[4]``; see :data:`~rlnb.envs.batched.trace.MOMENTS`.
+    Its ``moments`` are the times of its last actions, ``[4]``; see :data:`~rlnb.envs.batched.trace.MOMENTS`.
     """
 
     def __init__(self, env: EnvBase) -> None:
@@ -82,44 +66,30 @@ class DataDriver:
         self.moments = np.zeros(4, dtype=np.int64)
 
     def reset(self, given: TensorDictBase | None, kwargs: Mapping[str, Any]) -> TensorDictBase:
-        """Reset the env.
-
-        Args:
-            given: entries for the reset, such as "_reset" masks of envs within this one. ``None``: a full reset.
-            kwargs: keyword arguments for the env's reset.
-
-        Returns:
-            The data of the reset.
-        """
+        """Reset the env. ``given`` are entries for it, such as "_reset" masks of envs within this one."""
         if given is not None and self.root is not None:
             given = shallow_copy(self.root).update(given)
         self.root = self.env.reset(given, **kwargs)
         return shallow_copy(self.root)
 
     def step(self, inputs: TensorDictBase) -> TensorDictBase:
-        """Step the env.
+        """Step the env. ``inputs`` are the actions, and entries that replace those of the last reset or step."""
+        return self._step(self._new_root().update(inputs))
 
-        Args:
-            inputs: the actions, and entries that replace those of the last reset or step.
+    def _new_root(self) -> TensorDictBase:
+        return TensorDict({}, self.env.batch_size) if self.root is None else shallow_copy(self.root)
 
-        Returns:
-            The data of the step.
-        """
-        root = TensorDict({}, self.env.batch_size) if self.root is None else shallow_copy(self.root)
-        data = self.env.step(root.update(inputs))
+    def _step(self, root: TensorDictBase) -> TensorDictBase:
+        data = self.env.step(root)
         self.root = self.env._step_mdp(data)
         return data.get("next")
 
 
 class BlockDriver(DataDriver):
-    """Driver of any env that writes its data to a row of a block.
+    """Driver of any env that writes its data to its rows of a block.
 
-    Args:
-        env: the env.
-        rows: its rows of the batch's block.
-        inputs: what a step reads, ``[1, *batch_size, ...]``, by key.
-        given: whether the batch has written each of the inputs, ``[number of inputs]``. Others are those of the last
-            reset or step.
+    ``inputs`` are what a step reads, ``[1, *batch_size, ...]``, and ``given`` is which of them the batch has written,
+    ``[number of inputs]``: others are those of the last reset or step.
     """
 
     def __init__(self, env: EnvBase, rows: EnvRows, inputs: Mapping[NestedKey, np.ndarray], given: np.ndarray) -> None:
@@ -139,25 +109,19 @@ class BlockDriver(DataDriver):
 
     def step_row(self) -> None:
         """Step the env with the inputs that the batch has written."""
-        inputs = TensorDict({}, self.env.batch_size, device=self.env.device)
+        root = self._new_root()
         for (key, tensor), given in zip(self.inputs.items(), self.given.tolist(), strict=True):
             if given:
-                inputs.set(key, tensor.clone())
+                set_entry(root, key, tensor.clone())
         with torch.no_grad():
-            data = self.step(inputs)
+            data = self._step(root)
             self.moments[1] = time.perf_counter_ns()
             _write(self.next_row, data, "step")
         self.moments[3] = time.perf_counter_ns()
 
 
 class RowDriver:
-    """Driver of an env that fills rows of numpy arrays by itself.
-
-    Args:
-        env: a :class:`~rlnb.envs.rows.RowEnv`.
-        rows: its rows of the batch's block.
-        actions: the action of the backend, ``[1, ...]``, which the batch writes.
-    """
+    """Driver of a :class:`~rlnb.envs.rows.RowEnv`. The batch writes its action, of the backend, to ``[1, ...]``."""
 
     def __init__(self, env: Any, rows: EnvRows, actions: np.ndarray) -> None:
         self.env, self.rows, self.actions = env, rows, actions
@@ -167,12 +131,7 @@ class RowDriver:
         self.moments = np.zeros(4, dtype=np.int64)
 
     def reset_row(self, given: TensorDictBase | None, kwargs: Mapping[str, Any]) -> None:
-        """Reset the env.
-
-        Args:
-            given: has no effect: there are no envs within an env that fills rows.
-            kwargs: keyword arguments for the env's reset.
-        """
+        """Reset the env. ``given`` has no effect: there are no envs within an env that fills rows."""
         if self.started and not kwargs and self.env._seed is None:
             for array in self._root:
                 array[0] = 0
@@ -187,7 +146,7 @@ class RowDriver:
     def step_row(self) -> None:
         """Step the env with the action that the batch has written."""
         if not self.started:
-            raise RuntimeError(env_errors.not_reset(self.env))
+            raise RuntimeError(errors.not_reset(self.env))
         for array in self._next:
             array[0] = 0
         action = self.actions[0]
@@ -217,5 +176,3 @@ def _write(row: dict[NestedKey, torch.Tensor], data: TensorDictBase, what: str) 
 
 
 Driver = DataDriver | BlockDriver | RowDriver
-
-__all__ = ["BlockDriver", "DataDriver", "Driver", "EnvInfo", "RowDriver"]

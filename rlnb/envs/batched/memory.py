@@ -6,7 +6,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,12 +26,12 @@ class SharedMemory:
     ``multiprocessing.shared_memory`` has names, and leaks memory when processes are killed.
 
     Args:
-        size: number of bytes; see :func:`bytes_for`.
+        size: number of bytes.
         on_disk: whether to back the memory by a temporary file on disk rather than by RAM.
         descriptor: file descriptor of memory that another process has made. Default: make new memory.
 
     Example:
-        >>> memory = SharedMemory(bytes_for([((2, 3), np.dtype("float32"))]))
+        >>> memory = SharedMemory(24)
         >>> memory.array((2, 3), np.dtype("float32")).sum()
         np.float32(0.0)
     """
@@ -43,15 +43,7 @@ class SharedMemory:
         self._used = 0
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Cut the next array from the memory. New memory holds zeros.
-
-        Args:
-            shape: shape of the array.
-            dtype: dtype of the array.
-
-        Returns:
-            The array, which keeps the memory alive.
-        """
+        """Cut the next array from the memory, which it keeps alive. New memory holds zeros."""
         count = int(np.prod(shape, dtype=np.int64))
         array: np.ndarray = np.frombuffer(self._map, dtype, count, self._used).reshape(shape)
         self._used += _aligned(count * dtype.itemsize)
@@ -65,18 +57,6 @@ class SharedMemory:
 
     def __del__(self) -> None:
         self.close()
-
-
-def bytes_for(arrays: list[ArrayInfo]) -> int:
-    """Count the bytes that arrays take in a :class:`SharedMemory`.
-
-    Args:
-        arrays: shape and dtype of each.
-
-    Returns:
-        The number of bytes.
-    """
-    return sum(_aligned(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize) for shape, dtype in arrays)
 
 
 def _aligned(size: int) -> int:
@@ -95,75 +75,49 @@ def _new_descriptor(size: int, on_disk: bool) -> int:
 
 
 class BlockLayout(NamedTuple):
-    """Arrays in the shared memory of a batch of ``n`` envs.
+    """Arrays in the shared memory of a batch of ``n`` envs."""
 
-    Args:
-        block: rows of all envs: one row each, which holds the last reset and the last step.
-        inputs: what a step reads, ``[n, ...]``, by key.
-        selected: the envs that are to be stepped or reset, ``[n]``.
-        moments: times of the last actions of each env, ``[n, 4]``; see :data:`~rlnb.envs.batched.trace.MOMENTS`.
-        given: whether the batch has written each of the inputs, ``[number of inputs]``.
-    """
-
-    block: TEDBlock
-    inputs: dict[NestedKey, np.ndarray]
-    selected: np.ndarray
-    moments: np.ndarray
-    given: np.ndarray
+    block: TEDBlock  # one row for each env, which holds the last reset and the last step
+    inputs: dict[NestedKey, np.ndarray]  # what a step reads, [n, ...]
+    selected: np.ndarray  # the envs that are to be stepped or reset, [n]
+    moments: np.ndarray  # times of the last actions of each env, [n, 4]; see rlnb.envs.batched.trace
+    given: np.ndarray  # whether the batch has written each of the inputs, [number of inputs]
 
 
 @dataclass(frozen=True)
 class BlockPlan:
     """Plan of the shared memory of a batch, from which each process finds the arrays of its envs.
 
-    Args:
-        n: number of envs.
-        root: shape and dtype of the entries of a reset, by key.
-        next_only: shape and dtype of the entries that only a step has, by key.
-        inputs: shape and dtype of what a step reads, by key.
-        fills_rows: whether the envs write rows of numpy arrays. The only input is then the action of the backend.
-        size: number of bytes of the memory.
+    Example:
+        >>> BlockPlan(2, {}, {}, {"action": ((2, 3), np.dtype("float32"))}, fills_rows=False).size
+        256
     """
 
-    n: int
-    root: dict[NestedKey, LeafInfo]
-    next_only: dict[NestedKey, LeafInfo]
-    inputs: dict[NestedKey, ArrayInfo]
-    fills_rows: bool
-    size: int = 0
+    n: int  # number of envs
+    root: dict[NestedKey, LeafInfo]  # shape and dtype of the entries of a reset
+    next_only: dict[NestedKey, LeafInfo]  # shape and dtype of the entries that only a step has
+    inputs: dict[NestedKey, ArrayInfo]  # shape and dtype of what a step reads
+    fills_rows: bool  # whether the envs write rows of numpy arrays, and read only the action of the backend
 
-    def measured(self) -> BlockPlan:
-        """Compute the size of the memory.
+    @property
+    def size(self) -> int:
+        """Number of bytes of the memory."""
+        sizes = []
 
-        Returns:
-            The plan with its size.
+        def measure(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+            array = np.zeros(shape, dtype)
+            sizes.append(_aligned(array.nbytes))
+            return array
 
-        Example:
-            >>> BlockPlan(2, {}, {}, {"action": ((2, 3), np.dtype("float32"))}, fills_rows=False).measured().size
-            256
-        """
-        arrays: list[ArrayInfo] = []
-
-        def note(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-            arrays.append((shape, np.dtype(dtype)))
-            return np.zeros(shape, dtype)
-
-        self.lay_out(note)
-        return replace(self, size=bytes_for(arrays))
+        self.lay_out(measure)
+        return sum(sizes)
 
     def lay_out(self, allocate: Callable[[tuple[int, ...], np.dtype], np.ndarray]) -> BlockLayout:
         """Cut the arrays from memory, in the same order in every process.
 
-        Args:
-            allocate: returns the next array, given its shape and dtype.
-
-        Returns:
-            The arrays.
+        ``allocate`` returns the next array, given its shape and dtype.
         """
         block = TEDBlock(self.root, self.next_only, 1, (self.n,), allocate)
         inputs = {key: allocate(shape, dtype) for key, (shape, dtype) in self.inputs.items()}
         selected, moments = allocate((self.n,), np.dtype("bool")), allocate((self.n, 4), np.dtype("int64"))
         return BlockLayout(block, inputs, selected, moments, allocate((len(self.inputs),), np.dtype("bool")))
-
-
-__all__ = ["ArrayInfo", "BlockLayout", "BlockPlan", "SharedMemory", "bytes_for"]

@@ -20,7 +20,7 @@ import rlnb
 from rlnb._tensordict import entry
 from rlnb.data.ted.block import TEDBlock
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs.batched import errors
+from rlnb.envs import errors
 from rlnb.envs.batched.batched_env import Arguments, BatchedEnvBase, ResetArguments
 from rlnb.envs.batched.drivers import EnvInfo
 from rlnb.envs.batched.memory import ArrayInfo, BlockPlan, SharedMemory
@@ -137,11 +137,7 @@ class ParallelEnv(BatchedEnvBase):
     # Workers ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the workers, unless they run already. Methods that need them call it by themselves.
-
-        Raises:
-            RuntimeError: If an env cannot be made, or the envs do not fit together.
-        """
+        """Start the workers, unless they run already. Methods that need them call it by themselves."""
         if self._infos is None:
             with start_lock():  # another thread may be about to start them
                 super().start()
@@ -212,9 +208,10 @@ class ParallelEnv(BatchedEnvBase):
 
     def _new_block(self) -> TEDBlock:
         root, next_only = self._row_leaves()
-        self._plan = BlockPlan(self.num_workers, root, next_only, self._input_arrays(), self._row_mode).measured()
+        self._plan = BlockPlan(self.num_workers, root, next_only, self._input_arrays(), self._row_mode)
         self._memory = SharedMemory(self._plan.size, self._memmap)
         self._layout = self._plan.lay_out(self._memory.array)
+        self._inputs = {key: torch.from_numpy(array) for key, array in self._layout.inputs.items()}
         return self._layout.block
 
     def _input_arrays(self) -> dict[NestedKey, ArrayInfo]:
@@ -262,15 +259,15 @@ class ParallelEnv(BatchedEnvBase):
         return None
 
     def _write_inputs(self, tensordict: TensorDictBase) -> None:
-        inputs, given = self._layout.inputs, self._layout.given
         if self._row_mode:
-            inputs[self.action_key][...] = self._native_action(tensordict.get(self.action_key))
+            self._layout.inputs[self.action_key][...] = self._native_action(tensordict.get(self.action_key))
             return
-        for i, (key, array) in enumerate(inputs.items()):
-            value = tensordict.get(key, None)
-            given[i] = value is not None and tuple(value.shape) == array.shape
+        given = self._layout.given
+        for i, (key, row) in enumerate(self._inputs.items()):
+            value = entry(tensordict, key)
+            given[i] = value is not None and value.shape == row.shape
             if given[i]:
-                torch.from_numpy(array).copy_(value.detach())
+                row.copy_(value.detach())
 
     def _step_envs(
         self, which: Sequence[int], inputs: Mapping[int, TensorDictBase] | None
@@ -373,6 +370,3 @@ def _buffers(use_buffers: bool | None, shared_memory: bool, memmap: bool) -> boo
             "Fix: leave shared_memory=False out, or give memmap=True to keep them in a file."
         )
     return False
-
-
-__all__ = ["ParallelEnv"]

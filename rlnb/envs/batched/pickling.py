@@ -38,13 +38,9 @@ class _Unpickler(pickle.Unpickler):
 
 
 def dump(content: Any) -> tuple[bytes, list[torch.Tensor]]:
-    """Pickle an object for another process.
+    """Pickle an object for another process by cloudpickle, except for the tensors in shared memory.
 
-    Args:
-        content: any object that cloudpickle can pickle, including functions and classes of a notebook or script.
-
-    Returns:
-        The pickle, and the tensors in shared memory that it refers to. ``multiprocessing`` passes those by reference.
+    Those are returned in a list, because ``multiprocessing`` passes them by reference.
 
     Example:
         >>> pickled, tensors = dump({"shared": torch.zeros(1).share_memory_(), "own": torch.ones(1)})
@@ -58,23 +54,14 @@ def dump(content: Any) -> tuple[bytes, list[torch.Tensor]]:
 
 
 def load(pickled: bytes, tensors: list[torch.Tensor]) -> Any:
-    """Unpickle the result of :func:`dump`.
-
-    Args:
-        pickled: the pickle.
-        tensors: the tensors that belong to it.
-
-    Returns:
-        The object.
-    """
+    """Unpickle the result of :func:`dump`."""
     return _Unpickler(io.BytesIO(pickled), tensors).load()
 
 
 def dump_registered() -> dict[str, bytes]:
-    """Pickle the specs that were added to Gymnasium's registry, which only a fork would inherit.
+    """Pickle the specs that were added to Gymnasium's registry, by id: only a fork would inherit them.
 
-    Returns:
-        The pickled specs by env id. A spec that cannot be pickled is left out.
+    A spec that cannot be pickled is left out.
     """
     gymnasium = sys.modules.get("gymnasium")
     found = {}
@@ -86,11 +73,9 @@ def dump_registered() -> dict[str, bytes]:
 
 
 def load_registered(pickled: dict[str, bytes]) -> None:
-    """Add specs to Gymnasium's registry, except for ids that it has already.
+    """Add the result of :func:`dump_registered` to Gymnasium's registry, except for ids that it has already.
 
-    Args:
-        pickled: the result of :func:`dump_registered`. A spec that cannot be unpickled is left out: making its env
-            then raises Gymnasium's own error.
+    A spec that cannot be unpickled is left out: making its env then raises Gymnasium's own error.
     """
     if not pickled:
         return
@@ -100,6 +85,3 @@ def load_registered(pickled: dict[str, bytes]) -> None:
         if name not in gymnasium.registry:
             with contextlib.suppress(Exception):  # such as a module that cannot be imported here
                 gymnasium.registry[name] = pickle.loads(spec)
-
-
-__all__ = ["dump", "dump_registered", "load", "load_registered"]

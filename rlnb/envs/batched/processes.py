@@ -26,21 +26,11 @@ import torch
 _THREADED = frozenset({"jax", "tensorflow"})
 
 
-class Pool(Protocol):
-    """A pool of worker processes."""
-
+class _Pool(Protocol):
     @property
-    def alive(self) -> bool:
-        """Whether the pool has not been closed."""
-        ...
-
-    def close(self) -> None:
-        """End the workers."""
-        ...
-
-    def forget(self) -> None:
-        """Release workers that belong to the process of which this one is a fork."""
-        ...
+    def alive(self) -> bool: ...
+    def close(self) -> None: ...
+    def forget(self) -> None: ...
 
 
 _pools: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -49,18 +39,12 @@ _main_lock = threading.Lock()
 
 
 def choose_start_method(sub_threads: int) -> str:
-    """Choose the fastest start method that is safe in this process.
+    """Choose the fastest start method that is safe in this process, for workers with so many threads of torch.
 
     A fork starts at once, with everything imported. But it has only the thread that forked: a lock that another thread
     held stays locked, and neither CUDA nor torch's own threads survive. So a fork is chosen only if this process uses
     neither other threads nor CUDA. Otherwise a fork server is chosen, which imports torch once, and "spawn" on systems
     without one.
-
-    Args:
-        sub_threads: number of threads that torch may use in a worker.
-
-    Returns:
-        "fork", "forkserver" or "spawn".
     """
     alone = threading.active_count() == 1 and not _THREADED & sys.modules.keys()
     if sys.platform == "linux" and alone and sub_threads == 1 and not torch.cuda.is_initialized():
@@ -112,12 +96,7 @@ def interrupts_deferred() -> Iterator[None]:
 
 
 def wait_for_exit(processes: Sequence[Any], seconds: float) -> None:
-    """Wait until processes have ended, or the time is over.
-
-    Args:
-        processes: started processes.
-        seconds: how long to wait.
-    """
+    """Wait until started processes have ended, or the time is over."""
     until = time.monotonic() + seconds
     while running := [process for process in processes if process.exitcode is None]:
         left = until - time.monotonic()
@@ -130,14 +109,10 @@ def wait_for_exit(processes: Sequence[Any], seconds: float) -> None:
             time.sleep(min(max(left, 0.0), 0.001))
 
 
-def register_pool(pool: Pool) -> int:
-    """Close a pool when this process exits, and release it in forks of this process.
+def register_pool(pool: _Pool) -> int:
+    """Close a pool when this process exits, and release it in forks of this process. Only a weak reference is kept.
 
-    Args:
-        pool: a new pool. Only a weak reference is kept.
-
-    Returns:
-        The number of other pools that are in use.
+    Returns the number of other pools that are in use.
     """
     others = sum(other.alive for other in _pools)
     _pools.add(pool)
@@ -171,14 +146,3 @@ def _release_all() -> None:
     _start_lock, _main_lock = threading.RLock(), threading.Lock()
     for pool in list(_pools):
         pool.forget()
-
-
-__all__ = [
-    "Pool",
-    "choose_start_method",
-    "interrupts_deferred",
-    "main_hidden",
-    "register_pool",
-    "start_lock",
-    "wait_for_exit",
-]

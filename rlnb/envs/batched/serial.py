@@ -13,8 +13,8 @@ import numpy as np
 from tensordict import TensorDictBase
 
 from rlnb.data.ted.block import TEDBlock
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import errors
 from rlnb.envs.batched.attributes import read_attribute
 from rlnb.envs.batched.batched_env import Arguments, BatchedEnvBase, ResetArguments
 from rlnb.envs.batched.drivers import DataDriver, EnvInfo, RowDriver
@@ -32,10 +32,7 @@ class SerialEnv(BatchedEnvBase):
     Args:
         num_workers: number of envs.
         create_env_fn: function that makes an env, or a list with a function for each env, for different tasks.
-        num_threads: has no effect: there are no worker processes.
-        num_sub_threads: has no effect, as ``num_threads``.
-        serial_for_single: has no effect, as ``num_threads``.
-        mp_start_method: has no effect, as ``num_threads``.
+        num_threads, num_sub_threads, serial_for_single, mp_start_method: have no effect: there are no processes.
         **kwargs: options of :class:`~rlnb.envs.batched_envs.BatchedEnvBase`.
 
     Example:
@@ -193,6 +190,3 @@ class SerialEnv(BatchedEnvBase):
             return result
 
         return stamped
-
-
-__all__ = ["SerialEnv"]

@@ -12,17 +12,7 @@ from rlnb.envs.batched.drivers import EnvInfo
 
 
 def join_specs(infos: list[EnvInfo]) -> dict[str, Composite]:
-    """Join the specs of envs along a new first dimension.
-
-    Args:
-        infos: descriptions of the envs.
-
-    Returns:
-        The five composites by name, such as "full_action_spec".
-
-    Raises:
-        RuntimeError: If the envs have different entries or batch sizes.
-    """
+    """Join the specs of envs along a new first dimension: the five composites by name, such as "full_action_spec"."""
     first = infos[0]
     for i, info in enumerate(infos):
         if info.batch_size != first.batch_size:
@@ -30,13 +20,16 @@ def join_specs(infos: list[EnvInfo]) -> dict[str, Composite]:
                 f"The envs of a batch must have the same batch size, got {tuple(info.batch_size)} from env {i} "
                 f"({info.name}) and {tuple(first.batch_size)} from env 0 ({first.name})."
             )
-    joined = {}
+    joined: dict[str, Composite] = {}
     for group in first.specs:
         for name in first.specs[group]:
             members = [info.specs[group][name] for info in infos]
             for i in range(1, len(infos)):
                 _check_keys(name, i, infos, members)
-            joined[name] = _stack(members)
+            if all(member == members[0] for member in members):
+                joined[name] = members[0].expand(len(members), *members[0].shape).clone()
+            else:
+                joined[name] = torch.stack(members, 0)  # type: ignore[assignment]  # specs implement it
     return joined
 
 
@@ -51,59 +44,22 @@ def _check_keys(name: str, i: int, infos: list[EnvInfo], members: list[Composite
         )
 
 
-def _stack(members: list[Composite]) -> Composite:
-    if all(member == members[0] for member in members):
-        return members[0].expand(len(members), *members[0].shape).clone()
-    stacked: Composite = torch.stack(members, 0)  # type: ignore[arg-type, assignment]  # specs implement torch.stack
-    return stacked
-
-
 def varying_keys(specs: Mapping[str, Composite]) -> list[NestedKey]:
-    """List the entries whose data has no fixed shape and dtype.
-
-    Args:
-        specs: specs of a batch, by name.
-
-    Returns:
-        Their keys, sorted.
-    """
-    found = []
-    for spec in specs.values():
-        for key in spec.keys(True, True):
-            leaf = spec[key]
-            if leaf.dtype is None or -1 in tuple(leaf.shape):
-                found.append(key)
-    return sorted(found, key=str)
+    """List the entries whose data has no fixed shape and dtype, sorted."""
+    leaves = [(key, spec[key]) for spec in specs.values() for key in spec.keys(True, True)]
+    return sorted((key for key, leaf in leaves if leaf.dtype is None or -1 in tuple(leaf.shape)), key=str)
 
 
 def keys_without_numpy_dtype(specs: Mapping[str, Composite]) -> list[NestedKey]:
-    """List the entries whose dtype NumPy does not have, such as ``torch.bfloat16``.
-
-    Args:
-        specs: specs of a batch, by name.
-
-    Returns:
-        Their keys, sorted.
-    """
+    """List the entries whose dtype NumPy does not have, such as ``torch.bfloat16``, sorted."""
     found = [key for spec in specs.values() for key in spec.keys(True, True) if not _in_numpy(spec[key].dtype)]
     return sorted(found, key=str)
 
 
 def nested_sizes(specs: Mapping[str, Composite]) -> dict[tuple[str, ...], torch.Size]:
-    """Collect the batch sizes of nested TensorDicts, which may have more dimensions than the root.
-
-    Args:
-        specs: specs of a batch, by name.
-
-    Returns:
-        The batch size of each nested TensorDict, by its path.
-    """
-    found: dict[tuple[str, ...], torch.Size] = {}
-    for spec in specs.values():
-        for key in spec.keys(True, False):
-            if isinstance(spec[key], Composite):
-                found[as_tuple(key)] = spec[key].shape
-    return found
+    """Collect the batch sizes of nested TensorDicts, which may have more dimensions than the root, by path."""
+    nested = [(key, spec[key]) for spec in specs.values() for key in spec.keys(True, False)]
+    return {as_tuple(key): spec.shape for key, spec in nested if isinstance(spec, Composite)}
 
 
 def _in_numpy(dtype: torch.dtype) -> bool:
@@ -112,6 +68,3 @@ def _in_numpy(dtype: torch.dtype) -> bool:
     except TypeError:
         return False
     return True
-
-
-__all__ = ["join_specs", "keys_without_numpy_dtype", "nested_sizes", "varying_keys"]

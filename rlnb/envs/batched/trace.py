@@ -13,32 +13,18 @@ MOMENTS = ("told", "stepped", "reset", "written")
 
 @dataclass(frozen=True)
 class Turn:
-    """One step or reset of a batch.
+    """One step or reset of a batch. Times are nanoseconds of ``time.perf_counter_ns``, which all processes share."""
 
-    Args:
-        what: "step" or "reset".
-        which: indices of the envs that took part.
-        start: when the batch began, in nanoseconds of ``time.perf_counter_ns``, a clock that all processes share.
-        stop: when the batch had all results.
-        moments: times of the actions of each env, ``[num_workers, 4]``, in the order of :data:`MOMENTS`. 0 for an
-            action that did not take place.
-    """
-
-    what: str
-    which: tuple[int, ...]
-    start: int
-    stop: int
-    moments: np.ndarray
+    what: str  # "step" or "reset"
+    which: tuple[int, ...]  # indices of the envs that took part
+    start: int  # when the batch began
+    stop: int  # when the batch had all results
+    moments: np.ndarray  # times of the actions of each env, [num_workers, 4], by MOMENTS; 0: it did not take place
 
 
 @dataclass
 class BatchTrace:
-    """Steps and resets of a batch in order, as recorded by ``env.tracing()``.
-
-    Args:
-        name: name of the batch's class.
-        num_workers: number of envs.
-        turns: the steps and resets.
+    """Steps and resets of a batch (``name`` is its class) in order, as recorded by ``env.tracing()``.
 
     Example:
         >>> BatchTrace("SerialEnv", num_workers=2)
@@ -53,6 +39,3 @@ class BatchTrace:
         steps = sum(turn.what == "step" for turn in self.turns)
         resets = len(self.turns) - steps
         return f"BatchTrace({self.name}, num_workers={self.num_workers}, steps={steps}, resets={resets})"
-
-
-__all__ = ["MOMENTS", "BatchTrace", "Turn"]

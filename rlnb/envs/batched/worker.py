@@ -24,8 +24,9 @@ import cloudpickle
 import numpy as np
 import torch
 
+from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched import errors, pickling
+from rlnb.envs.batched import pickling
 from rlnb.envs.batched.attributes import Remote, read_attribute
 from rlnb.envs.batched.drivers import BlockDriver, DataDriver, Driver, EnvInfo, RowDriver
 from rlnb.envs.batched.memory import BlockPlan, SharedMemory
@@ -50,12 +51,10 @@ class Channel:
     A signal is one byte, so that a step whose data is in shared memory costs one system call in each direction. A
     message is the signal ``MESSAGE``, a length, and a pickle.
 
-    ``until`` is the time of ``time.monotonic`` at which a method gives up, also in the middle of a message: the process
-    at the other end may have been stopped. ``None`` waits without a limit.
-
-    Args:
-        connection: this end of the pair.
-        blocking: False for the end of the pool, which must be able to give up.
+    ``until`` is the time of ``time.monotonic`` at which a method raises :class:`ChannelTimeout`, also in the middle of
+    a message: the process at the other end may have been stopped. ``None`` waits without a limit. All methods raise
+    :class:`ChannelClosed` if the other end is closed. Only the end of a worker is ``blocking``: a pool must be able to
+    give up.
     """
 
     def __init__(self, connection: socket.socket, blocking: bool) -> None:
@@ -63,16 +62,7 @@ class Channel:
         self.socket, self._blocking = connection, blocking
 
     def notify(self, signal: bytes, until: float | None = None) -> None:
-        """Send a signal.
-
-        Args:
-            signal: one byte.
-            until: when to give up.
-
-        Raises:
-            ChannelClosed: If the other end is closed.
-            ChannelTimeout: If the other end does not read in time.
-        """
+        """Send a signal."""
         try:
             self.socket.send(signal)
         except BlockingIOError:
@@ -81,33 +71,13 @@ class Channel:
             raise ChannelClosed from error
 
     def send(self, message: Any, until: float | None = None) -> None:
-        """Send a message.
-
-        Args:
-            message: any object that cloudpickle can pickle, including functions and classes of a notebook or script.
-            until: when to give up.
-
-        Raises:
-            ChannelClosed: If the other end is closed.
-            ChannelTimeout: If the other end does not read in time.
-        """
+        """Send any object that cloudpickle can pickle, including functions and classes of a notebook or script."""
         content = cloudpickle.dumps(message)
         self._before(until, self.socket.sendall, MESSAGE + _LENGTH.pack(len(content)))
         self._before(until, self.socket.sendall, content)
 
     def recv(self, until: float | None = None) -> tuple[bytes, Any]:
-        """Receive a signal or a message.
-
-        Args:
-            until: when to give up.
-
-        Returns:
-            The signal, and the message if the signal is ``MESSAGE``.
-
-        Raises:
-            ChannelClosed: If the other end is closed.
-            ChannelTimeout: If nothing arrives in time, or only a part of a message.
-        """
+        """Receive a signal, and a message if the signal is ``MESSAGE``."""
         try:
             signal = self.socket.recv(1)
         except BlockingIOError:
@@ -122,27 +92,11 @@ class Channel:
         return signal, pickle.loads(self._read(size, until))
 
     def send_descriptor(self, descriptor: int, until: float | None = None) -> None:
-        """Send a file descriptor, which the process at the other end receives as its own.
-
-        Args:
-            descriptor: an open descriptor of this process.
-            until: when to give up.
-
-        Raises:
-            ChannelClosed: If the other end is closed.
-            ChannelTimeout: If the other end does not read in time.
-        """
+        """Send an open file descriptor, which the process at the other end receives as its own."""
         self._before(until, socket.send_fds, self.socket, [b"f"], [descriptor])
 
     def recv_descriptor(self, until: float | None = None) -> int:
-        """Receive the file descriptor that :meth:`send_descriptor` sent.
-
-        Args:
-            until: when to give up.
-
-        Returns:
-            An open descriptor of this process.
-        """
+        """Receive the file descriptor that :meth:`send_descriptor` sent."""
         _, descriptors, *_ = self._before(until, socket.recv_fds, self.socket, 1, 1)
         if not descriptors:
             raise ChannelClosed
@@ -184,44 +138,24 @@ def _working_directory() -> str | None:
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker needs to know when it starts.
+    """What a worker needs to know when it starts."""
 
-    Args:
-        envs: indices of the envs that it runs.
-        n: number of envs of the whole batch.
-        make: pickled list with a function and keyword arguments for each of its envs.
-        threads: number of threads of torch.
-        quiet: whether to suppress warnings.
-        seed: seed of the random generators of the process, which all workers of a fork server would otherwise share.
-        registered: specs that were added to Gymnasium's registry, pickled, by id.
-        path: ``sys.path``.
-        environ: environment variables.
-        directory: working directory, None if it does not exist.
-        parent: process id of the pool.
-    """
-
-    envs: list[int]
-    n: int
-    make: bytes
-    threads: int
-    quiet: bool
-    seed: int
-    registered: dict[str, bytes]
+    envs: list[int]  # indices of the envs that it runs
+    n: int  # number of envs of the whole batch
+    make: bytes  # pickled list with a function and keyword arguments for each of its envs
+    threads: int  # of torch
+    quiet: bool  # whether to suppress warnings
+    seed: int  # of the random generators of the process, which all workers of a fork server would otherwise share
+    registered: dict[str, bytes]  # specs that were added to Gymnasium's registry, pickled, by id
     path: list[str] = field(default_factory=lambda: list(sys.path))
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     directory: str | None = field(default_factory=_working_directory)
-    parent: int = field(default_factory=os.getpid)
+    parent: int = field(default_factory=os.getpid)  # process id of the pool
 
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """Description of an exception that was raised in a worker.
-
-    Args:
-        kind: name of its class.
-        text: its message.
-        lines: its traceback.
-    """
+    """Description of an exception that was raised in a worker: the name of its class, its message and its traceback."""
 
     kind: str
     text: str
@@ -245,10 +179,7 @@ class WorkerFailure:
 def run(connection: socket.socket, task: Task, shared: list[torch.Tensor]) -> None:
     """Run a worker until the pool closes the channel or its process ends.
 
-    Args:
-        connection: the worker's end of the channel.
-        task: what the worker needs to know.
-        shared: tensors in shared memory that the pickled functions of the task refer to.
+    ``shared`` are the tensors in shared memory that the pickled functions of the task refer to.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is handled by the pool, which then ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork inherits the handlers of the pool's process
@@ -357,7 +288,6 @@ class _Worker:
             self.channel.send({i: c if isinstance(c, WorkerFailure) else answers[i] for i, c in checked.items()})
 
     def do_make(self, i: int, shared: list[torch.Tensor]) -> EnvInfo:
-        """Make an env."""
         makers = pickling.load(self.task.make, shared)
         fn, kwargs = makers[self.task.envs.index(i)]
         env = fn(**kwargs)
@@ -372,18 +302,15 @@ class _Worker:
         return driver.reset(given, kwargs) if type(driver) is DataDriver else driver.reset_row(given, kwargs)
 
     def do_step(self, i: int, inputs: Any) -> Any:
-        """Step an env, and return the data."""
         driver: Any = self.drivers[i]
         with torch.no_grad():
             return driver.step(inputs)
 
     def do_read(self, i: int, name: str) -> Any:
-        """Read an attribute of an env."""
         value = read_attribute(self.envs[i], name)
         return Remote(repr(value)) if hasattr(value, "step") and hasattr(value, "reset") else value
 
     def do_call(self, i: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Call a method of an env."""
         return operator.attrgetter(name)(self.envs[i])(*args, **kwargs)
 
 
@@ -414,18 +341,3 @@ def _end_with(parent: int) -> None:
 
     if sys.platform != "win32":
         threading.Thread(target=watch, daemon=True).start()
-
-
-__all__ = [
-    "DONE",
-    "MESSAGE",
-    "RESET_SELECTED",
-    "STEP",
-    "STEP_SELECTED",
-    "Channel",
-    "ChannelClosed",
-    "ChannelTimeout",
-    "Task",
-    "WorkerFailure",
-    "run",
-]

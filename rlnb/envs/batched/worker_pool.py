@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb.envs.batched import errors, pickling
+from rlnb.envs import errors
+from rlnb.envs.batched import pickling
 from rlnb.envs.batched.memory import BlockPlan, SharedMemory
 from rlnb.envs.batched.processes import interrupts_deferred, main_hidden, register_pool, wait_for_exit
 from rlnb.envs.batched.worker import Channel, ChannelClosed, ChannelTimeout, Task, WorkerFailure, run
@@ -41,21 +42,13 @@ class WorkerError(RuntimeError):
 class WorkerPool:
     """Worker processes, each with its channel and with one or more envs.
 
-    Args:
-        makers: for each env the function that makes it, and its keyword arguments.
-        method: start method: "forkserver", "spawn" or "fork".
-        n_processes: number of processes, over which the envs are spread evenly.
-        threads: number of threads of torch in each worker.
-        timeout: seconds to wait for an answer. ``None`` waits without a limit.
-        quiet: whether to suppress the warnings of workers.
-        shutdown_timeout: seconds that idle workers are given to close their envs, before they are terminated.
+    ``makers`` are for each env the function that makes it, and its keyword arguments. The envs are spread evenly over
+    the processes, each of which has so many ``threads`` of torch and, if ``quiet``, no warnings. For the other options
+    see :class:`~rlnb.envs.ParallelEnv`.
 
     Attributes:
         lock: held while a thread waits for answers.
         processes: the processes.
-
-    Raises:
-        OSError: If a process cannot be started.
     """
 
     def __init__(
@@ -121,57 +114,37 @@ class WorkerPool:
     # Requests -----------------------------------------------------------------------------------------------------
 
     def notify(self, which: Collection[int], signal: bytes, what: str) -> None:
-        """Let workers step or reset envs whose data is in shared memory, and wait until all have.
+        """Let workers step or reset some envs, whose data is in shared memory, and wait until all have.
 
-        Args:
-            which: indices of the envs.
-            signal: what the workers are to do.
-            what: the same in a word, for errors.
+        ``what`` is the signal in a word, for errors.
 
         Raises:
             WorkerError: If an env raises, once all workers have answered, or a worker ends.
             TimeoutError: If a worker does not answer in time. All workers are ended then.
         """
         pending = {self._process_of[i] for i in which}
-        with self._exchange():
-            until = self._deadline()
+        with self._exchange() as until:
             for p in pending:
                 self._send(p, what, self.channels[p].notify, signal, until)
             self._gather(pending, what, until)
 
     def request(self, messages: dict[int, tuple[str, tuple[Any, ...]]], what: str) -> dict[int, Any]:
-        """Send a message to each of some envs, and wait for the answers.
+        """Send a message, a name and arguments, to each of some envs, and wait for the answers.
 
-        Args:
-            messages: name and arguments of each request, by the index of the env.
-            what: the same in a word, for errors.
-
-        Returns:
-            The answers by index, in the order of the messages.
-
-        Raises:
-            WorkerError: As for :meth:`notify`.
-            TimeoutError: As for :meth:`notify`.
+        The answers are in the order of the messages. Errors are those of :meth:`notify`.
         """
         by_process: dict[int, dict[int, Any]] = {}
         for i, message in messages.items():
             by_process.setdefault(self._process_of[i], {})[i] = message
-        with self._exchange():
-            until = self._deadline()
+        with self._exchange() as until:
             for p, requests in by_process.items():
                 self._send(p, what, self.channels[p].send, requests, until)
             answers = self._gather(set(by_process), what, until)
         return {i: answers[i] for i in messages}
 
     def connect(self, plan: BlockPlan | None, memory: SharedMemory | None) -> None:
-        """Let the envs write to shared memory from now on.
-
-        Args:
-            plan: layout of the memory. ``None`` sends data as messages.
-            memory: memory with that layout.
-        """
-        with self._exchange():
-            until = self._deadline()
+        """Let the envs write to shared memory of this plan from now on; without a plan, data is sent as messages."""
+        with self._exchange() as until:
             for p, channel in enumerate(self.channels):
                 self._send(p, "start", channel.send, plan, until)
                 if memory is not None:
@@ -179,17 +152,10 @@ class WorkerPool:
             self._gather(set(range(len(self.channels))), "start", until)
 
     def env_infos(self) -> list[Any]:
-        """Wait until all workers have made their envs.
-
-        Returns:
-            The :class:`~rlnb.envs.batched.drivers.EnvInfo` of each env.
-        """
-        with self._exchange():
-            answers = self._gather(set(range(len(self.channels))), "start", self._deadline())
+        """Wait until all workers have made their envs, and return the ``EnvInfo`` of each."""
+        with self._exchange() as until:
+            answers = self._gather(set(range(len(self.channels))), "start", until)
         return [answers[i] for i in range(self.n)]
-
-    def _deadline(self) -> float | None:
-        return None if self.timeout is None else time.monotonic() + self.timeout
 
     def _send(self, p: int, what: str, send: Callable[..., Any], *arguments: Any) -> None:
         try:
@@ -218,31 +184,29 @@ class WorkerPool:
                 if message is not None:
                     answers.update(message)
                 pending.discard(p)
-        if answers:
-            self._raise_failures({i: a for i, a in answers.items() if isinstance(a, WorkerFailure)}, what)
+        failures = {i: answer for i, answer in answers.items() if isinstance(answer, WorkerFailure)}
+        if failures:
+            raise self._failed(failures, what)
         return answers
 
-    def _raise_failures(self, failures: dict[int, WorkerFailure], what: str) -> None:
-        if not failures:
-            return
-        first = min(failures)
-        others = sorted(set(failures) - {first})
+    def _failed(self, failures: dict[int, WorkerFailure], what: str) -> WorkerError:
+        first, *others = sorted(failures)
         also = f" ({_workers(others).lower()} failed, too)" if others else ""
         failure = failures[first]
-        raise WorkerError(
+        return WorkerError(
             f"Worker {first} of {self.n} failed in {what}: {failure.kind}: {failure.text}{also}\n\n"
             f"In the worker:\n{failure.lines}",
             failure,
         )
 
     @contextlib.contextmanager
-    def _exchange(self) -> Iterator[None]:
-        """Close the pool if answers may be outstanding: they would be mistaken for those to the next request."""
+    def _exchange(self) -> Iterator[float | None]:
+        """Yield when to give up. Close the pool if answers may be outstanding: the next request would get them."""
         with self.lock:
             if not self.channels:
                 raise RuntimeError(errors.closed_by_another_thread("this call"))
             try:
-                yield
+                yield None if self.timeout is None else time.monotonic() + self.timeout
             except WorkerError as error:
                 if error.failure is None:
                     self.close(_CLOSE_TIME)
@@ -282,8 +246,7 @@ class WorkerPool:
     def close(self, patience: float | None = None) -> None:
         """End all workers: close their channels, then terminate and kill those that do not end by themselves.
 
-        Args:
-            patience: seconds that they are given to end by themselves. Default: ``shutdown_timeout``.
+        ``patience`` is how many seconds they are given for that. Default: ``shutdown_timeout``.
         """
         if not self.lock.acquire(blocking=False):
             # Another thread waits for answers. It finds the channels closed, and releases the lock.
@@ -350,6 +313,3 @@ def _how_it_ended(code: int | None, several: bool) -> str:
         "SIGSEGV": ": code outside of Python, such as a simulator's, has crashed",
     }
     return f"{'were' if several else 'was'} ended by {name}{why.get(name, '')}"
-
-
-__all__ = ["WorkerError", "WorkerPool"]

@@ -32,11 +32,8 @@ class BanditEnv(TensorEnv):
         n_arms: k, if no means are given.
         rewards: "gaussian" (the mean plus noise) or "bernoulli" (1 with the mean as its probability, else 0).
         std: the standard deviation of Gaussian rewards.
-        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
-        device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
-        seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps. ``None``: never.
-        categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
+        batch_size, device, seed, max_steps, categorical_action_encoding: see
+            :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
 
     Raises:
         ValueError: If the means do not fit the batch size or are not probabilities, or another argument has an
@@ -70,14 +67,7 @@ class BanditEnv(TensorEnv):
             raise ValueError(f"A bandit needs at least one arm, and n_arms is {n_arms!r}.")
         if not std >= 0:
             raise ValueError(f"std must be a standard deviation of 0 or more and is {std!r}.")
-        super().__init__(
-            n_arms,
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-            max_steps=max_steps,
-            categorical_action_encoding=categorical_action_encoding,
-        )
+        super().__init__(n_arms, batch_size, device, seed, max_steps, categorical_action_encoding)
         self.rewards, self.std = rewards, std
         self._means = given if given is None else given.to(self.device)
         shape = (*self.batch_size, n_arms)
@@ -131,12 +121,6 @@ def _read_means(means: Any, batch_size: torch.Size, rewards: str) -> torch.Tenso
     if not bool(torch.isfinite(values).all()):
         raise ValueError("means must be finite numbers.")
     if rewards == "bernoulli" and not bool(((values >= 0) & (values <= 1)).all()):
-        raise ValueError(f"The means of Bernoulli arms are probabilities, from 0 to 1, and one is {_worst(values)}.")
+        worst = round(values.flatten()[(values - 0.5).abs().argmax()].item(), 6)
+        raise ValueError(f"The means of Bernoulli arms are probabilities, from 0 to 1, and one is {worst}.")
     return values.clone()
-
-
-def _worst(values: torch.Tensor) -> float:
-    return round(values.flatten()[(values - 0.5).abs().argmax()].item(), 6)
-
-
-__all__ = ["BanditEnv"]

@@ -18,8 +18,8 @@ from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import END_KEYS
 from rlnb.envs.base import EnvBase
-from rlnb.envs.custom.board_rules import why_refused
-from rlnb.envs.custom.boards import EMPTY, choose_open, line_matrix, signed_board
+from rlnb.envs.custom.boards import EMPTY, SYMBOLS, board_text, choose_open, line_matrix, signed_board, winner
+from rlnb.envs.custom.tensor_env import seed_generator
 
 PLAYERS = ("player0", "player1")
 
@@ -50,7 +50,7 @@ class BoardGameEnv(EnvBase):
         n_actions: the number of actions.
         single_player: the env plays for player 1, drawing from the legal moves. A step is then two moves.
         batch_size: the number of boards that a reset without a TensorDict makes, as a shape. Default: a single board,
-            without a batch dimension.
+            without a batch dimension. Any env takes more: ``env.reset(TensorDict(batch_size=[1024]))``.
         device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
         seed: as for :meth:`set_seed`. ``None`` (the default) seeds with unpredictable numbers.
 
@@ -67,7 +67,6 @@ class BoardGameEnv(EnvBase):
         columns: int,
         connect: int,
         n_actions: int,
-        *,
         single_player: bool = False,
         batch_size: Sequence[int] | None = None,
         device: torch.device | str | int | None = None,
@@ -81,10 +80,7 @@ class BoardGameEnv(EnvBase):
         self.generator = torch.Generator()
         self._seed: int | None = None
         self._make_specs()
-        if seed is None:
-            self.generator.seed()
-        else:
-            self.set_seed(seed)
+        self.set_seed(seed)
 
     def _make_specs(self) -> None:
         batch, device = self.batch_size, self.device
@@ -97,8 +93,7 @@ class BoardGameEnv(EnvBase):
         reward = Unbounded(shape=(*batch, 1), device=device)
         rewards = {player: Composite({"reward": reward.clone()}, shape=batch) for player in PLAYERS}
         self.reward_spec = Composite(rewards, shape=batch)
-        end = Categorical(2, shape=(*batch, 1), dtype=torch.bool, device=device)
-        self.done_spec = Composite({key: end.clone() for key in END_KEYS}, shape=batch)
+        self.add_truncated_keys()
 
     # For subclasses -----------------------------------------------------------------------------------------------
 
@@ -121,8 +116,8 @@ class BoardGameEnv(EnvBase):
     # Reset --------------------------------------------------------------------------------------------------------
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        name = type(self).__name__
         if kwargs:
+            name = type(self).__name__
             raise TypeError(f"{name}.reset takes a TensorDict and nothing else, and got {sorted(kwargs)}.")
         self._seed = None
         if tensordict is None or tensordict.get("_reset", None) is not None or tensordict.get("board", None) is None:
@@ -131,7 +126,10 @@ class BoardGameEnv(EnvBase):
             board = torch.full(size, EMPTY, dtype=torch.int32, device=self.device)
         else:
             batch, board = tensordict.batch_size, self._start(tensordict).clone()
-        return fast_tensordict(self._observe(board, batch), batch, self.device)
+        turn = (board != EMPTY).flatten(1).sum(-1, dtype=torch.int32) % 2
+        data = self._position(board, turn, self._open(board), batch)
+        data.update({key: torch.zeros((*batch, 1), dtype=torch.bool, device=board.device) for key in END_KEYS})
+        return fast_tensordict(data, batch, self.device)
 
     def _start(self, tensordict: TensorDictBase) -> torch.Tensor:
         """Read and validate positions to start from."""
@@ -144,13 +142,14 @@ class BoardGameEnv(EnvBase):
             raise ValueError(why_refused(self, "reset", tensordict, board))
         return board
 
-    def _observe(self, board: torch.Tensor, batch: torch.Size) -> dict[str, Any]:
-        turn = (board != EMPTY).flatten(1).sum(-1, dtype=torch.int32) % 2
+    def _position(
+        self, board: torch.Tensor, turn: torch.Tensor, mask: torch.Tensor, batch: torch.Size
+    ) -> dict[str, Any]:
+        """Return the observations of positions ``[n, ...]`` in the shape of the batch."""
         return {
             "board": board.reshape(*batch, self.rows, self.columns),
-            "turn": turn.reshape(*batch, 1),
-            "mask": self._open(board).reshape(*batch, self.n_actions),
-            **{key: torch.zeros((*batch, 1), dtype=torch.bool, device=board.device) for key in END_KEYS},
+            "turn": turn.to(torch.int32).reshape(*batch, 1),
+            "mask": mask.reshape(*batch, self.n_actions),
         }
 
     # Step ---------------------------------------------------------------------------------------------------------
@@ -211,15 +210,11 @@ class BoardGameEnv(EnvBase):
     ) -> TensorDictBase:
         end = winners[0] | winners[1] | ~mask.any(-1)
         column = (*batch, 1)
-        data: dict[str, Any] = {
-            "board": board.reshape(*batch, self.rows, self.columns),
-            "turn": turn.to(torch.int32).reshape(column),
-            "mask": mask.reshape(*batch, self.n_actions),
-            "done": end.reshape(column),
-            # Each signal gets its own memory: writing to one in place must not change another.
-            "terminated": end.reshape(column).clone(),
-            "truncated": torch.zeros(column, dtype=torch.bool, device=board.device),
-        }
+        data = self._position(board, turn, mask, batch)
+        data["done"] = end.reshape(column)
+        # Each signal gets its own memory: writing to one in place must not change another.
+        data["terminated"] = end.reshape(column).clone()
+        data["truncated"] = torch.zeros(column, dtype=torch.bool, device=board.device)
         for name, won in zip(PLAYERS, winners, strict=True):
             data[name] = {"reward": won.to(torch.float32).reshape(column)}
         return fast_tensordict(data, batch, self.device)
@@ -279,11 +274,7 @@ class BoardGameEnv(EnvBase):
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Write a random legal action, uniform over those that "mask" allows.
 
-        Args:
-            tensordict: written to, if given. Without "mask" and "board" the action is drawn from all actions.
-
-        Returns:
-            ``tensordict``, or a new one, with an action.
+        Without "mask" and "board" in ``tensordict``, the action is drawn from all actions.
         """
         if tensordict is None:
             return super().rand_action()
@@ -298,11 +289,90 @@ class BoardGameEnv(EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         self._seed = seed  # pending until a reset draws with it, so that check_env_specs can restore it
-        if seed is None:
-            self.generator.seed()
-        else:
-            # Random actions are drawn with this seed; the moves of player 1 must not copy them.
-            self.generator.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]))
+        # Random actions are drawn with this seed; the moves of player 1 must not copy them.
+        own = None if seed is None else int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
+        seed_generator(self.generator, own)
 
 
-__all__ = ["PLAYERS", "BoardGameEnv"]
+# Errors ---------------------------------------------------------------------------------------------------------------
+
+
+def why_refused(env: BoardGameEnv, what: str, tensordict: TensorDictBase, boards: torch.Tensor) -> str:
+    """Explain which rule the first illegal position or move of a batch breaks.
+
+    ``boards`` are the positions in the input of a "reset" or "step" (``what``), ``[n, rows, columns]``. At least one of
+    them, or the move in it, is illegal.
+    """
+    turns = tensordict.get("turn", None)
+    actions = tensordict.get("action").reshape(-1).tolist() if what == "step" else [None] * len(boards)
+    given = [None] * len(boards) if turns is None else turns.reshape(-1).tolist()
+    for i, (board, turn, action) in enumerate(zip(boards.cpu(), given, actions, strict=True)):
+        found = _explain(env, board, turn, action)
+        if found is not None:
+            at = tuple(torch.unravel_index(torch.tensor(i), tensordict.batch_size)) if tensordict.batch_size else ()
+            where = f" at index {tuple(int(k) for k in at)}" if at else ""
+            who, verb = type(env).__name__, "got" if what == "step" else "cannot start"
+            return f"{who}.{what} {verb} {found[0]}{where}: {found[1]}\n{board_text(board)}\n{found[2]}"
+    raise AssertionError("every position and move is legal")
+
+
+def _explain(
+    env: BoardGameEnv, board: torch.Tensor, turn: int | None, action: int | None
+) -> tuple[str, str, str] | None:
+    """Name what is wrong with one position or move, the rule it breaks, and the fix. None if it is legal."""
+    start = "from " if action is None else ""
+    rule = _broken_rule(env, board, turn)
+    if rule is not None:
+        return f"{start}a malformed position", rule, "Fix: positions come from env.reset() and from env.step(...)."
+    who, n = int(winner(board, env.connect)), len(env._open(board[None])[0])
+    mask = env._open(board[None])[0]
+    if who >= 0 or not mask.any():
+        how = f"player {who} ({SYMBOLS[who]}) has won" if who >= 0 else "the board is full"
+        fix = (
+            'Fix: reset without "board" starts a new game.'
+            if action is None
+            else 'Fix: stop at "done", or let env.maybe_reset(...) or rollout(..., break_when_any_done=False) reset.'
+        )
+        return f"{start}a finished position", f"the game is over, as {how}.", fix
+    if env.single_player and int((board != EMPTY).sum()) % 2:
+        rule = "with single_player=True the learner is player 0, and here player 1 (O) is to move."
+        return f"{start}a position of the other player", rule, "Fix: hand in a position with as many X as O."
+    if action is None or (0 <= action < n and mask[action]):
+        return None
+    legal = f'The legal actions are {mask.nonzero().flatten().tolist()}. Fix: choose where "mask" is True.'
+    if not 0 <= action < n:
+        return f"the action {action}", f"the actions of {env.name} are 0 to {n - 1}.", legal
+    return f"the illegal action {action}", f"{env._why_illegal(board, action)}.", legal
+
+
+def _broken_rule(env: BoardGameEnv, board: torch.Tensor, turn: int | None) -> str | None:
+    """Name the rule by which a position cannot arise in a game. None if it can."""
+    odd = ((board < EMPTY) | (board > 1)).nonzero()
+    if len(odd):
+        row, column = odd[0].tolist()
+        value = int(board[row, column])
+        return f"a cell is -1 (empty), 0 or 1 (a player's piece), and row {row}, column {column} has {value}."
+    counts = [int((board == player).sum()) for player in (0, 1)]
+    if counts[0] - counts[1] not in (0, 1):
+        return (
+            "player 0 begins and the two take turns, so there are as many X as O or one more, "
+            f"and here are {counts[0]} X and {counts[1]} O."
+        )
+    if turn is not None and turn != counts[0] - counts[1]:
+        return (
+            f"with {counts[0]} X and {counts[1]} O it is the turn of player {counts[0] - counts[1]}, "
+            f'and "turn" says {turn}.'
+        )
+    floating = env._floating(board[None])
+    if floating is not None and bool(floating):
+        row, column = ((board[:-1] != EMPTY) & (board[1:] == EMPTY)).nonzero()[0].tolist()
+        return f"a disc falls to the lowest free cell, and the one at row {row}, column {column} has none below it."
+    who = int(winner(board, env.connect))
+    if who == 2:
+        return f"the game ends with the first line of {env.connect}, and both players have one."
+    if who >= 0 and who == counts[0] - counts[1]:
+        return (
+            f"the game ends with the first line of {env.connect}, and player {1 - who} ({SYMBOLS[1 - who]}) has moved "
+            f"after player {who} ({SYMBOLS[who]}) had won."
+        )
+    return None

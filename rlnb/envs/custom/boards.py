@@ -13,18 +13,9 @@ SYMBOLS = ("X", "O")
 
 
 def board_lines(rows: int, columns: int, connect: int) -> torch.Tensor:
-    """List the lines of a board: across, down and along both diagonals.
+    """List the lines of ``connect`` cells of a board, across, down and along both diagonals: ``[lines, connect]``.
 
-    Args:
-        rows: number of rows of the board.
-        columns: number of columns of the board.
-        connect: the number of cells in a line.
-
-    Returns:
-        The cells of each line as ``row * columns + column``, int64 of shape ``[lines, connect]``.
-
-    Raises:
-        ValueError: If a size is not positive, or no line fits.
+    A cell is ``row * columns + column``, int64. ValueError: If a size is not positive, or no line fits.
 
     Example:
         >>> len(board_lines(3, 3, 3)), len(board_lines(6, 7, 4))
@@ -49,14 +40,7 @@ def board_lines(rows: int, columns: int, connect: int) -> torch.Tensor:
 def line_matrix(rows: int, columns: int, connect: int, device: torch.device) -> torch.Tensor:
     """Make the incidence matrix of cells and lines: one product with it counts the pieces on all lines of all boards.
 
-    Args:
-        rows: number of rows of the board.
-        columns: number of columns of the board.
-        connect: the number of cells in a line.
-        device: device of the matrix. Results are cached.
-
-    Returns:
-        Ones and zeros, float32 of shape ``[rows * columns, lines + 1]``. The last column is the whole board.
+    It has ones and zeros, float32 of shape ``[rows * columns, lines + 1]``. The last column is the whole board.
     """
     lines = board_lines(rows, columns, connect)
     matrix = torch.zeros(rows * columns, len(lines) + 1)
@@ -66,13 +50,7 @@ def line_matrix(rows: int, columns: int, connect: int, device: torch.device) -> 
 
 
 def signed_board(board: torch.Tensor) -> torch.Tensor:
-    """Encode the pieces of player 0 as 1, those of player 1 as -1 and empty cells as 0.
-
-    Args:
-        board: ``[..., rows, columns]`` of -1, 0 and 1.
-
-    Returns:
-        float32 of shape ``[..., rows * columns]``.
+    """Encode player 0 as 1, player 1 as -1 and empty cells as 0: boards to float32 ``[..., rows * columns]``.
 
     Example:
         >>> signed_board(torch.tensor([[-1, 0, 1]])).tolist()
@@ -83,14 +61,9 @@ def signed_board(board: torch.Tensor) -> torch.Tensor:
 
 
 def winner(board: torch.Tensor, connect: int) -> torch.Tensor:
-    """Find the player who has a line.
+    """Find the player who has a line of ``connect`` pieces on boards ``[..., rows, columns]``.
 
-    Args:
-        board: positions, ``[..., rows, columns]`` of -1 (empty), 0 and 1.
-        connect: the number of cells in a line.
-
-    Returns:
-        The player who has a line, -1 for nobody and 2 for both (which no game reaches), int64 of the batch shape.
+    It is -1 for nobody and 2 for both (which no game reaches), int64 of the batch shape.
 
     Example:
         >>> board = torch.tensor([[0, 0, 0], [1, 1, -1], [-1, -1, -1]])
@@ -103,31 +76,10 @@ def winner(board: torch.Tensor, connect: int) -> torch.Tensor:
     return first.long() + 2 * second.long() - 1
 
 
-def to_move(board: torch.Tensor) -> torch.Tensor:
-    """Find the player to move. Player 0 begins.
-
-    Args:
-        board: positions, ``[..., rows, columns]``.
-
-    Returns:
-        0 or 1, int64 of the batch shape.
-
-    Example:
-        >>> to_move(torch.tensor([[-1, 0], [-1, -1]])).item()
-        1
-    """
-    return (board != EMPTY).sum((-2, -1)) % 2
-
-
 def choose_open(mask: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    """Pick one of the open actions of each row, by its quantile among them.
+    """Pick one of the open actions of each row ``[..., actions]`` of a mask, 0 if nothing is open.
 
-    Args:
-        mask: True for an open action, ``[..., actions]``.
-        share: the quantile, in [0, 1), of the batch shape. Uniform numbers pick uniformly.
-
-    Returns:
-        The actions, int64 of the batch shape; 0 if nothing is open.
+    ``share`` is its quantile among them, in [0, 1), of the batch shape: uniform numbers pick uniformly.
 
     Example:
         >>> choose_open(torch.tensor([[False, True, True]] * 2), torch.tensor([0.2, 0.7])).tolist()
@@ -140,13 +92,7 @@ def choose_open(mask: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
 
 
 def board_text(board: torch.Tensor) -> str:
-    """Format a board as text: X for player 0, O for player 1, a dot for an empty cell.
-
-    Args:
-        board: ``[rows, columns]``.
-
-    Returns:
-        A line for each row.
+    """Format a board ``[rows, columns]`` as text: X for player 0, O for player 1, a dot for an empty cell.
 
     Example:
         >>> print(board_text(torch.tensor([[0, -1], [1, 0]])))
@@ -155,8 +101,3 @@ def board_text(board: torch.Tensor) -> str:
     """
     signs = {EMPTY: ".", 0: SYMBOLS[0], 1: SYMBOLS[1]}
     return "\n".join(" ".join(signs.get(cell, "?") for cell in row) for row in board.tolist())
-
-
-__all__ = [
-    "EMPTY", "SYMBOLS", "board_lines", "board_text", "choose_open", "line_matrix", "signed_board", "to_move", "winner",
-]  # fmt: skip

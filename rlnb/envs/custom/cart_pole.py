@@ -37,11 +37,8 @@ class CartPoleEnv(TensorEnv):
     equations of motion are those without friction.
 
     Args:
-        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
-        device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
-        seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps. ``None``: never.
-        categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
+        batch_size, device, seed, max_steps, categorical_action_encoding: see
+            :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
         dtype: dtype of the state between steps. ``torch.float64`` gives Gymnasium's trajectories; ``torch.float32``
             (the default) is faster. Observations are float32 either way.
 
@@ -64,14 +61,7 @@ class CartPoleEnv(TensorEnv):
         categorical_action_encoding: bool = False,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        super().__init__(
-            2,
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-            max_steps=max_steps,
-            categorical_action_encoding=categorical_action_encoding,
-        )
+        super().__init__(2, batch_size, device, seed, max_steps, categorical_action_encoding)
         self.dtype = dtype
         shape = (*self.batch_size, 4)
         high = torch.tensor([2 * X_LIMIT, math.inf, 2 * THETA_LIMIT, math.inf], device=self.device).expand(shape)
@@ -82,9 +72,6 @@ class CartPoleEnv(TensorEnv):
         state = torch.empty((*self.batch_size, 4), dtype=self.dtype, device=self.device)
         return state.uniform_(-START, START, generator=self.generator)
 
-    def _observe(self, state: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"observation": state.to(torch.float32, copy=True)}
-
     def _transition(self, state: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
         state = move(state, action)
         x, _, theta, _ = state.unbind(-1)
@@ -93,14 +80,9 @@ class CartPoleEnv(TensorEnv):
 
 
 def move(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Advance by one time step with Euler's method.
+    """Advance the state (x, x_dot, theta, theta_dot), ``[..., 4]``, by ``TAU`` seconds with Euler's method.
 
-    Args:
-        state: (x, x_dot, theta, theta_dot), ``[..., 4]``.
-        action: 0 pushes left, 1 pushes right, ``[...]``.
-
-    Returns:
-        The state after ``TAU`` seconds, ``[..., 4]``.
+    The action 0 pushes left, 1 pushes right, ``[...]``.
 
     Example:
         >>> move(torch.zeros(4), torch.tensor(1))[1]
@@ -130,6 +112,3 @@ def _move_exactly(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     theta_acc = (GRAVITY * sin - cos * push) / inertia
     x_acc = push - _POLE_MOMENT * theta_acc * cos / _TOTAL_MASS
     return state + TAU * torch.stack((x_dot, x_acc, theta_dot, theta_acc), -1)
-
-
-__all__ = ["CartPoleEnv", "move"]

@@ -21,10 +21,7 @@ class ConnectFourEnv(BoardGameEnv):
         columns: number of columns of the board.
         connect: the number of discs in a line that win.
         single_player: the learner is player 0, and the env answers each move with a random legal one.
-        batch_size: the number of boards that a reset without a TensorDict makes, as a shape. Default: a single board,
-            without a batch dimension. Any env takes more: ``env.reset(TensorDict(batch_size=[1024]))``.
-        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
-        seed: as for :meth:`set_seed`.
+        batch_size, device, seed: see :class:`~rlnb.envs.custom.board_game.BoardGameEnv`.
 
     Raises:
         ValueError: If a size is not positive, or no line fits on the board.
@@ -55,62 +52,18 @@ class ConnectFourEnv(BoardGameEnv):
         device: torch.device | str | int | None = None,
         seed: int | None = None,
     ) -> None:
-        super().__init__(
-            rows,
-            columns,
-            connect,
-            columns,
-            single_player=single_player,
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-        )
+        super().__init__(rows, columns, connect, columns, single_player, batch_size, device, seed)
 
     def _open(self, board: torch.Tensor) -> torch.Tensor:
-        return open_columns(board)
+        return board[..., 0, :] == EMPTY
 
     def _cell_of(self, board: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        return landing_row(board, action) * self.columns + action
+        column = board.gather(-1, action[..., None, None].expand(*board.shape[:-1], 1))
+        row = (column == EMPTY).sum((-2, -1)) - 1  # the lowest free one; -1 where the column is full
+        return row * self.columns + action
 
     def _why_illegal(self, board: torch.Tensor, action: int) -> str:
         return f"column {action} is full"
 
     def _floating(self, board: torch.Tensor) -> torch.Tensor:
         return ((board[:, :-1] != EMPTY) & (board[:, 1:] == EMPTY)).flatten(1).any(-1)
-
-
-def open_columns(board: torch.Tensor) -> torch.Tensor:
-    """Find the columns that are not full.
-
-    Args:
-        board: positions, ``[..., rows, columns]``; row 0 is the top one.
-
-    Returns:
-        Booleans of shape ``[..., columns]``.
-
-    Example:
-        >>> open_columns(torch.tensor([[0, -1], [1, 1]])).tolist()
-        [False, True]
-    """
-    return board[..., 0, :] == EMPTY
-
-
-def landing_row(board: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
-    """Find the row in which a disc lands.
-
-    Args:
-        board: positions, ``[..., rows, columns]``; row 0 is the top one.
-        column: one for each position, int64 of the batch shape.
-
-    Returns:
-        The lowest free row of the column, int64 of the batch shape; -1 where it is full.
-
-    Example:
-        >>> landing_row(torch.tensor([[-1, 0], [-1, 1]]), torch.tensor(0)).item()
-        1
-    """
-    index = column[..., None, None].expand(*board.shape[:-1], 1)
-    return (board.gather(-1, index) == EMPTY).sum((-2, -1)) - 1
-
-
-__all__ = ["ConnectFourEnv", "landing_row", "open_columns"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -40,11 +40,8 @@ class GridWorldEnv(TensorEnv):
         step_reward: of all other steps.
         action_mask: add the observation "action_mask", ``[*batch_size, 4]``: which moves lead to another
             cell if the agent does not slip. A cell that has no such move, such as a goal, has all.
-        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
-        device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
-        seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps. ``None``: never.
-        categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
+        batch_size, device, seed, max_steps, categorical_action_encoding: see
+            :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
 
     Attributes:
         desc: the map, a tuple of strings.
@@ -79,23 +76,19 @@ class GridWorldEnv(TensorEnv):
         rows = read_map(_DEFAULT_MAP if desc is None else desc)
         if not 0 <= slip <= 1:
             raise ValueError(f"slip must be a probability from 0 to 1 and is {slip!r}.")
-        super().__init__(
-            len(MOVES),
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-            max_steps=max_steps,
-            categorical_action_encoding=categorical_action_encoding,
-        )
+        super().__init__(len(MOVES), batch_size, device, seed, max_steps, categorical_action_encoding)
         self.desc, self.slip, self.action_mask = rows, slip, action_mask
         letters = "".join(rows)
         self.n_states = len(letters)
         rewards = {"G": goal_reward, "H": hole_reward}
-        self._target = torch.tensor(_targets(rows), device=self.device)
+        cell = torch.arange(self.n_states).unsqueeze(-1)
+        wall, fixed = (torch.tensor([letter in kinds for letter in letters]) for kinds in ("#", "GH#"))
+        target = move_table(len(rows), len(rows[0]), MOVES)
+        self._target = torch.where(wall[target] | fixed.unsqueeze(-1), cell, target).to(self.device)
         self._ends = torch.tensor([letter in "GH" for letter in letters], device=self.device)
         self._reward = torch.tensor([rewards.get(letter, step_reward) for letter in letters], device=self.device)
         self._starts = torch.tensor([i for i, letter in enumerate(letters) if letter == "S"], device=self.device)
-        moves = self._target != torch.arange(self.n_states, device=self.device).unsqueeze(-1)
+        moves = self._target != cell.to(self.device)
         self._mask = moves | ~moves.any(-1, keepdim=True)
         batch = self.batch_size
         specs: dict[str, TensorSpec] = {"observation": Categorical(self.n_states, shape=batch, device=self.device)}
@@ -137,16 +130,9 @@ class GridWorldEnv(TensorEnv):
 
 
 def read_map(desc: str | Sequence[str]) -> tuple[str, ...]:
-    """Read and validate a map.
+    """Read and validate a map, one string of letters for each row, or one string of several lines.
 
-    Args:
-        desc: one string of letters for each row, or one string of several lines.
-
-    Returns:
-        The rows, without surrounding spaces.
-
-    Raises:
-        ValueError: If the map is empty, ragged, or has no start or an unknown letter.
+    Returns the rows, without surrounding spaces.
 
     Example:
         >>> read_map('''
@@ -168,16 +154,17 @@ def read_map(desc: str | Sequence[str]) -> tuple[str, ...]:
     return rows
 
 
-def _targets(rows: tuple[str, ...]) -> list[list[int]]:
-    """The target cell of each move from each cell. Moves from a goal, a hole or a wall stay there."""
-    height, width = len(rows), len(rows[0])
+def move_table(rows: int, columns: int, moves: Mapping[str, tuple[int, int]]) -> torch.Tensor:
+    """Make a table of the target cell of each move from each cell. Moves off the grid stay in the cell.
 
-    def target(r: int, c: int, down: int, right: int) -> int:
-        to_r, to_c = r + down, c + right
-        stays = rows[r][c] in "GH#" or not (0 <= to_r < height and 0 <= to_c < width) or rows[to_r][to_c] == "#"
-        return r * width + c if stays else to_r * width + to_c
+    The moves are (rows down, columns right); the cells are ``row * columns + column``: ``[rows * columns, moves]``.
 
-    return [[target(r, c, *move) for move in MOVES.values()] for r in range(height) for c in range(width)]
-
-
-__all__ = ["LETTERS", "MOVES", "GridWorldEnv", "read_map"]
+    Example:
+        >>> move_table(2, 2, MOVES).tolist()[0]
+        [0, 2, 1, 0]
+    """
+    row, column = torch.arange(rows).view(-1, 1, 1), torch.arange(columns).view(1, -1, 1)
+    down, right = torch.tensor(list(moves.values())).unbind(-1)
+    to_row, to_column = row + down, column + right
+    inside = (to_row >= 0) & (to_row < rows) & (to_column >= 0) & (to_column < columns)
+    return torch.where(inside, to_row * columns + to_column, row * columns + column).reshape(-1, len(moves))

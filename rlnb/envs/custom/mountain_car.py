@@ -29,11 +29,8 @@ class MountainCarEnv(TensorEnv):
     example 10.1.
 
     Args:
-        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
-        device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
-        seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps. ``None``: never.
-        categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
+        batch_size, device, seed, max_steps, categorical_action_encoding: see
+            :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
         dtype: dtype of the state between steps. ``torch.float64`` gives Gymnasium's trajectories; ``torch.float32``
             (the default) is faster. Observations are float32 either way.
 
@@ -53,14 +50,7 @@ class MountainCarEnv(TensorEnv):
         categorical_action_encoding: bool = False,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        super().__init__(
-            3,
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-            max_steps=max_steps,
-            categorical_action_encoding=categorical_action_encoding,
-        )
+        super().__init__(3, batch_size, device, seed, max_steps, categorical_action_encoding)
         self.dtype = dtype
         shape = (*self.batch_size, 2)
         low = torch.tensor([MIN_POSITION, -MAX_SPEED], device=self.device).expand(shape)
@@ -73,9 +63,6 @@ class MountainCarEnv(TensorEnv):
         state[..., 0].uniform_(*START, generator=self.generator)
         return state
 
-    def _observe(self, state: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"observation": state.to(torch.float32, copy=True)}
-
     def _transition(self, state: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
         state = drive(state, action)
         position, velocity = state.unbind(-1)
@@ -84,14 +71,9 @@ class MountainCarEnv(TensorEnv):
 
 
 def drive(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Advance by one time step.
+    """Advance the state (position, velocity), ``[..., 2]``, by one time step. The car stops at the left wall.
 
-    Args:
-        state: (position, velocity), ``[..., 2]``.
-        action: 0 pushes left, 1 not at all, 2 right, ``[...]``.
-
-    Returns:
-        The next state, ``[..., 2]``. The car stops at the left wall.
+    The action 0 pushes left, 1 not at all, 2 right, ``[...]``.
 
     Example:
         >>> drive(torch.tensor([-1.2, -0.05]), torch.tensor(0))
@@ -103,6 +85,3 @@ def drive(state: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     position = (position + velocity).clamp_(MIN_POSITION, MAX_POSITION)
     velocity.masked_fill_((position == MIN_POSITION) & (velocity < 0), 0.0)
     return torch.stack((position, velocity), -1)
-
-
-__all__ = ["MountainCarEnv", "drive"]

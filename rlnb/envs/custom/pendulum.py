@@ -13,6 +13,7 @@ from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.envs.base import EnvBase
+from rlnb.envs.custom.tensor_env import seed_generator
 
 DEFAULT_PARAMS = {"max_speed": 8.0, "max_torque": 2.0, "dt": 0.05, "g": 10.0, "m": 1.0, "l": 1.0}
 
@@ -76,10 +77,7 @@ class PendulumEnv(EnvBase):
         self.generator = torch.Generator(self.device or "cpu")
         self._seed: int | None = None
         self._make_specs()
-        if seed is None:
-            self.generator.seed()
-        else:
-            self.set_seed(seed)
+        self.set_seed(seed)
 
     def _make_specs(self) -> None:
         batch, device, params = self.batch_size, self.device, self._params
@@ -162,21 +160,10 @@ class PendulumEnv(EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         self._seed = seed  # pending until a reset draws with it, so that check_env_specs can restore it
-        if seed is None:
-            self.generator.seed()
-        else:
-            self.generator.manual_seed(seed)
+        seed_generator(self.generator, seed)
 
     def to(self, *args: Any, **kwargs: Any) -> PendulumEnv:
-        """Move the env and its default parameters to a device. Its generator stays where it is.
-
-        Args:
-            *args: as for ``torch.nn.Module.to``.
-            **kwargs: as for ``torch.nn.Module.to``.
-
-        Returns:
-            The env.
-        """
+        """Move the env and its default parameters to a device. Its generator stays where it is."""
         super().to(*args, **kwargs)
         if self.device is not None:
             self._params = self._params.to(self.device)
@@ -195,6 +182,3 @@ def _check_params(params: TensorDictBase) -> None:
             f"The pendulum's 'params' lack {missing}: they are {sorted(DEFAULT_PARAMS)}. "
             "Fix: start from PendulumEnv.gen_params(batch_size=[...]) and change what should differ."
         )
-
-
-__all__ = ["PendulumEnv"]

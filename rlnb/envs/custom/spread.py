@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,10 +15,13 @@ from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, as_key
 from rlnb.envs import errors
-from rlnb.envs.custom.agent_groups import AgentGroups
-from rlnb.envs.custom.spread_rules import MOVES, move_table, offsets, settle, steps_to
+from rlnb.envs.custom.grid_world import MOVES as GRID_MOVES
+from rlnb.envs.custom.grid_world import move_table
 from rlnb.envs.custom.tensor_env import TensorEnv
-from rlnb.envs.marl import MarlGroupMapType
+from rlnb.envs.marl import AgentGroups, MarlGroupMapType
+
+#: The actions in order, as (rows down, columns right).
+MOVES = {"stay": (0, 0), **GRID_MOVES}
 
 _AT_ROOT = ("state", "action", "reward", *END_KEYS, "next", "_reset")
 
@@ -64,18 +66,12 @@ class SpreadEnv(TensorEnv):
         info: add ("agents", "info", "distance"), the moves to the nearest landmark, and ("agents", "info",
             "collisions"), the number of agents just collided with; both ``[*batch_size, n_agents, 1]``.
         collision_penalty: the cost of a collision with one other agent, for each of them.
-        batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
-        device: see :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
-        seed: as for :meth:`set_seed`.
-        max_steps: an episode is truncated after that many steps. ``None``: never.
-        categorical_action_encoding: actions are indices if True, else one-hot vectors (the default).
+        batch_size, device, seed, max_steps, categorical_action_encoding: see
+            :class:`~rlnb.envs.custom.tensor_env.TensorEnv`.
 
     Attributes:
-        n_agents: N.
         agent_names: "agent_0", "agent_1" and so on.
         group_map: the names of the agents in each group.
-        rows: number of rows of the grid.
-        columns: number of columns of the grid.
 
     Raises:
         ValueError: If the agents and landmarks do not fit on the grid, or the groups do not match the agents.
@@ -110,19 +106,13 @@ class SpreadEnv(TensorEnv):
         _check_size(n_agents, rows, columns)
         if done_on_any and not agent_done:
             raise ValueError("done_on_any=True needs agent_done=True. Fix: set both.")
-        super().__init__(
-            len(MOVES),
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-            max_steps=max_steps,
-            categorical_action_encoding=categorical_action_encoding,
-        )
+        super().__init__(len(MOVES), batch_size, device, seed, max_steps, categorical_action_encoding)
         self.n_agents, self.rows, self.columns = n_agents, rows, columns
         self.agent_names = [f"agent_{i}" for i in range(n_agents)]
         self.shared_reward, self.agent_done, self.done_on_any = shared_reward, agent_done, done_on_any
         self.action_mask, self.info, self.collision_penalty = action_mask, info, collision_penalty
         self._groups = AgentGroups(group_map, self.agent_names, self.batch_dims)
+        self.group_map = self._groups.group_map
         taken = sorted(set(self.group_map) & set(_AT_ROOT))
         if taken:
             raise ValueError(f"A group cannot be called {taken[0]!r}: that is an entry of the root. Fix: rename it.")
@@ -131,7 +121,7 @@ class SpreadEnv(TensorEnv):
 
     def _make_tables(self, rows: int, columns: int) -> None:
         """Precompute the targets of moves, their legality, the places of cells and the other agents of each agent."""
-        self._targets = move_table(rows, columns).to(self.device)
+        self._targets = move_table(rows, columns, MOVES).to(self.device)
         cell = torch.arange(rows * columns, device=self.device)
         self._mask = self._targets != cell.unsqueeze(-1)
         self._mask[:, 0] = True
@@ -142,21 +132,39 @@ class SpreadEnv(TensorEnv):
 
     def _make_specs(self) -> None:
         """Stack the specs of the agents, and add the shared ones at the root."""
-        batch, n = self.batch_size, self.n_agents
-        one, stack = AgentSpecs(n, self.rows, self.columns, batch, self.device), self._groups.stack
-        observation = one.observation(self.action_mask, self.info)
-        self.observation_spec = Composite({**stack([observation] * n), "state": one.state()}, shape=batch)
-        self.action_spec = Composite(stack([one.entry("action", self.action_spec)] * n), shape=batch)
+        batch, n, device = self.batch_size, self.n_agents, self.device
+
+        def stack(spec: Composite) -> dict[str, Composite]:
+            return self._groups.stack([spec] * n)
+
+        most = max(self.rows - 1, self.columns - 1, n - 1, 1)
+        state = Bounded(0, most, shape=(*batch, 2 * n, 3), dtype=torch.int64, device=device)
+        self.observation_spec = Composite({**stack(self._agent_observation_spec()), "state": state}, shape=batch)
+        self.action_spec = Composite(stack(self.full_action_spec), shape=batch)
         if not self.shared_reward:
-            self.reward_spec = Composite(stack([one.entry("reward", self.reward_spec)] * n), shape=batch)
+            self.reward_spec = Composite(stack(self.full_reward_spec), shape=batch)
         if self.agent_done:
             ends = self.full_done_spec
-            self.done_spec = Composite({**ends, **stack([ends] * n)}, shape=batch)
+            self.done_spec = Composite({**ends, **stack(ends)}, shape=batch)
 
-    @property
-    def group_map(self) -> dict[str, list[str]]:
-        """The names of the agents in each group."""
-        return self._groups.group_map
+    def _agent_observation_spec(self) -> Composite:
+        """Make the spec of one agent's observations, whose shapes start with the batch size."""
+        n, batch, device = self.n_agents, self.batch_size, self.device
+        high = torch.tensor([self.rows - 1.0, self.columns - 1.0], device=device).repeat(2 * n)
+        low = torch.cat((torch.zeros(2, device=device), -high[2:]))
+        shape = (*batch, 4 * n)
+        specs: dict[str, TensorSpec] = {"observation": Bounded(low.expand(shape), high.expand(shape), device=device)}
+        if self.action_mask:
+            moves = len(MOVES)
+            specs["action_mask"] = Binary(moves, shape=(*batch, moves), dtype=torch.bool, device=device)
+        if self.info:
+            most = float(self.rows + self.columns - 2)
+            entries = {
+                "distance": Bounded(0.0, most, shape=(*batch, 1), device=device),
+                "collisions": Bounded(0, max(n - 1, 1), shape=(*batch, 1), dtype=torch.int64, device=device),
+            }
+            specs["info"] = Composite(entries, shape=batch, device=device)
+        return Composite(specs, shape=batch, device=device)
 
     # Reset --------------------------------------------------------------------------------------------------------
 
@@ -261,7 +269,7 @@ class SpreadEnv(TensorEnv):
         cells = self._cells(state)[..., :n]
         cells, met = settle(cells, torch.where(stays, cells, self._targets[cells, action]))
         state = self._state_of(cells, met, state[..., n:, :2])
-        far = steps_to(state[..., n:, :2], state[..., :n, :2]).min(-1).values.sum(-1, keepdim=True)
+        far = offsets(state[..., n:, :2], state[..., :n, :2]).abs().sum(-1).min(-1).values.sum(-1, keepdim=True)
         reward = (-far - self.collision_penalty * met).masked_fill(stays, 0.0).to(torch.get_default_dtype())
         return state, reward, self._stays(state)
 
@@ -315,10 +323,7 @@ class SpreadEnv(TensorEnv):
                 data["action_mask"] &= ~(self._stays(state).unsqueeze(-1) & moves)
         if self.info:
             nearest = seen[..., n:, :].abs().sum(-1).min(-1, keepdim=True).values
-            data["info"] = {
-                "distance": nearest.to(torch.get_default_dtype()),
-                "collisions": state[..., :n, 2:].clone(),
-            }
+            data["info"] = {"distance": nearest.to(torch.get_default_dtype()), "collisions": state[..., :n, 2:].clone()}
         return data
 
     def _ends(self, over: torch.Tensor) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
@@ -336,79 +341,6 @@ class SpreadEnv(TensorEnv):
         return _signals(over.unsqueeze(-1), late.unsqueeze(-1)), shared
 
 
-@dataclass(frozen=True)
-class AgentSpecs:
-    """Makes the specs of one agent, whose shapes start with the batch size of the env.
-
-    Args:
-        n_agents: the number of agents, and of landmarks.
-        rows: number of rows of the grid.
-        columns: number of columns of the grid.
-        batch_size: of the env.
-        device: of the env.
-
-    Example:
-        >>> AgentSpecs(2, 5, 5, torch.Size([3])).observation()["observation"].shape
-        torch.Size([3, 8])
-    """
-
-    n_agents: int
-    rows: int
-    columns: int
-    batch_size: torch.Size
-    device: torch.device | None = None
-
-    def entry(self, name: str, spec: TensorSpec) -> Composite:
-        """Name a spec in the nested entry.
-
-        Args:
-            name: of the entry.
-            spec: starts with the batch size.
-
-        Returns:
-            The composite with it.
-        """
-        return Composite({name: spec}, shape=self.batch_size, device=self.device)
-
-    def observation(self, action_mask: bool = False, info: bool = False) -> Composite:
-        """Make the spec of an agent's observations.
-
-        Args:
-            action_mask: with "action_mask".
-            info: with "info".
-
-        Returns:
-            The composite.
-        """
-        n, batch, device = self.n_agents, self.batch_size, self.device
-        high = torch.tensor([self.rows - 1.0, self.columns - 1.0], device=device).repeat(2 * n)
-        low = torch.cat((torch.zeros(2, device=device), -high[2:]))
-        shape = (*batch, 4 * n)
-        specs: dict[str, TensorSpec] = {"observation": Bounded(low.expand(shape), high.expand(shape), device=device)}
-        if action_mask:
-            moves = len(MOVES)
-            specs["action_mask"] = Binary(moves, shape=(*batch, moves), dtype=torch.bool, device=device)
-        if info:
-            most = float(self.rows + self.columns - 2)
-            entries = {
-                "distance": Bounded(0.0, most, shape=(*batch, 1), device=device),
-                "collisions": Bounded(0, max(n - 1, 1), shape=(*batch, 1), dtype=torch.int64, device=device),
-            }
-            specs["info"] = Composite(entries, shape=batch, device=device)
-        return Composite(specs, shape=batch, device=device)
-
-    def state(self) -> TensorSpec:
-        """Make the spec of the shared state.
-
-        Returns:
-            The spec, of shape ``[*batch_size, 2 * n_agents, 3]``.
-        """
-        n = self.n_agents
-        most = max(self.rows - 1, self.columns - 1, n - 1, 1)
-        shape = (*self.batch_size, 2 * n, 3)
-        return Bounded(0, most, shape=shape, dtype=torch.int64, device=self.device)
-
-
 def _signals(terminated: torch.Tensor, truncated: torch.Tensor) -> dict[str, torch.Tensor]:
     return {DONE: terminated | truncated, TERMINATED: terminated, TRUNCATED: truncated}
 
@@ -423,4 +355,42 @@ def _check_size(n_agents: int, rows: int, columns: int) -> None:
         )
 
 
-__all__ = ["SpreadEnv"]
+# Rules ----------------------------------------------------------------------------------------------------------------
+
+
+def settle(cells: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Move all agents at once. Those that would meet stay where they are.
+
+    Agents meet if they would be in one cell or swap places. An agent that stays may be in the way of others, which
+    then meet it. A ring of agents, each moving to the cell of the next one, rotates freely.
+
+    Takes the cells of the agents, all different, and those that they want to move to. Returns their cells afterwards,
+    all different, and the number of agents that each has met. All have shape ``[*, n_agents]``.
+
+    Example:
+        >>> settle(torch.tensor([0, 2, 5]), torch.tensor([1, 1, 4]))
+        (tensor([0, 2, 4]), tensor([1, 1, 0]))
+    """
+    n = cells.shape[-1]
+    others = ~torch.eye(n, dtype=torch.bool, device=cells.device)
+    into = wanted.unsqueeze(-1) == cells.unsqueeze(-2)
+    met = into & into.mT & others
+    held = met.any(-1)
+    # Each round holds at least one more agent, so there are at most n rounds.
+    while True:
+        after = torch.where(held, cells, wanted)
+        together = (after.unsqueeze(-1) == after.unsqueeze(-2)) & others
+        if not bool(together.any()):
+            return after, met.sum(-1)
+        met = met | together
+        held = held | together.any(-1)
+
+
+def offsets(places: torch.Tensor, goals: torch.Tensor) -> torch.Tensor:
+    """Compute the offset, rows down and columns right, of each goal ``[*, m, 2]`` from each place ``[*, n, 2]``.
+
+    Example:
+        >>> offsets(torch.tensor([[1, 1]]), torch.tensor([[0, 3]])).tolist()
+        [[[-1, 2]]]
+    """
+    return goals.unsqueeze(-3) - places.unsqueeze(-2)

@@ -11,7 +11,6 @@ from tensordict import TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
 from rlnb.data.specs.categorical import Categorical, OneHot
-from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import END_KEYS
 from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
@@ -20,14 +19,14 @@ from rlnb.envs.base import EnvBase
 class TensorEnv(EnvBase):
     """An env with discrete actions that runs any number of copies at once, as rows of tensors.
 
-    A subclass sets ``observation_spec`` and implements ``_initial_state``, ``_observe`` and ``_transition``. This
-    class handles batches, time limits, partial resets, seeds and the encoding of actions. ``reset(state=...)`` starts
-    in a given state, ``[*batch_size, ...]``, instead of a random one.
+    A subclass sets ``observation_spec`` and implements ``_initial_state``, ``_transition`` and, if its observation is
+    not its state, ``_observe``. This class handles batches, time limits, partial resets, seeds and the encoding of
+    actions. ``reset(state=...)`` starts in a given state, ``[*batch_size, ...]``, instead of a random one.
 
     Args:
         n_actions: the number of actions.
         batch_size: the number of copies, as a shape. Default: a single one, without a batch dimension.
-        device: where the tensors live; None (the default) for the CPU without a statement of it.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
         seed: as for :meth:`set_seed`. ``None`` (the default) seeds with unpredictable numbers.
         max_steps: an episode is truncated after that many steps. ``None``: never.
         categorical_action_encoding: actions are indices if True, else one-hot vectors (the default), as in
@@ -35,8 +34,6 @@ class TensorEnv(EnvBase):
 
     Attributes:
         generator: the env's random number generator. Torch's global generator is not used.
-        max_steps: the maximum length of an episode, or None.
-        n_actions: the number of actions.
         one_hot: whether actions are one-hot vectors.
 
     Raises:
@@ -46,7 +43,6 @@ class TensorEnv(EnvBase):
     def __init__(
         self,
         n_actions: int,
-        *,
         batch_size: Sequence[int] | None = None,
         device: torch.device | str | int | None = None,
         seed: int | None = None,
@@ -62,17 +58,12 @@ class TensorEnv(EnvBase):
         self._state: torch.Tensor | None = None
         self._steps = self._over = torch.empty(0)
         batch = self.batch_size
-        self.action_spec = (
-            OneHot(n_actions, shape=(*batch, n_actions), dtype=torch.int64, device=self.device)
-            if self.one_hot
-            else Categorical(n_actions, shape=batch, device=self.device)
-        )
-        ends = {key: Categorical(2, shape=(*batch, 1), dtype=torch.bool, device=self.device) for key in END_KEYS}
-        self.done_spec = Composite(ends, shape=batch)
-        if seed is None:
-            self.generator.seed()
+        if self.one_hot:
+            self.action_spec = OneHot(n_actions, shape=(*batch, n_actions), dtype=torch.int64, device=self.device)
         else:
-            self.set_seed(seed)
+            self.action_spec = Categorical(n_actions, shape=batch, device=self.device)
+        self.add_truncated_keys()
+        self.set_seed(seed)
 
     # For subclasses -----------------------------------------------------------------------------------------------
 
@@ -80,9 +71,9 @@ class TensorEnv(EnvBase):
     def _initial_state(self) -> torch.Tensor:
         """Draw the initial state of an episode for each copy: ``[*batch_size, ...]``."""
 
-    @abstractmethod
     def _observe(self, state: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the observations of a state by key, in new tensors."""
+        """Return the observations of a state by key, in new tensors. Default: the state in float32."""
+        return {"observation": state.to(torch.float32, copy=True)}
 
     @abstractmethod
     def _transition(self, state: torch.Tensor, action: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -112,7 +103,8 @@ class TensorEnv(EnvBase):
             self._over = self._over & ~mask
             rows = mask.reshape((*mask.shape, *[1] * (fresh.ndim - mask.ndim)))
             self._state = torch.where(rows, fresh, before)
-        return fast_tensordict({**self._observe(self._state), **self._no_end()}, self.batch_size, self.device)
+        no_end = {key: torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device) for key in END_KEYS}
+        return fast_tensordict({**self._observe(self._state), **no_end}, self.batch_size, self.device)
 
     def _check_reset(self, options: dict[str, Any], mask: torch.Tensor | None) -> None:
         """Raise if there are unknown options, or at a partial reset before the first full one."""
@@ -124,12 +116,11 @@ class TensorEnv(EnvBase):
                 "not marked have no state to keep. Fix: call env.reset() first."
             )
 
-    def _no_end(self) -> dict[str, torch.Tensor]:
-        return {key: torch.zeros((*self.batch_size, 1), dtype=torch.bool, device=self.device) for key in END_KEYS}
-
     def _given_state(self, state: Any) -> torch.Tensor:
         """Validate a state that the user wants to start in."""
-        want = self._initial_state_like()
+        before = self.generator.get_state()
+        want = self._initial_state()  # an example of a state, drawn without a trace
+        self.generator.set_state(before)
         found = torch.as_tensor(state, device=self.device)
         if found.shape != want.shape or not torch.can_cast(found.dtype, want.dtype):
             raise ValueError(
@@ -137,14 +128,6 @@ class TensorEnv(EnvBase):
                 f"{want.dtype}, and got {tuple(found.shape)} and {found.dtype}."
             )
         return found.to(want.dtype, copy=True)
-
-    def _initial_state_like(self) -> torch.Tensor:
-        """Return a tensor like a state, without drawing from the env's generator."""
-        before = self.generator.get_state()
-        try:
-            return self._initial_state()
-        finally:
-            self.generator.set_state(before)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if self._state is None:
@@ -196,22 +179,12 @@ class TensorEnv(EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         self._seed = seed  # pending until a reset draws with it, so that check_env_specs can restore it
-        if seed is None:
-            self.generator.seed()
-        else:
-            self.generator.manual_seed(seed)
+        seed_generator(self.generator, seed)
 
     def to(self, *args: Any, **kwargs: Any) -> TensorEnv:
         """Move the env and its state to a device.
 
         Generators cannot be moved: the one on the new device is seeded with a number drawn from the old one.
-
-        Args:
-            *args: as for ``torch.nn.Module.to``.
-            **kwargs: as for ``torch.nn.Module.to``.
-
-        Returns:
-            The env.
         """
         super().to(*args, **kwargs)
         device = self.device or torch.device("cpu")
@@ -224,4 +197,9 @@ class TensorEnv(EnvBase):
         return self
 
 
-__all__ = ["TensorEnv"]
+def seed_generator(generator: torch.Generator, seed: int | None) -> None:
+    """Seed a generator; None seeds it with unpredictable numbers."""
+    if seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(seed)

@@ -20,10 +20,7 @@ class TicTacToeEnv(BoardGameEnv):
 
     Args:
         single_player: the learner is player 0, and the env answers each move with a random legal one.
-        batch_size: the number of boards that a reset without a TensorDict makes, as a shape. Default: a single board,
-            without a batch dimension. Any env takes more: ``env.reset(TensorDict(batch_size=[1024]))``.
-        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
-        seed: as for :meth:`set_seed`.
+        batch_size, device, seed: see :class:`~rlnb.envs.custom.board_game.BoardGameEnv`.
 
     Example:
         >>> from tensordict import TensorDict
@@ -51,19 +48,10 @@ class TicTacToeEnv(BoardGameEnv):
         device: torch.device | str | int | None = None,
         seed: int | None = None,
     ) -> None:
-        super().__init__(
-            _SIDE,
-            _SIDE,
-            _SIDE,
-            _SIDE**2,
-            single_player=single_player,
-            batch_size=batch_size,
-            device=device,
-            seed=seed,
-        )
+        super().__init__(_SIDE, _SIDE, _SIDE, _SIDE**2, single_player, batch_size, device, seed)
 
     def _open(self, board: torch.Tensor) -> torch.Tensor:
-        return open_cells(board)
+        return (board == EMPTY).flatten(-2)
 
     def _cell_of(self, board: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         return action
@@ -72,22 +60,3 @@ class TicTacToeEnv(BoardGameEnv):
         row, column = divmod(action, _SIDE)
         player = int(board[row, column])
         return f"the cell at row {row}, column {column} is occupied by player {player} ({SYMBOLS[player]})"
-
-
-def open_cells(board: torch.Tensor) -> torch.Tensor:
-    """Find the empty cells.
-
-    Args:
-        board: positions, ``[..., rows, columns]``.
-
-    Returns:
-        Booleans of shape ``[..., rows * columns]``, row by row.
-
-    Example:
-        >>> open_cells(torch.tensor([[0, -1], [-1, 1]])).tolist()
-        [False, True, True, False]
-    """
-    return (board == EMPTY).flatten(-2)
-
-
-__all__ = ["TicTacToeEnv", "open_cells"]

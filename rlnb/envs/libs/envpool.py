@@ -10,18 +10,16 @@ import gymnasium
 import numpy as np
 import torch
 from gymnasium.vector.utils import batch_space
+from torch.utils._pytree import tree_map
 
 from rlnb.envs.libs.gym.vector import HAS_MODES
 from rlnb.envs.libs.gym.wrapper import GymWrapper
 
 
 class _PoolEnv(gymnasium.vector.VectorEnv):
-    """Vector env around a pool, without autoreset.
+    """Vector env around a pool, the output of ``envpool.make`` or ``envpool.make_gymnasium``, without autoreset.
 
     A pool resets an env that is done at its next step; a partial reset before that step prevents it.
-
-    Args:
-        pool: the output of ``envpool.make`` or ``envpool.make_gymnasium``.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -46,7 +44,7 @@ class _PoolEnv(gymnasium.vector.VectorEnv):
         mask = (options or {}).get("reset_mask")
         if mask is None or mask.all():
             found, info = self.pool.reset()
-            self._last = _copied(found)
+            self._last = tree_map(np.array, found)  # a copy: a pool writes the next observation to the same memory
         else:
             which = np.flatnonzero(mask).astype(np.int32)
             found, info = self.pool.reset(which)
@@ -55,7 +53,7 @@ class _PoolEnv(gymnasium.vector.VectorEnv):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         found, *signals, info = self.pool.step(actions)
-        self._last = _copied(found)
+        self._last = tree_map(np.array, found)
         reward, terminated, truncated = map(np.asarray, signals)
         return self._last, reward, terminated, truncated, dict(info)
 
@@ -71,8 +69,7 @@ class MultiThreadedEnvWrapper(GymWrapper):
 
     Args:
         env: the output of ``envpool.make(name, env_type="gymnasium", num_envs=n)``.
-        categorical_action_encoding: see :class:`~rlnb.envs.GymWrapper`.
-        device: see :class:`~rlnb.envs.GymWrapper`.
+        categorical_action_encoding, device: see :class:`~rlnb.envs.GymWrapper`.
 
     Raises:
         TypeError: If ``env`` is not such a pool.
@@ -88,11 +85,7 @@ class MultiThreadedEnvWrapper(GymWrapper):
     """
 
     def __init__(
-        self,
-        env: Any,
-        *,
-        categorical_action_encoding: bool = False,
-        device: torch.device | str | int | None = None,
+        self, env: Any, *, categorical_action_encoding: bool = False, device: torch.device | str | int | None = None
     ) -> None:
         if not isinstance(getattr(env, "config", None), Mapping) or not hasattr(env, "async_reset"):
             raise TypeError(
@@ -130,9 +123,6 @@ class MultiThreadedEnvWrapper(GymWrapper):
     def _backend_name(self) -> str:
         return type(self._adapter.pool).__name__.removesuffix("GymnasiumEnvPool")
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(env={self._backend_name()}, batch_size={self.batch_size}, device={self.device})"
-
 
 class MultiThreadedEnv(MultiThreadedEnvWrapper):
     """Envs of EnvPool, made by their id and stepped by threads. The batch size is ``[num_workers]``.
@@ -141,8 +131,7 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
         num_workers: the number of envs.
         env_name: their id, one of ``envpool.list_all_envs()``.
         create_env_kwargs: for ``envpool.make``, such as ``num_threads`` or arguments of the env itself.
-        categorical_action_encoding: see :class:`~rlnb.envs.GymWrapper`.
-        device: see :class:`~rlnb.envs.GymWrapper`.
+        categorical_action_encoding, device: see :class:`~rlnb.envs.GymWrapper`.
 
     Raises:
         ImportError: If envpool is not installed.
@@ -198,24 +187,12 @@ def _make(env_name: str, num_envs: int, **kwargs: Any) -> Any:
     return envpool.make(env_name, env_type="gymnasium", num_envs=num_envs, **kwargs)
 
 
-def _copied(values: Any) -> Any:
-    """Copy observations, because a pool writes the next ones to the same memory."""
-    if isinstance(values, Mapping):
-        return {key: _copied(value) for key, value in values.items()}
-    if isinstance(values, tuple):
-        return tuple(map(_copied, values))
-    return np.array(values)
-
-
 def _with_rows(values: Any, which: np.ndarray, rows: Any) -> Any:
     """Copy observations with some rows replaced."""
-    if isinstance(values, Mapping):
-        return {key: _with_rows(value, which, rows[key]) for key, value in values.items()}
-    if isinstance(values, tuple):
-        return tuple(_with_rows(value, which, row) for value, row in zip(values, rows, strict=True))
-    replaced = np.array(values)
-    replaced[which] = rows
-    return replaced
 
+    def replace(value: np.ndarray, row: Any) -> np.ndarray:
+        replaced = np.array(value)
+        replaced[which] = row
+        return replaced
 
-__all__ = ["MultiThreadedEnv", "MultiThreadedEnvWrapper"]
+    return tree_map(replace, values, rows)

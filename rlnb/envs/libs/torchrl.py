@@ -72,31 +72,16 @@ class TorchRLWrapper(EnvBase):
             self._env.set_seed(seed)
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write a random action, drawn by the wrapped env: of masked actions a legal one.
-
-        Args:
-            tensordict: written to, if given.
-
-        Returns:
-            ``tensordict``, or a new one, with an action.
-        """
+        """Write a random action, drawn by the wrapped env: of masked actions a legal one."""
         if tensordict is None:
             tensordict = TensorDict({}, self.batch_size, device=self.device)
         self._assert_batch_size(tensordict, "rand_action")
         with self.own_randomness():
             return self._env.rand_action(tensordict)
 
-    def close(self, *, raise_if_closed: bool = False) -> None:
-        """Close the env and the wrapped one.
-
-        Args:
-            raise_if_closed: raise RuntimeError if the env is closed already.
-        """
-        self._assert_not_closed_twice(raise_if_closed)
-        if not self.is_closed:
-            super().close()
-            if not self._env.is_closed:
-                self._env.close()
+    def _release(self) -> None:
+        if not self._env.is_closed:
+            self._env.close()
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -108,6 +93,3 @@ class TorchRLWrapper(EnvBase):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._env!r})"
-
-
-__all__ = ["TorchRLWrapper"]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from rlnb.envs import ConnectFourEnv
-from rlnb.envs.custom.connect_four import landing_row, open_columns
 from tests.envs.custom.games import as_position, empty, put
 
 
@@ -18,7 +17,7 @@ def test_the_number_of_games_after_each_move_is_the_known_one():
     env = ConnectFourEnv()
     board, ways, counts = torch.full((1, 6, 7), -1, dtype=torch.int32), torch.ones(1, dtype=torch.int64), [1]
     for _ in range(8):
-        parent, action = open_columns(board).nonzero(as_tuple=True)
+        parent, action = env._open(board).nonzero(as_tuple=True)
         after = env.step(TensorDict({"board": board[parent], "action": action}, [len(parent)]))["next"]
         counts.append(int(ways[parent].sum()))
         goes_on = ~after["done"].squeeze(-1)
@@ -48,8 +47,8 @@ def test_discs_lie_on_one_another(moves):
     for n, column in enumerate(moves):
         tensor = torch.tensor(board)
         free = sum(row[column] == -1 for row in board)
-        assert landing_row(tensor, torch.tensor(column)).item() == free - 1
-        assert open_columns(tensor)[column].item() is (free > 0)
+        assert env._cell_of(tensor, torch.tensor(column)).item() == (free - 1) * 5 + column
+        assert env._open(tensor)[column].item() is (free > 0)
         if free:
             board = put(env, board, column, n % 2)
 

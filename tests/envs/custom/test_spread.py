@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from rlnb.data import Categorical, OneHot
 from rlnb.envs import MarlGroupMapType, SpreadEnv, check_env_specs, step_mdp
-from rlnb.envs.custom.spread_rules import MOVES, move_table, settle
+from rlnb.envs.custom.grid_world import move_table
+from rlnb.envs.custom.spread import MOVES, settle
 from tests.envs.custom.spreads import act, index_env, state_of
 
 BATCHES = [(), (1,), (3,), (2, 2)]
@@ -124,7 +125,7 @@ def test_moves_are_settled_as_the_rules_say(data, n, rows, columns):
     for cell, (down, right) in zip(cells, (list(MOVES.values())[m] for m in moves), strict=True):
         r, c = cell // columns + down, cell % columns + right
         wanted.append(r * columns + c if 0 <= r < rows and 0 <= c < columns else cell)
-    table = move_table(rows, columns)
+    table = move_table(rows, columns, MOVES)
     assert table[torch.tensor(cells), torch.tensor(moves)].tolist() == wanted
     after, met = settle(torch.tensor(cells), torch.tensor(wanted))
     assert (after.tolist(), met.tolist()) == slow_settle(cells, wanted)

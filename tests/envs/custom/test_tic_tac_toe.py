@@ -8,7 +8,6 @@ from tensordict import TensorDict
 
 from rlnb.envs import TicTacToeEnv
 from rlnb.envs.custom.boards import winner
-from rlnb.envs.custom.tic_tac_toe import open_cells
 from tests.envs.custom.games import as_position
 
 START = [[-1] * 3] * 3
@@ -29,7 +28,7 @@ def test_all_games_are_played():
     board, ways = torch.full((1, 3, 3), -1, dtype=torch.int32), torch.ones(1, dtype=torch.int64)
     positions, results = 1, torch.zeros(3, dtype=torch.int64)
     while len(board):
-        parent, action = open_cells(board).nonzero(as_tuple=True)
+        parent, action = env._open(board).nonzero(as_tuple=True)
         after = env.step(TensorDict({"board": board[parent], "action": action}, [len(parent)]))["next"]
         unique, group = after["board"].flatten(1).unique(dim=0, return_inverse=True)
         total = torch.zeros(len(unique), dtype=torch.int64).index_add_(0, group, ways[parent])

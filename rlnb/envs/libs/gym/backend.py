@@ -70,13 +70,10 @@ class set_gym_backend(contextlib.ContextDecorator):
 
 
 def gym_backend(submodule: str | None = None) -> ModuleType:
-    """Return the gym backend in use.
+    """Return the gym backend that :class:`set_gym_backend` has set; by default gymnasium, or gym if only that is there.
 
     Args:
-        submodule: the name of one of its modules, such as ``"wrappers"``. ``None`` (the default): the backend itself.
-
-    Returns:
-        The backend set by :class:`set_gym_backend`, else gymnasium if it is installed, else gym; or its submodule.
+        submodule: return one of its modules instead, such as ``"wrappers"``.
 
     Raises:
         ImportError: If no backend is installed, or it has no such module.
@@ -101,16 +98,19 @@ def gym_backend(submodule: str | None = None) -> ModuleType:
 
 
 def installed_backends() -> list[str]:
-    """List the backends that are installed.
+    """List the names of the backends that are installed, the default first."""
+    return [name for name in GYM_BACKENDS if name in sys.modules or find_spec(name) is not None]
 
-    Returns:
-        Their names, the default first.
+
+def get_available_libraries() -> dict[str, bool]:
+    """Check which libraries of environments are installed, by name, without importing them.
 
     Example:
-        >>> "gymnasium" in installed_backends()
+        >>> get_available_libraries()["gymnasium"]
         True
     """
-    return [name for name in GYM_BACKENDS if name in sys.modules or find_spec(name) is not None]
+    installed = installed_backends()
+    return {name: name in installed for name in GYM_BACKENDS}
 
 
 def _default() -> ModuleType:
@@ -150,5 +150,3 @@ def _import(name: str) -> ModuleType:
 
 
 register_rivals(GYM_BACKENDS, lambda: gym_backend().__name__)
-
-__all__ = ["GYM_BACKENDS", "gym_backend", "installed_backends", "set_gym_backend"]

@@ -23,13 +23,9 @@ from rlnb.envs.validation import fit_shape
 
 
 class ObservationLeaf:
-    """Encoder of one leaf of an observation.
+    """Encoder of one leaf of an observation: the entry ``key``, of a Gymnasium space and a spec.
 
-    Args:
-        key: the entry of the TensorDict.
-        path: the keys and indices that lead to the leaf in the backend's observation.
-        space: its Gymnasium space.
-        spec: its spec.
+    ``path`` are the keys and indices that lead to the leaf in the backend's observation.
     """
 
     def __init__(self, key: NestedKey, path: tuple[Any, ...], space: gymnasium.Space, spec: TensorSpec) -> None:
@@ -39,49 +35,32 @@ class ObservationLeaf:
         self.numpy_dtype = None if spec.dtype is None else torch.empty(0, dtype=spec.dtype).numpy().dtype
 
     def pick(self, observation: Any) -> Any:
-        """Extract this leaf's value from a whole observation.
-
-        Args:
-            observation: as the backend returned it.
-
-        Returns:
-            The value of the leaf.
-        """
+        """Extract this leaf's value from a whole observation."""
         for step in self.path:
             observation = observation[step]
         return observation
 
     def entry(self, observation: Any) -> Any:
-        """Encode this leaf as an entry: a tensor of the shape that the backend returned, or non-tensor data.
+        """Encode this leaf of a whole observation as an entry, of the spec's dtype if that is a safe cast.
 
-        Args:
-            observation: as the backend returned it.
-
-        Returns:
-            A new tensor, of the spec's dtype if that is a safe cast. For text and the like, a wrapped copy of the data.
+        The entry is a new tensor, of the shape that the backend returned; for text and the like, a wrapped copy.
         """
         value = self.pick(observation) if self.path else observation
         if not self.is_tensor:
             return wrapped(value, self.spec.shape)
         if self.encoded:
             return self.spec.encode(value)
-        if type(value) is np.ndarray and value.dtype == self.numpy_dtype:
-            return self._shaped(torch.from_numpy(value.copy()))
-        array = np.array(value)  # a copy: many envs write their next observation over the last
-        tensor = torch.from_numpy(array)
-        dtype = self.spec.dtype
-        return self._shaped(tensor if dtype is None or not torch.can_cast(tensor.dtype, dtype) else tensor.to(dtype))
-
-    def _shaped(self, value: torch.Tensor) -> torch.Tensor:
-        """Reshape a value that differs from its spec only in dimensions of size 1, such as a number for a (1,) Box."""
-        return value if value.shape == self.spec.shape else fit_shape(value, self.spec.shape)
+        tensor = torch.from_numpy(np.array(value))  # a copy: many envs write their next observation over the last
+        shape, dtype = self.spec.shape, self.spec.dtype
+        if dtype is not None and tensor.dtype is not dtype and torch.can_cast(tensor.dtype, dtype):
+            tensor = tensor.to(dtype)
+        return tensor if tensor.shape == shape else fit_shape(tensor, shape)  # such as a number for a (1,) Box
 
     def writer(self) -> Callable[[np.ndarray, int, Any], None]:
         """Make the function that writes this leaf into a row.
 
-        Returns:
-            A function of the rows, the index of a row (which must hold zeros) and the whole observation. It raises
-            RuntimeError if a value does not fit the spec's shape and dtype.
+        It takes the rows, the index of a row (which must hold zeros) and the whole observation, and raises RuntimeError
+        if a value does not fit the spec.
         """
         pick = self.pick if self.path else None
         if isinstance(self.spec, OneHot) and self.spec.shape == (self.spec.n,):
@@ -103,9 +82,7 @@ class ObservationLeaf:
                 value = self.spec.encode(value).numpy()
             # numpy would silently broadcast smaller values and truncate numbers
             elif type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
-                value = np.asarray(value)
-                if value.shape != shape and [n for n in value.shape if n != 1] == [n for n in shape if n != 1]:
-                    value = value.reshape(shape)
+                value = fit_shape(np.asarray(value), shape)
                 if value.shape != shape or not np.can_cast(value.dtype, dtype, "same_kind"):
                     got = f"shape {list(value.shape)} and dtype {value.dtype}"
                     raise RuntimeError(self._misfit(f"shape {list(shape)} and dtype {dtype}", got))
@@ -123,11 +100,7 @@ class ObservationLeaf:
 def observation_name(space: gymnasium.Space) -> str:
     """Name the entry of an observation that is not a Dict.
 
-    Args:
-        space: the observation space of one env, not a Dict.
-
-    Returns:
-        "pixels" for an image, which is a Box of shape ``[height, width, 3]`` from 0 to 255; else "observation".
+    It is "pixels" for an image, which is a Box of shape ``[height, width, 3]`` from 0 to 255; else "observation".
 
     Example:
         >>> observation_name(gymnasium.spaces.Box(0, 255, (84, 84, 3), np.uint8))
@@ -141,19 +114,9 @@ def observation_name(space: gymnasium.Space) -> str:
 
 
 def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[ObservationLeaf]:
-    """List the leaves of an observation.
+    """List the leaves of an observation, in the order of the spec that was made from its space.
 
     The members of a Dict space are at the root; any other space is the entry that :func:`observation_name` names.
-
-    Args:
-        space: the observation space.
-        spec: the observation spec made from it.
-
-    Returns:
-        The leaves, in the order of the spec.
-
-    Raises:
-        TypeError: If a member's values have no common form, such as those of a OneOf.
     """
     found: list[ObservationLeaf] = []
 
@@ -179,31 +142,18 @@ def observation_leaves(space: gymnasium.Space, spec: Composite) -> list[Observat
 
 
 def drawn_actions(spec: TensorSpec, actions: torch.Tensor) -> list[Any]:
-    """Decode a batch of actions that were drawn from their spec, so they need no check.
+    """Decode n actions ``[n, *spec.shape]`` that were drawn from their spec, a leaf, so they need no check.
 
-    Args:
-        spec: of one action; a leaf.
-        actions: of shape ``[n, *spec.shape]``.
-
-    Returns:
-        n actions: numpy integers for a Discrete space, arrays otherwise.
+    They become numpy integers for a Discrete space, arrays otherwise.
     """
     native = np.asarray(spec.to_numpy(actions, safe=False))
     return list(native.astype(_index_dtype(spec)) if isinstance(spec, (Categorical, OneHot)) else native)
 
 
 def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
-    """Decode one action, or one of each env of a vector env, into an action of the backend.
+    """Decode one action, or one of each env of a vector env, ``[*spec.shape]``, into an action of the backend.
 
-    Args:
-        spec: of the action; a leaf.
-        action: of shape ``[*spec.shape]``.
-
-    Returns:
-        A numpy integer for a Discrete space, an array otherwise.
-
-    Raises:
-        ValueError: If a vector is not one-hot, or an index is out of range.
+    It becomes a numpy integer for a Discrete space, an array otherwise. ValueError: if it is not an action of the spec.
     """
     action = action.detach().cpu()
     if isinstance(spec, OneHot):
@@ -231,16 +181,7 @@ def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
 
 
 def native_mapping(space: gymnasium.Space, spec: TensorSpec, action: Any) -> Any:
-    """Decode an action of a Dict or Tuple space into the form that the backend expects.
-
-    Args:
-        space: the action space; for a vector env, that of a single env.
-        spec: the spec made from it.
-        action: a TensorDict, or a tensor if the space has no members.
-
-    Returns:
-        A dict, a tuple, or the action of a leaf.
-    """
+    """Decode an action of a Dict or Tuple space (of a single env) into the dict or tuple that the backend expects."""
     if isinstance(space, gymnasium.spaces.Dict):
         members = {name: (str(name), member) for name, member in space.spaces.items()}
         return {name: native_mapping(m, spec[key], action.get(key)) for name, (key, m) in members.items()}
@@ -298,13 +239,3 @@ def _not_one_hot(spec: OneHot, numbers: list[Any]) -> str:
         f"The action {numbers} is not one-hot: exactly one of its {spec.n} numbers must be 1 and the others 0. "
         "Fix: env.action_spec.encode(index) makes one of an index."
     )
-
-
-__all__ = [
-    "ObservationLeaf",
-    "drawn_actions",
-    "native_action",
-    "native_mapping",
-    "observation_leaves",
-    "observation_name",
-]

@@ -1,17 +1,28 @@
-"""Environments of Gymnasium made by their ids."""
+"""Environments of Gymnasium made by their ids, with errors that name similar ids and missing packages."""
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import functools
-from collections.abc import Sequence
+import importlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gymnasium
 import torch
+from gymnasium.envs.registration import parse_env_id
 
 from rlnb.envs.gym_like import repeat_step
-from rlnb.envs.libs.gym.making import make, make_vec
+from rlnb.envs.libs.gym.backend import gym_backend
+from rlnb.envs.libs.gym.vector import DISABLED, HAS_MODES
 from rlnb.envs.libs.gym.wrapper import GymWrapper
+
+_EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "phys2d": "jax", "tabular": "jax"}
+"""Families of Gymnasium's envs that need another package, and the extra that installs it."""
+
+_PACKAGES = {"ALE": "ale-py", "dm_control": "shimmy[dm-control]", "bsuite": "shimmy[bsuite]"}
+"""Namespaces of ids, and the packages that register them."""
 
 
 class _AvailableEnvs:
@@ -26,11 +37,8 @@ class GymEnv(GymWrapper):
 
     Args:
         env_name: its id, such as ``"CartPole-v1"``.
-        categorical_action_encoding: see :class:`GymWrapper`.
         from_pixels: see :class:`GymWrapper`. The env is made with ``render_mode="rgb_array"``.
         pixels_only: see :class:`GymWrapper`. Default: True.
-        frame_skip: see :class:`GymWrapper`.
-        device: see :class:`GymWrapper`.
         num_envs: make a vector env with that many sub-envs and batch size ``[num_envs]``. 0 (the default) makes a
             single env. Sub-env i behaves as ``GymEnv(env_name)`` with the seed ``seed + i``. The sub-envs run in this
             process; ``vectorization_mode="async"`` runs each in its own process, and ``"vector_entry_point"`` uses
@@ -38,10 +46,8 @@ class GymEnv(GymWrapper):
             Gymnasium's ``make_vec``, too.
         num_workers: 2 or more make a :class:`~rlnb.envs.ParallelEnv` of that many such envs, each in its own process,
             which start when they are needed. Default: 1, a single env in this process; 0 is the same.
-        batch_size: see :class:`GymWrapper`.
-        allow_done_after_reset: see :class:`GymWrapper`.
-        convert_actions_to_numpy: see :class:`GymWrapper`.
-        missing_obs_value: see :class:`GymWrapper`.
+        categorical_action_encoding, frame_skip, device, batch_size, allow_done_after_reset, convert_actions_to_numpy,
+            missing_obs_value: see :class:`GymWrapper`.
         disable_env_checker: disable Gymnasium's own checks of every step (the default); rlnb checks the first one.
         **kwargs: passed to the environment's constructor.
 
@@ -113,7 +119,8 @@ class GymEnv(GymWrapper):
                 kwargs["wrappers"] = [*(kwargs.get("wrappers") or ()), lambda env: _FrameSkip(env, frame_skip)]
             env = make_vec(env_name, num_envs, disable_env_checker=disable_env_checker, **kwargs)
         else:
-            env = make(env_name, disable_env_checker=disable_env_checker, **kwargs)
+            with explained(env_name):
+                env = gym_backend().make(env_name, disable_env_checker=disable_env_checker, **kwargs)
         super().__init__(
             env,
             categorical_action_encoding=categorical_action_encoding,
@@ -140,4 +147,83 @@ class _FrameSkip(gymnasium.Wrapper):
         return repeat_step(self.env.step, action, self.times, lambda outputs: outputs[2] or outputs[3])
 
 
-__all__ = ["GymEnv"]
+# Making ---------------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def explained(env_name: str) -> Iterator[None]:
+    """Make an env by its id inside this context, with errors that say more than Gymnasium's."""
+    if env_name.startswith("ALE/"):
+        with contextlib.suppress(ModuleNotFoundError):  # _explain handles the unregistered id
+            importlib.import_module("ale_py")  # which registers the ids of Atari games
+    try:
+        yield
+    except Exception as error:
+        _explain(env_name, error)
+        raise
+
+
+def make_vec(
+    env_name: str,
+    num_envs: int,
+    *,
+    vectorization_mode: str | None = None,
+    vector_kwargs: dict[str, Any] | None = None,
+    wrappers: Any = None,
+    disable_env_checker: bool = True,
+    **kwargs: Any,
+) -> gymnasium.vector.VectorEnv:
+    """Make a vector environment without autoreset, if Gymnasium's version supports that.
+
+    The arguments are those of Gymnasium's ``make_vec`` and ``make``. ``vectorization_mode`` is ``"sync"`` by default.
+
+    Example:
+        >>> make_vec("CartPole-v1", 2).metadata["autoreset_mode"].name
+        'DISABLED'
+    """
+    mode = "sync" if vectorization_mode is None else vectorization_mode
+    if getattr(mode, "value", mode) != "vector_entry_point":
+        kwargs["disable_env_checker"] = disable_env_checker
+        if HAS_MODES:
+            vector_kwargs = {"autoreset_mode": gymnasium.vector.AutoresetMode(DISABLED), **(vector_kwargs or {})}
+    with explained(env_name):
+        env: gymnasium.vector.VectorEnv = gym_backend().make_vec(
+            env_name, num_envs, vectorization_mode=mode, vector_kwargs=vector_kwargs, wrappers=wrappers, **kwargs
+        )
+    return env
+
+
+def _explain(env_name: str, error: Exception) -> None:
+    """Raise an error that explains Gymnasium's, if there is more to say."""
+    if isinstance(error, (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv)):
+        raise type(error)(_not_registered(env_name)) from None
+    spec = gymnasium.registry.get(env_name)
+    prefix, _, rest = str(None if spec is None else spec.entry_point).partition("gymnasium.envs.")
+    family = "" if prefix else rest.split(".")[0].split(":")[0]  # such as "mujoco"; "" for other envs
+    missing = isinstance(error, (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError))
+    if missing and family in _EXTRAS:
+        cause = error.__cause__ or error
+        broken = isinstance(cause, ImportError) and not isinstance(cause, ModuleNotFoundError)
+        what = f"cannot be imported ({cause})" if broken else "is not installed"
+        raise gymnasium.error.DependencyNotInstalled(
+            f"The environment {env_name!r} needs a package that {what}. "
+            f'Fix: pip install "gymnasium[{_EXTRAS[family]}]".'
+        ) from error
+
+
+def _not_registered(env_name: str) -> str:
+    text = f"There is no environment {env_name!r} in Gymnasium's registry"
+    namespace, name, _ = parse_env_id(env_name.rpartition(":")[2])  # an id may begin with a module to import
+    alike = [spec for spec in gymnasium.registry.values() if (spec.namespace, spec.name) == (namespace, name)]
+    versions = [spec for spec in alike if spec.version is not None]
+    if versions:
+        versions.sort(key=lambda spec: spec.version or 0)
+        known = ", ".join(f"v{spec.version}" for spec in versions)
+        return f"{text}: {name} has the version{'s' * (len(versions) > 1)} {known}. Fix: GymEnv({versions[-1].id!r})."
+    if namespace in _PACKAGES and not any(spec.namespace == namespace for spec in gymnasium.registry.values()):
+        package = _PACKAGES[namespace]
+        return f'{text}. The ids of {namespace} come from another package. Fix: pip install "{package}".'
+    names = [known for known in gymnasium.registry if ("/" in known) == ("/" in env_name)]
+    near = difflib.get_close_matches(env_name, names, n=4, cutoff=0.5)
+    hint = f"Did you mean {', '.join(near)}?" if near else "GymEnv.available_envs lists those that there are."
+    return f"{text}. {hint}"

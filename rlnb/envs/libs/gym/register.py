@@ -42,31 +42,8 @@ def register_gym(
 ) -> None:
     """Register an environment so that ``gymnasium.make(id)`` makes a :class:`RegisteredEnv` of it.
 
-    ``gymnasium.make`` takes ``transform``, ``info_keys``, ``to_numpy`` and the environment's own arguments, too. They
-    override those that are given here.
-
-    Args:
-        entry_point_class: the class of the environment.
-        id: in Gymnasium's format, such as ``"namespace/Name-v0"``.
-        entry_point: makes the environment. Default: ``entry_point_class``.
-        transform: a transform, or several in a ``Compose``, around the environment. Each env gets its own copy.
-        info_keys: entries that are returned in the info dictionary, not in the observations. Default: none.
-        backend: where to register: gymnasium, which is also the default. See :class:`~rlnb.envs.set_gym_backend`.
-        to_numpy: return numpy arrays and Python numbers instead of tensors.
-        reward_threshold: the reward at which the task counts as solved.
-        nondeterministic: whether a seed and the actions do not determine the data.
-        max_episode_steps: an episode is truncated after that many steps. ``None``: never.
-        order_enforce: raise an error at a step before the first reset.
-        autoreset: a step after the end of an episode resets it, by ``gymnasium.wrappers.Autoreset``.
-        disable_env_checker: disable Gymnasium's checks of the first reset and step. They support only numpy data, so
-            they are disabled unless ``to_numpy`` is set here.
-        apply_api_compatibility: without effect. It adapted the step of old versions, which environments of rlnb do
-            not need.
-        **kwargs: passed to ``entry_point``.
-
-    Raises:
-        TypeError: If ``entry_point`` cannot make an environment.
-        ValueError: If ``backend`` is not gymnasium.
+    For the arguments see :meth:`~rlnb.envs.EnvBase.register_gym`. ``autoreset`` wraps the env in
+    ``gymnasium.wrappers.Autoreset``. ``apply_api_compatibility`` has no effect: it adapted the step of old versions.
 
     Example:
         >>> from rlnb.envs import PendulumEnv
@@ -106,20 +83,8 @@ class RegisteredEnv(gymnasium.Env):
     values of ``observation_space``, in which one-hot vectors are integers, and the reward and the end signals have
     shape ``[*batch_size]``, or are a float and booleans for a single env.
 
-    An action is a value of ``action_space``, or a tensor as the env's policies write it.
-
-    Args:
-        make_env: makes the env.
-        transform: a transform around it.
-        info_keys: entries that are returned in the info dictionary.
-        to_numpy: return numpy data.
-        render_mode: passed to ``make_env`` if it is given.
-        **kwargs: passed to ``make_env``.
-
-    Raises:
-        TypeError: If ``make_env`` does not return an env of rlnb.
-        KeyError: If an entry of ``info_keys`` is not an observation, or the env has no "done" at its root.
-        ValueError: If the env has several rewards.
+    An action is a value of ``action_space``, or a tensor as the env's policies write it. Further keyword arguments,
+    and ``render_mode`` if it is given, are passed to ``make_env``, which makes the env.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -163,21 +128,15 @@ class RegisteredEnv(gymnasium.Env):
         self.to_numpy = to_numpy
         self.render_mode = render_mode
         self.metadata = dict(getattr(env, "metadata", None) or {"render_modes": []})
-        observed, self._info_spec = _split(env, info_keys or ())
-        self._observed_spec = observed
-        self.observation_space = space_from_spec(observed)
+        self._observed_spec, self._info_spec = _split(env, info_keys or ())
+        self.observation_space = space_from_spec(self._observed_spec)
         self.action_space = space_from_spec(env.action_spec)
         self._data: TensorDictBase | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode.
+        """Start an episode, after seeding the env if a seed is given.
 
-        Args:
-            seed: the env's seed. ``None``: it goes on with its generator.
-            options: passed to the env's reset as keyword arguments.
-
-        Returns:
-            The observations and the info dictionary.
+        ``options`` are passed to the env's reset as keyword arguments.
         """
         super().reset(seed=seed)
         if seed is not None:
@@ -186,18 +145,7 @@ class RegisteredEnv(gymnasium.Env):
         return self._read(self._data)
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Take one step.
-
-        Args:
-            action: a value of ``action_space``, or a tensor.
-
-        Returns:
-            The observations, the reward, whether the env is terminated, whether it is truncated, and the info
-            dictionary.
-
-        Raises:
-            RuntimeError: If the env was not reset.
-        """
+        """Take one step: a value of ``action_space`` or a tensor, to what the step of a ``gymnasium.Env`` returns."""
         if self._data is None:
             raise RuntimeError(errors.not_reset(self.env))
         data = self.env.step(self._with_action(self._data.copy(), action))
@@ -229,6 +177,7 @@ class RegisteredEnv(gymnasium.Env):
         return data.set(self.env.action_key, action if written else spec.encode(action))
 
     def _read(self, data: TensorDictBase) -> tuple[Any, dict[str, Any]]:
+        """Return the observations and the info dictionary."""
         return self._entries(self._observed_spec, data), self._entries(self._info_spec, data)
 
     def _entries(self, spec: Composite, data: TensorDictBase) -> Any:
@@ -272,17 +221,13 @@ def _split(env: EnvBase, info_keys: Sequence[NestedKey]) -> tuple[Composite, Com
             )
     infos = [key for key in known if any(key[: len(path)] == path for path in wanted)]
     spec = env.observation_spec
-    rest = [key for key in known if key not in infos]
-    return _only(spec, rest), _only(spec, infos)
 
+    def only(keys: list[tuple[str, ...]]) -> Composite:
+        return Composite({as_key(key): spec[as_key(key)].clone() for key in keys}, shape=spec.shape)
 
-def _only(spec: Composite, keys: list[tuple[str, ...]]) -> Composite:
-    return Composite({as_key(key): spec[as_key(key)].clone() for key in keys}, shape=spec.shape)
+    return only([key for key in known if key not in infos]), only(infos)
 
 
 def _plain(value: torch.Tensor) -> Any:
     array = value.detach().squeeze(-1).cpu().numpy()
     return array.item() if array.ndim == 0 else np.array(array)
-
-
-__all__ = ["RegisteredEnv", "register_gym"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -33,20 +33,12 @@ class VectorBackend:
     - in the mode SAME_STEP, where the backend has reset it already, the last observation is taken from
       ``info["final_obs"]``, and the one of the reset is kept until the reset is requested.
 
-    Args:
-        env: the vector env.
-
-    Attributes:
-        mode: the autoreset mode, as Gymnasium spells it.
-
-    Raises:
-        ValueError: If the env does not name its mode, or runs in a mode in which it gives wrong data.
+    An env that does not name its mode, or runs in a mode in which it gives wrong data, raises ValueError.
     """
 
     def __init__(self, env: gymnasium.vector.VectorEnv) -> None:
         self.env = env
         self.mode = autoreset_mode(env)
-        self._reset_some = _partial_reset(env, self.mode)
         self._over = np.zeros(env.num_envs, dtype=bool)
         self._fresh: tuple[Any, Mapping[str, Any]] | None = None
         self._started = False
@@ -61,18 +53,9 @@ class VectorBackend:
     def reset(
         self, mask: np.ndarray | None = None, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, Mapping[str, Any]]:
-        """Start new episodes.
+        """Start new episodes of all sub-envs, or of those in the mask, bool ``[num_envs]``.
 
-        Args:
-            mask: which sub-envs to reset, bool ``[num_envs]``. ``None``: all.
-            seed: sub-env i is seeded with ``seed + i``. ``None``: it goes on with its generator.
-            options: as for Gymnasium's reset.
-
-        Returns:
-            The observations and the info dictionary. Those of sub-envs that are not marked have no meaning.
-
-        Raises:
-            RuntimeError: If the env cannot reset only some sub-envs, or was never reset as a whole.
+        A seed s seeds sub-env i with ``s + i``. The rows of sub-envs that are not marked have no meaning.
         """
         if mask is None:
             mask, kept = np.ones_like(self._over), np.zeros_like(self._over)
@@ -90,7 +73,7 @@ class VectorBackend:
         elif not asked.any() and self._fresh is not None:
             found = self._fresh
         else:
-            found = self._reset_some(self.env, asked, seed, options)
+            found = self._reset_some(asked, seed, options)
             if kept.any() and self._fresh is not None:
                 space = self.env.single_observation_space
                 found = _mix(kept, self._fresh[0], found[0], space), _mix(kept, self._fresh[1], found[1])
@@ -101,14 +84,7 @@ class VectorBackend:
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Mapping[str, Any]]:
         """Take one step of every sub-env.
 
-        Args:
-            actions: one of each sub-env, in the form that Gymnasium expects.
-
-        Returns:
-            The output of Gymnasium's step, with the observations and infos of the episode that the step belongs to.
-
-        Raises:
-            RuntimeError: If a sub-env is done and was not reset.
+        Returns the output of Gymnasium's step, with the observations and infos of the episode that the step belongs to.
         """
         if self._over.any():
             raise RuntimeError(
@@ -134,18 +110,36 @@ class VectorBackend:
                 info = _mix(over, info.get("final_info", {}), rest)
         return observation, reward, terminated, truncated, info
 
+    def _reset_some(
+        self, mask: np.ndarray, seed: int | None, options: dict[str, Any] | None
+    ) -> tuple[Any, Mapping[str, Any]]:
+        """Reset some of the sub-envs, or raise RuntimeError if the env cannot."""
+        from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+
+        env, name = self.env, _name(self.env)
+        general = (gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv)
+        if HAS_MODES and (isinstance(env.unwrapped, general) or self.mode == DISABLED):
+            given = {**(options or {}), "reset_mask": mask.copy()}
+            return env.reset(seed=seed, options=given if env is env.unwrapped else _LastingOptions(given))
+        # Wrappers around it would not notice the reset, so only the bare env is reset this way.
+        if type(env) is CartPoleVectorEnv:
+            if seed is not None or options:
+                raise RuntimeError(f"{name} takes a seed and options only when all of its sub-envs are reset.")
+            poles: Any = env
+            poles.state[:, mask] = env.np_random.uniform(poles.low, poles.high, size=(4, int(mask.sum())))
+            poles.steps[mask], poles.prev_done[mask] = 0, False
+            return poles.state.T.astype(np.float32), {}
+        cause, fix = f"its autoreset mode is {self.mode}", "make it of single envs, GymEnv(id, num_envs=n)"
+        if not HAS_MODES:
+            cause, fix = "gymnasium before 1.1 has no partial resets", "install gymnasium>=1.1"
+        raise RuntimeError(
+            f"{name} cannot reset some of its sub-envs and leave the others: {cause}. Fix: {fix}, or stop at the "
+            "first end, env.rollout(n, break_when_any_done=True)."
+        )
+
 
 def autoreset_mode(env: gymnasium.vector.VectorEnv) -> str:
-    """Read when a vector env resets a sub-env that is done.
-
-    Args:
-        env: the vector env.
-
-    Returns:
-        ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
-
-    Raises:
-        ValueError: If the env does not name its mode.
+    """Read when a vector env resets a sub-env that is done: ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``.
 
     Example:
         >>> autoreset_mode(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
@@ -171,69 +165,12 @@ class _LastingOptions(dict[str, Any]):
         return self[key] if key == "reset_mask" else super().pop(key, *default)
 
 
-_ResetSome = Callable[
-    [gymnasium.vector.VectorEnv, np.ndarray, int | None, dict[str, Any] | None], tuple[Any, Mapping[str, Any]]
-]
-
-
-def _partial_reset(env: gymnasium.vector.VectorEnv, mode: str) -> _ResetSome:
-    """Choose how to reset some of the sub-envs: a function of the env, so that a copy of the env resets itself."""
-    from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-
-    general = (gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv)
-    if HAS_MODES and (isinstance(env.unwrapped, general) or mode == DISABLED):
-        return _reset_by_mask
-    # Wrappers around it would not notice the reset, so only the bare env is reset this way.
-    return _reset_cart_poles if type(env) is CartPoleVectorEnv else _refuse_to_reset
-
-
-def _reset_by_mask(
-    env: gymnasium.vector.VectorEnv, mask: np.ndarray, seed: int | None, options: dict[str, Any] | None
-) -> tuple[Any, Mapping[str, Any]]:
-    given = {**(options or {}), "reset_mask": mask.copy()}
-    return env.reset(seed=seed, options=given if env is env.unwrapped else _LastingOptions(given))
-
-
-def _reset_cart_poles(
-    env: gymnasium.vector.VectorEnv, mask: np.ndarray, seed: int | None, options: dict[str, Any] | None
-) -> tuple[Any, Mapping[str, Any]]:
-    if seed is not None or options:
-        raise RuntimeError(f"{_name(env)} takes a seed and options only when all of its sub-envs are reset.")
-    poles: Any = env
-    poles.state[:, mask] = env.np_random.uniform(poles.low, poles.high, size=(4, int(mask.sum())))
-    poles.steps[mask], poles.prev_done[mask] = 0, False
-    return poles.state.T.astype(np.float32), {}
-
-
-def _refuse_to_reset(
-    env: gymnasium.vector.VectorEnv, mask: np.ndarray, seed: int | None, options: dict[str, Any] | None
-) -> tuple[Any, Mapping[str, Any]]:
-    cause, fix = f"its autoreset mode is {autoreset_mode(env)}", "make it of single envs, GymEnv(id, num_envs=n)"
-    if not HAS_MODES:
-        cause, fix = "gymnasium before 1.1 has no partial resets", "install gymnasium>=1.1"
-    raise RuntimeError(
-        f"{_name(env)} cannot reset some of its sub-envs and leave the others: {cause}. Fix: {fix}, or stop at the "
-        "first end, env.rollout(n, break_when_any_done=True)."
-    )
-
-
 def batched_spec(
     single: gymnasium.Space, batched: gymnasium.Space, n: int, device: torch.device | None, categorical: bool
 ) -> TensorSpec:
-    """Make the spec of a batch of values of one space.
+    """Make the spec of a batch ``[n, ...]`` of values of one space.
 
-    Args:
-        single: the space of one sub-env.
-        batched: the space of all of them. Its bounds are used; they may differ between sub-envs.
-        n: the number of sub-envs.
-        device: as for :func:`~rlnb.data.specs.spaces.spec_from_space`.
-        categorical: as for :func:`~rlnb.data.specs.spaces.spec_from_space`.
-
-    Returns:
-        A spec of shape ``[n, ...]``.
-
-    Raises:
-        TypeError: If the sub-envs differ in more than the bounds of a Box.
+    The bounds are those of ``batched``, the space of all sub-envs. They may differ between them.
 
     Example:
         >>> from gymnasium.spaces import Discrete
@@ -291,6 +228,3 @@ def _mix(rows: np.ndarray, chosen: Any, others: Any, space: gymnasium.Space | No
 
 def _name(env: Any) -> str:
     return type(env.unwrapped).__name__
-
-
-__all__ = ["DISABLED", "HAS_MODES", "NEXT_STEP", "SAME_STEP", "VectorBackend", "autoreset_mode", "batched_spec"]

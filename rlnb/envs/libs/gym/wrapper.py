@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -15,18 +16,11 @@ from torch.utils._pytree import tree_map
 from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.spaces import spec_from_space
-from rlnb.data.ted.block import LeafInfo
-from rlnb.data.ted.keys import END_KEYS, NestedKey
-from rlnb.envs.gym_like import GymLikeEnv, Outputs
+from rlnb.data.ted.block import LeafInfo, TEDBlock
+from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
+from rlnb.envs.gym_like import GymLikeEnv, Outputs, reward_array
 from rlnb.envs.libs.gym.backend import gym_backend
-from rlnb.envs.libs.gym.codec import (
-    drawn_actions,
-    native_action,
-    native_mapping,
-    observation_leaves,
-    observation_name,
-)
-from rlnb.envs.libs.gym.rows import row_functions
+from rlnb.envs.libs.gym.codec import drawn_actions, native_action, native_mapping, observation_leaves, observation_name
 from rlnb.envs.libs.gym.vector import DISABLED, SAME_STEP, VectorBackend, autoreset_mode, batched_spec
 from rlnb.envs.rows import overridden
 from rlnb.envs.validation import action_leaves
@@ -55,14 +49,10 @@ class GymWrapper(GymLikeEnv):
             the repetition.
         device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
         batch_size: checked against the env, if given: ``[]``, or ``[num_envs]`` for a vector env.
-        run_type_checks: see :class:`~rlnb.envs.EnvBase`.
-        allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
+        run_type_checks, allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
         convert_actions_to_numpy: pass actions to the env as NumPy data (the default). ``False``: as tensors.
         missing_obs_value: without effect. In TorchRL it replaces last observations that a vector env does not return;
             here they are always returned.
-
-    Attributes:
-        info_dict_reader: the readers that :meth:`set_info_dict_reader` added.
 
     Raises:
         TypeError: If ``env`` is neither of the two, or has a space that no spec can describe.
@@ -217,13 +207,7 @@ class GymWrapper(GymLikeEnv):
         return tensordict.get("action") if self._one_action else tensordict
 
     def read_action(self, action: Any) -> Any:
-        """Convert an action into one of the backend's action space.
-
-        Args:
-            action: a tensor, or the TensorDict with the entries of a Dict or Tuple action.
-
-        Returns:
-            An integer, an array, a dictionary or a tuple.
+        """Convert an action, or the TensorDict with the entries of a Dict or Tuple action, into one of the backend.
 
         Raises:
             ValueError: If it is not an action of the env.
@@ -243,13 +227,9 @@ class GymWrapper(GymLikeEnv):
         return native if self.convert_actions_to_numpy else tree_map(torch.as_tensor, native)
 
     def read_obs(self, observations: Any) -> dict[NestedKey, Any]:
-        """Convert the backend's observation into entries.
+        """Convert the backend's observation into entries, as new tensors or wrapped data.
 
-        Args:
-            observations: a value of the observation space.
-
-        Returns:
-            The entries, as new tensors or wrapped data, and with ``from_pixels`` the frame, which is rendered now.
+        With ``from_pixels`` they include the frame, which is rendered now.
         """
         entries = {leaf.key: leaf.entry(observations) for leaf in self._leaves}
         if self.from_pixels:
@@ -257,10 +237,7 @@ class GymWrapper(GymLikeEnv):
         return entries
 
     def render(self) -> Any:
-        """Render the env in its present state.
-
-        Returns:
-            The output of the env's ``render``: with ``render_mode="rgb_array"`` an array ``[height, width, 3]``.
+        """Return the output of the env's ``render``: with ``render_mode="rgb_array"`` an array ``[height, width, 3]``.
 
         Raises:
             RuntimeError: If the env was made without a render mode, or was not reset.
@@ -308,7 +285,49 @@ class GymWrapper(GymLikeEnv):
         assert reward.dtype is not None  # a reward is a number
         return root, {self.reward_key: (reward.shape, reward.dtype)}
 
-    _row_functions = row_functions
+    def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
+        env_step, env_reset = self._advance, self._env.reset
+        reward_rows = block.next[self.reward_key].reshape(-1)
+        terminated_rows, truncated_rows, done_rows = (block.next[k][:, 0] for k in (TERMINATED, TRUNCATED, DONE))
+        write_next, write_root = self._row_writer(block.next), self._row_writer(block.root)
+
+        def step(t: int, action: Any) -> bool:
+            observation, reward, terminated, truncated, _ = env_step(action)
+            if "step" in self._unchecked:
+                self._check_first_step(observation, reward)
+            write_next(t, observation)
+            reward_rows[t] = reward if type(reward) is float else reward_array(reward, 1).reshape(())
+            if terminated or truncated:
+                terminated_rows[t], truncated_rows[t], done_rows[t] = terminated, truncated, True
+                return True
+            return False
+
+        def reset(t: int) -> None:
+            write_root(t, env_reset()[0])
+
+        return step, reset
+
+    def _row_writer(self, rows: dict[NestedKey, np.ndarray]) -> Callable[[int, Any], None]:
+        """Make the function that writes an observation into row t of these arrays."""
+        leaves = [(leaf.writer(), rows[leaf.key]) for leaf in self._leaves]
+        if self.from_pixels:
+            render = self._env.render
+            leaves.append((lambda frames, t, _: frames.__setitem__(t, render()), rows["pixels"]))
+        if len(leaves) == 1:
+            write, only = leaves[0]
+            return functools.partial(write, only)
+
+        def write_all(t: int, observation: Any) -> None:
+            for write, array in leaves:
+                write(array, t, observation)
+
+        return write_all
+
+    def _check_first_step(self, observation: Any, reward: Any) -> None:
+        entries = self.read_obs(observation)
+        entries.update({key: torch.zeros(1, dtype=torch.bool) for key in END_KEYS})
+        entries[self.reward_key] = self.read_reward(reward)
+        self._check_data(self._assemble(entries, {}), "step")
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
         return drawn_actions(self.action_spec, actions)
@@ -383,6 +402,3 @@ def _check_is_env(env: Any) -> None:
         f"GymWrapper wraps a gymnasium.Env and got a {type(env).__name__}. "
         "Fix: GymWrapper(gymnasium.make('CartPole-v1')), or GymEnv('CartPole-v1')."
     )
-
-
-__all__ = ["GymWrapper"]
