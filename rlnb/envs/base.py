@@ -328,6 +328,9 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Take one step, and reset the envs that it ended.
 
+        Args:
+            tensordict: as for :meth:`step`.
+
         Returns:
             The step, with "next", and the input of the following step: ``step_mdp`` of it, or the data of a reset
             where the env is done.
@@ -336,7 +339,10 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return tensordict, self.maybe_reset(self._step_mdp(tensordict))
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Reset the envs that are done in the output of ``step_mdp``, and only them.
+        """Reset the envs that are done, and only them.
+
+        Args:
+            tensordict: the output of ``step_mdp``.
 
         Returns:
             ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
@@ -356,6 +362,9 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     def step_mdp(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         """Turn a step into the input of the next one, as :func:`~rlnb.envs.utils.step_mdp` does with this env's keys.
 
+        Args:
+            next_tensordict: the output of :meth:`step`.
+
         Returns:
             A new TensorDict: the entries under "next", without the reward, and those that the step did not change.
         """
@@ -367,9 +376,13 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self._cache["next_step"](tensordict)
 
     def any_done(self, tensordict: TensorDictBase) -> bool:
-        """Whether any env is done: whether any end signal is True, of those under "next" if there are any.
+        """Whether any env is done. If one is, "_reset" masks that mark it are written into the TensorDict.
 
-        If one is, "_reset" masks that mark it are written into ``tensordict``, a step or the output of ``step_mdp``.
+        Args:
+            tensordict: a step, or the output of ``step_mdp``.
+
+        Returns:
+            True if an end signal is True: of those under "next" if there are any.
         """
         data = tensordict.get("next", None)
         data = tensordict if data is None else data
@@ -378,7 +391,14 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     # Actions ------------------------------------------------------------------------------------------------------
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Draw an action from the action spec, and return it in ``tensordict``, or in a new TensorDict."""
+        """Write a random action.
+
+        Args:
+            tensordict: written to, if given.
+
+        Returns:
+            ``tensordict``, or a new one, with an action drawn from the action spec.
+        """
         shape: Sequence[int] = ()
         if tensordict is not None:
             self._assert_batch_size(tensordict, "rand_action")
@@ -392,7 +412,14 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             return tensordict.set(leaves[0][0], leaves[0][1].rand(shape))
 
     def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Take one step with a random action. Without a TensorDict the action is the only input."""
+        """Take one step with a random action.
+
+        Args:
+            tensordict: as for :meth:`step`, without the action.
+
+        Returns:
+            ``tensordict``, or a new one, with the action and with the results under "next".
+        """
         return self.step(self.rand_action(tensordict))
 
     def all_actions(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
@@ -412,9 +439,13 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self.full_action_spec.enumerate(use_mask=True)
 
     def cardinality(self, tensordict: TensorDictBase | None = None) -> int | float:
-        """Count the actions, of masked ones the legal ones; infinity if one is continuous.
+        """Count the actions.
 
-        If ``tensordict`` is given, the env is reset with it first.
+        Args:
+            tensordict: if given, the env is reset with it first. Of masked actions only the legal ones count.
+
+        Returns:
+            The number of actions, infinity if one is continuous.
         """
         if tensordict is not None:
             self.reset(tensordict)

@@ -51,18 +51,60 @@ class set_exploration_type(set_interaction_type):
 
 
 def exploration_type() -> ExplorationType | None:
-    """Return the type that :class:`set_exploration_type` has set; ``None`` outside of its blocks."""
+    """Return the current exploration type.
+
+    Returns:
+        The type set by :class:`set_exploration_type`. ``None`` outside of its blocks, where each module follows its
+        own default.
+
+    Example:
+        >>> exploration_type() is None
+        True
+        >>> with set_exploration_type("mean"):
+        ...     exploration_type()
+        <InteractionType.MEAN: 'mean'>
+    """
     return interaction_type()
 
 
 def set_exploration_mode(mode: ExplorationType | str | None) -> set_exploration_type:
-    """Set the exploration type by its name, such as ``"random"``. Deprecated: use :class:`set_exploration_type`."""
+    """Set the exploration type, under its former name.
+
+    Deprecated: use :class:`set_exploration_type`.
+
+    Args:
+        mode: the name of the type, such as ``"random"``.
+
+    Returns:
+        A context manager and decorator.
+
+    Raises:
+        ValueError: If there is no such type.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(action="ignore"), set_exploration_mode("mode"):
+        ...     exploration_type()
+        <InteractionType.MODE: 'mode'>
+    """
     _deprecated("set_exploration_mode(mode)", "set_exploration_type(type)")
     return set_exploration_type(mode)
 
 
 def exploration_mode() -> str | None:
-    """Return the name of the exploration type in lower case, if any. Deprecated: use :func:`exploration_type`."""
+    """Return the name of the current exploration type, under the function's former name.
+
+    Deprecated: use :func:`exploration_type`.
+
+    Returns:
+        The name in lower case. ``None`` if no type is set.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(action="ignore"), set_exploration_type("mode"):
+        ...     exploration_mode()
+        'mode'
+    """
     _deprecated("exploration_mode()", "exploration_type()")
     current = exploration_type()
     return None if current is None else current.value

@@ -279,7 +279,15 @@ class GymLikeEnv(EnvBase):
     # Infos --------------------------------------------------------------------------------------------------------
 
     def read_info(self, info: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
-        """Let the info readers write entries of an info dictionary into the data, which is returned."""
+        """Let the info readers write entries of an info dictionary into the data.
+
+        Args:
+            info: as the backend returned it.
+            tensordict: the data of the reset or step; written to.
+
+        Returns:
+            The same TensorDict.
+        """
         for reader in self.info_dict_reader:
             reader(info, tensordict)
         return tensordict
@@ -334,7 +342,12 @@ class GymLikeEnv(EnvBase):
     ) -> GymLikeEnv:
         """Read the info dictionary, with zeros where a reset returns none, so that every step has the same entries.
 
-        For the arguments see :meth:`set_info_dict_reader`. Returns the env.
+        Args:
+            ignore_private: as for :meth:`set_info_dict_reader`.
+            info_dict_reader: as for :meth:`set_info_dict_reader`.
+
+        Returns:
+            The env.
         """
         self.set_info_dict_reader(info_dict_reader, ignore_private)
         self._info_at_reset = True

@@ -35,7 +35,13 @@ class MarlGroupMapType(Enum):
     ONE_GROUP_PER_AGENT = 2
 
     def get_group_map(self, agent_names: Sequence[str]) -> dict[str, list[str]]:
-        """Group the agents, given all their names in the env's order: the names of the agents in each group.
+        """Group agents.
+
+        Args:
+            agent_names: the names of all agents, in the env's order.
+
+        Returns:
+            The names of the agents in each group, by the group's name.
 
         Raises:
             TypeError: If ``agent_names`` is not a sequence of strings.

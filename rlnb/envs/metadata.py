@@ -62,7 +62,19 @@ class EnvMetaData:
         )
 
     def expand(self, *size: int) -> EnvMetaData:
-        """Add leading dimensions of these sizes: the metadata of several such envs, with a new TensorDict."""
+        """Add leading dimensions: the metadata of several such envs.
+
+        Args:
+            *size: their sizes.
+
+        Returns:
+            Metadata of batch size ``[*size, *batch_size]``, with a new TensorDict.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> EnvMetaData.metadata_from_env(GymEnv("CartPole-v1")).expand(2, 3).specs.shape
+            torch.Size([2, 3])
+        """
         batch_size = torch.Size((*size, *self.batch_size))
         return replace(
             self,
@@ -76,7 +88,19 @@ class EnvMetaData:
         return replace(self, tensordict=self.tensordict.clone(), specs=self.specs.clone().lock_())
 
     def to(self, device: torch.device | str | int) -> EnvMetaData:
-        """Return the metadata of the same env on a device, with its specs and TensorDict there."""
+        """Return the metadata of the same env on a device.
+
+        Args:
+            device: the device.
+
+        Returns:
+            Metadata whose specs and TensorDict are on that device.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> EnvMetaData.metadata_from_env(GymEnv("CartPole-v1")).to("cpu").device
+            device(type='cpu')
+        """
         device = torch.device(device)
         return replace(self, tensordict=self.tensordict.to(device), specs=self.specs.to(device).lock_(), device=device)
 

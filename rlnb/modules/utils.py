@@ -14,9 +14,13 @@ from rlnb.envs.transforms.primer import TensorDictPrimer
 def get_primers_from_module(module: nn.Module, warn: bool = True) -> TensorDictPrimer | Compose | None:
     """Make the transform that adds the initial states of all recurrent modules of a policy to the data of an env.
 
+    Args:
+        module: the policy.
+        warn: whether to warn if the policy has no recurrent module.
+
     Returns:
         A :class:`~rlnb.envs.TensorDictPrimer`, a :class:`~rlnb.envs.Compose` of several, or None without recurrent
-        modules, of which it warns unless ``warn`` is False.
+        modules.
 
     Example:
         >>> from rlnb.modules import GRUModule

@@ -143,7 +143,11 @@ class RandomProjectionHash(SipHash):
         self.register_buffer("directions", None)
 
     def fit(self, x: torch.Tensor) -> None:
-        """Draw the directions for rows like ``x``, ``[n, *features]``, of which only the size and the device matter."""
+        """Draw the directions for rows of a shape.
+
+        Args:
+            x: rows of shape ``[n, *features]``, of which only the number of features and the device matter.
+        """
         features = x[0].numel() if len(x) else x.shape[1:].numel()
         directions = torch.empty(features, self.n_components)
         if self.init_method is None:
@@ -155,7 +159,13 @@ class RandomProjectionHash(SipHash):
         self.directions = directions.to(x.device)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor | list[bytes]:
-        """Hash the rows of a tensor ``[n, *features]``; see :meth:`SipHash.forward`.
+        """Hash the rows of a tensor.
+
+        Args:
+            x: the rows, shape ``[n, *features]``.
+
+        Returns:
+            See :meth:`SipHash.forward`.
 
         Raises:
             ValueError: If the number of features differs from that of the first call.

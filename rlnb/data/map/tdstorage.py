@@ -169,7 +169,14 @@ class TensorDictMap(nn.Module, TensorMap):
         return len(next(iter(self.storage.values())))
 
     def contains(self, item: TensorDictBase) -> torch.Tensor:
-        """Whether each row is a key of the map, as booleans of the batch size of ``item``."""
+        """Whether each row is a key of the map.
+
+        Args:
+            item: the rows, of any batch size.
+
+        Returns:
+            A boolean tensor of the same batch size.
+        """
         return self._index_of(item) < len(self)
 
     def __getitem__(self, item: TensorDictBase) -> TensorDict:

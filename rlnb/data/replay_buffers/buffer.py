@@ -404,7 +404,8 @@ class ReplayBuffer:
     def mark_update(self, index: Any) -> None:
         """Notify the sampler of items that were overwritten in the storage, without the buffer.
 
-        The index is one of a sample's info or of :meth:`extend`.
+        Args:
+            index: of the items, as the info of a sample or :meth:`extend` returns it.
         """
         with self._lock:
             self._sampler.mark_update(index, self._storage)
@@ -424,7 +425,12 @@ class ReplayBuffer:
         self._set_entries(index, {key: value})
 
     def set_(self, key: NestedKey, value: Any) -> None:
-        """Overwrite one entry of all items; see :meth:`set_at_`."""
+        """Overwrite one entry of all items; see :meth:`set_at_`.
+
+        Args:
+            key: of the entry.
+            value: the new values.
+        """
         self._set_entries(slice(None), {key: value})
 
     def update_(self, input_dict_or_td: Any, clone: bool = False, *, keys_to_update: Any = None) -> None:
@@ -449,11 +455,19 @@ class ReplayBuffer:
             self._writer.overwrite(place, with_entries(data, entries))
 
     def write_all(self, data: Any, end: int | None = None) -> None:
-        """Overwrite all items, or the first ``end``, in the order of their index: ``buffer[:end] = data``."""
+        """Overwrite all items in the order of their index: ``buffer[:end] = data``.
+
+        Args:
+            data: the new items.
+            end: number of items. Default: all.
+        """
         self[:end] = data
 
     def empty(self, empty_write_count: bool = True) -> None:
-        """Remove all items; the memory stays allocated. By default, :attr:`write_count` starts at 0 again.
+        """Remove all items; the memory stays allocated.
+
+        Args:
+            empty_write_count: whether :attr:`write_count` starts at 0 again.
 
         Raises:
             RuntimeError: If the buffer is read-only.

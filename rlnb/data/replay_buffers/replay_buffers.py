@@ -68,9 +68,15 @@ class TensorDictReplayBuffer(ReplayBuffer):
         return data
 
     def sample(self, batch_size: int | None = None, return_info: bool = False, include_info: bool | None = None) -> Any:
-        """Draw a batch of items, which contains the info; see :meth:`ReplayBuffer.sample`.
+        """Draw a batch of items; see :meth:`ReplayBuffer.sample`.
 
-        ``include_info`` is ignored; accepted for code written for TorchRL.
+        Args:
+            batch_size: number of items. Default: the ``batch_size`` of the constructor.
+            return_info: whether to also return the sampler's info.
+            include_info: ignored; accepted for code written for TorchRL. A batch always contains the info.
+
+        Returns:
+            The batch; or the batch and a dictionary.
         """
         return super().sample(batch_size, return_info)
 

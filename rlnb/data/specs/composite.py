@@ -482,10 +482,13 @@ class Composite(TensorSpec):
     # Values -------------------------------------------------------------------------------------------------------
 
     def rand(self, shape: Shape | None = ()) -> Any:
-        """Draw a random TensorDict (or ``data_cls``) of batch size ``[*shape, *spec.shape]``, one leaf after the other.
+        """Draw a random TensorDict, one leaf after the other.
 
         ``rand((T,))`` draws all ``T`` rows of the first leaf before the second: each leaf keeps the sequential order of
         draws, but the Composite as a whole does not.
+
+        Returns:
+            A TensorDict, or an instance of ``data_cls``, of batch size ``[*shape, *spec.shape]``.
         """
         return self._filled("rand", shape)
 
@@ -680,9 +683,15 @@ class Composite(TensorSpec):
         return keys == [str(i) for i in range(len(keys))] if keys else bool(self._as_tuple)
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Convert a (nested) dictionary of numbers, lists, arrays or tensors to a TensorDict; see `TensorSpec.encode`.
+        """Convert a (nested) dictionary of numbers, lists, arrays or tensors to a TensorDict.
 
-        ``val`` is a mapping or a TensorDict with exactly the keys of the spec, or a tuple for keys ``"0", "1", ...``.
+        Args:
+            val: a mapping or a TensorDict with exactly the keys of the spec; or a tuple, for keys ``"0", "1", ...``.
+            check: whether to raise for a value outside the domain.
+            ignore_device: whether to leave tensors on their current device.
+
+        Returns:
+            A TensorDict, or an instance of ``data_cls``, of batch size ``[..., *spec.shape]``.
 
         Raises:
             KeyError: If a key is missing or unknown.
@@ -708,7 +717,15 @@ class Composite(TensorSpec):
         return self._wrapped(encoded, size)
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
-        """Convert a TensorDict to a nested dictionary, or to a tuple if the keys are ``"0", "1", ...``."""
+        """Convert a TensorDict to a nested dictionary, or to a tuple if the keys are ``"0", "1", ...``.
+
+        Args:
+            val: a TensorDict of the spec.
+            safe: whether to raise for a TensorDict that is not in the spec.
+
+        Raises:
+            ValueError: If the TensorDict is not in the spec.
+        """
         if safe and not self.is_in(val):
             raise ValueError("Composite.to_numpy: " + self._messages(val)[0])
         entries = raw_entries(val)

@@ -62,7 +62,14 @@ class TED2Nested(TEDForm):
 
 @dataclass(repr=False, eq=False)
 class Nested2TED(TEDForm):
-    """Converts the nested form of :class:`TED2Nested` back to TED data. The arguments are those of :class:`Flat2TED`.
+    """Converts the nested form of :class:`TED2Nested` back to TED data.
+
+    Args:
+        done_key: key of the flags at which trajectories end, one per step.
+        shift_key: key of the position of the oldest step along time.
+        is_full_key: key of the flag that tells whether a ring buffer had wrapped around.
+        done_keys: keys of the end-of-episode signals.
+        reward_keys: keys of the rewards.
 
     Example:
         >>> from rlnb.envs import GymEnv

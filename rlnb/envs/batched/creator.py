@@ -91,9 +91,13 @@ class EnvCreator:
         return self._meta_data
 
     def make_variant(self, **kwargs: Any) -> EnvCreator:
-        """Make a creator of other envs, with arguments that override those of this one.
+        """Make a creator of other envs that share tensors with these if names, shapes and dtypes agree.
 
-        The envs share tensors with these if names, shapes and dtypes agree.
+        Args:
+            **kwargs: keyword arguments that override those of this creator.
+
+        Returns:
+            The other creator.
 
         Example:
             >>> from rlnb.envs import GymEnv
@@ -115,7 +119,10 @@ class EnvCreator:
         return {name: tensor.detach() for name, tensor in (self._shared or {}).items()}
 
     def load_state_dict(self, state_dict: Mapping[str, torch.Tensor]) -> None:
-        """Write the result of :meth:`state_dict` to the tensors that the envs share. All envs see the new values.
+        """Write to the tensors that the envs share. All envs see the new values.
+
+        Args:
+            state_dict: the result of :meth:`state_dict`.
 
         Raises:
             KeyError: If the names differ. Nothing is written then.

@@ -112,6 +112,12 @@ class DTypeCastTransform(Transform):
 class DoubleToFloat(DTypeCastTransform):
     """Casts float64 to float32, and inputs of the env from float32 to float64; see :class:`DTypeCastTransform`.
 
+    Args:
+        in_keys: entries to cast to float32. Without any keys, all float64 entries.
+        out_keys: where the results go. Default: ``in_keys``.
+        in_keys_inv: inputs of the env to cast to float64.
+        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
+
     Example:
         >>> from tensordict import TensorDict
         >>> DoubleToFloat()(TensorDict({"observation": torch.ones(2, dtype=torch.float64)}))["observation"]

@@ -91,11 +91,20 @@ class Compose(Transform):
             ) from None
 
     def append(self, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> None:
-        """Add a transform at the end. If the env cannot take it, the chain is unchanged."""
+        """Add a transform at the end.
+
+        Args:
+            transform: as for the constructor. If the env cannot take it, the chain is unchanged.
+        """
         self.insert(len(self), transform)
 
     def insert(self, index: int, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> None:
-        """Insert a transform, as ``list.insert``. If the env cannot take it, the chain is unchanged."""
+        """Insert a transform before another one.
+
+        Args:
+            index: index of the other one, as for ``list.insert``.
+            transform: as for the constructor. If the env cannot take it, the chain is unchanged.
+        """
         added = as_transform(transform)
         added.set_container(self)
         before = list(self._members)
@@ -103,7 +112,14 @@ class Compose(Transform):
         self._try(before, [added])
 
     def pop(self, index: int = -1) -> Transform:
-        """Remove the transform at an index and return it; it is no longer in an env."""
+        """Remove a transform and return it.
+
+        Args:
+            index: index of the transform.
+
+        Returns:
+            The transform, which is no longer in an env.
+        """
         before = list(self._members)
         taken = self._members.pop(index)
         self._try(before, [])

@@ -324,11 +324,20 @@ class VIPRewardTransform(VIPTransform):
     A reset reads the goal from "goal_image", an image like those of the env. Its embedding is in the data as
     "goal_embedding". A reset without "goal_image" keeps the goal of the previous episode.
 
-    The arguments are those of :class:`VIPTransform`, for a single image; ``stack_images=False`` only changes the
-    default of ``out_keys`` to "vip_vec_0".
+    Args:
+        model_name: as for :class:`VIPTransform`, like all others.
+        in_keys: the image. Default: "pixels".
+        out_keys: its embedding. Default: "vip_vec", or "vip_vec_0" without ``stack_images``.
+        size: rows and columns that the image is scaled to.
+        stack_images: only affects the default of ``out_keys``, since there is one image.
+        download: whether to download the weights of VIP.
+        download_path: a file of weights, or the folder for downloaded weights.
+        tensor_pixels_keys: the entry that keeps the original image.
 
     Raises:
-        ValueError: If there is more than one image; others as for :class:`VIPTransform`.
+        ImportError: If torchvision is not installed.
+        NotImplementedError: If the model is unknown.
+        ValueError: If there is more than one image.
 
     Example:
         >>> from tensordict import TensorDict  # doctest: +SKIP

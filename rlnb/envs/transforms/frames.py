@@ -333,7 +333,14 @@ class CatFrames(FrameTransform):
         return (value, *[frame.flip(dim) for frame in backwards])
 
     def unfolding(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Concatenate the frames of a rollout in the TED format, along its dimension of time; see :meth:`forward`."""
+        """Concatenate the frames of a rollout, along its dimension of time.
+
+        Args:
+            tensordict: a rollout in the TED format; written to.
+
+        Returns:
+            The TensorDict.
+        """
         return self._call(tensordict)
 
     def make_rb_transform_and_sampler(self, batch_size: int, **sampler_kwargs: Any) -> tuple[Transform, SliceSampler]:

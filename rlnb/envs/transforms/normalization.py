@@ -207,6 +207,14 @@ class ObservationNorm(ObservationTransform, Affine):
             ValueError: If the time dimension or ``cat_dim`` is not in ``reduce_dim``, a dimension is out of range or
                 given twice, or ``key`` is missing or not one of ``in_keys``.
             KeyError: If the env does not return the entry.
+
+        Example:
+            >>> from rlnb.envs import CartPoleEnv, TransformedEnv
+            >>> norm = ObservationNorm(in_keys=["observation"])
+            >>> env = TransformedEnv(CartPoleEnv(batch_size=[5]), norm)
+            >>> norm.init_stats(10, reduce_dim=(0, 1), cat_dim=1)
+            >>> norm.loc.shape
+            torch.Size([4])
         """
         if self.initialized:
             raise RuntimeError(

@@ -195,9 +195,18 @@ class UnsqueezeTransform(ShapeTransform):
 
 
 class SqueezeTransform(UnsqueezeTransform):
-    """Removes a dimension of size 1; its inverse adds it.
+    """Removes a dimension of size 1; its inverse adds it. See :class:`UnsqueezeTransform`.
 
-    It takes the arguments of :class:`UnsqueezeTransform`; inputs of the env lack the dimension outside, and get it.
+    Args:
+        dim: index of the dimension, negative, counted from the end.
+        allow_positive_dim: whether a non-negative ``dim`` is accepted. It is counted after the batch dimensions.
+        in_keys: entries that lose the dimension.
+        out_keys: where the results go. Default: ``in_keys``.
+        in_keys_inv: inputs of the env that lack the dimension outside, and get it.
+        out_keys_inv: names of these inputs outside. Default: ``in_keys_inv``.
+
+    Raises:
+        ValueError: If ``dim`` is not negative, or there are no keys.
 
     Example:
         >>> from tensordict import TensorDict

@@ -105,9 +105,15 @@ class PUCTScore(MCTSScore):
 class UCBScore(MCTSScore):
     """UCB: ``win_count / visits + c * sqrt(total_visits) / (1 + visits)``.
 
-    An action without visits has the mean 0. This is PUCT without a policy, and its arguments are those of
-    :class:`PUCTScore`. The UCB1 of Auer et al., with a logarithm, is :func:`rlnb.modules.mcts.formulas.ucb1`, which
-    :class:`rlnb.search.UCB1` uses.
+    An action without visits has the mean 0. This is PUCT without a policy. The UCB1 of Auer et al., with a logarithm,
+    is :func:`rlnb.modules.mcts.formulas.ucb1`, which :class:`rlnb.search.UCB1` uses.
+
+    Args:
+        c: exploration constant.
+        win_count_key: key of the sum of the returns of each action, ``[..., A]``.
+        visits_key: key of the visits of each action, ``[..., A]``.
+        total_visits_key: key of the visits of the node, a scalar or ``[...]``.
+        score_key: key of the scores to write, ``[..., A]``.
 
     Example:
         >>> from tensordict import TensorDict

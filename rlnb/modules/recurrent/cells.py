@@ -69,10 +69,20 @@ def gru_step(value: Tensor, h: Tensor, weights: Sequence[Any]) -> tuple[Tensor]:
 class LSTM(nn.LSTM):
     """An LSTM in Python, with the parameters of ``torch.nn.LSTM``.
 
-    The arguments are those of torch, but ``batch_first`` is True by default: data is ``[batch, time, features]``.
+    Args:
+        input_size: number of features.
+        hidden_size: size of h and c.
+        num_layers: number of stacked LSTMs.
+        batch_first: whether data is ``[batch, time, features]`` (the default) or ``[time, batch, features]``.
+        bias: whether to use biases.
+        dropout: dropout probability of the outputs of all layers but the last, in training.
+        bidirectional: not supported.
+        proj_size: not supported.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     Raises:
-        ValueError: If ``bidirectional`` or ``proj_size`` is set, which are not supported.
+        ValueError: If an argument that is not supported is set.
 
     Example:
         >>> output, (h, c) = LSTM(3, 4, num_layers=2)(torch.ones(5, 10, 3))
@@ -113,7 +123,21 @@ class LSTM(nn.LSTM):
 
 
 class GRU(nn.GRU):
-    """A GRU in Python, with the parameters of ``torch.nn.GRU``; see :class:`LSTM` for its arguments.
+    """A GRU in Python, with the parameters of ``torch.nn.GRU``.
+
+    Args:
+        input_size: number of features.
+        hidden_size: size of the state.
+        num_layers: number of stacked GRUs.
+        bias: whether to use biases.
+        batch_first: whether data is ``[batch, time, features]`` (the default) or ``[time, batch, features]``.
+        dropout: dropout probability of the outputs of all layers but the last, in training.
+        bidirectional: not supported.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+
+    Raises:
+        ValueError: If an argument that is not supported is set.
 
     Example:
         >>> output, h = GRU(3, 4)(torch.ones(5, 10, 3))

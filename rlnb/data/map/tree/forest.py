@@ -145,6 +145,9 @@ class MCTSForest:
     def get_keys_from_env(self, env: _Env) -> None:
         """Take the keys that were not given from an env, and its specs for the trees.
 
+        Args:
+            env: the env that the rollouts come from.
+
         Raises:
             RuntimeError: If the forest holds rollouts already.
         """
@@ -201,7 +204,14 @@ class MCTSForest:
         return self.get_tree(rollout.reshape(-1)[0] if rollout.batch_dims else rollout)
 
     def add(self, step: TensorDictBase, *, return_node: bool = False) -> Tree | None:
-        """Add one step of batch size ``[]``, and return the tree that starts with it if asked for; see :meth:`extend`.
+        """Add one step; see :meth:`extend`.
+
+        Args:
+            step: a step of batch size ``[]``.
+            return_node: whether to return the tree that starts with the step.
+
+        Returns:
+            That tree, or ``None``.
 
         Raises:
             ValueError: If the batch size is not ``[]``. For the other errors see :meth:`extend`.
@@ -293,8 +303,12 @@ class MCTSForest:
     def get_child(self, root: TensorDictBase) -> TensorDictBase:
         """Look up the step that an action led to.
 
-        ``root`` has the observation of a state and an action. The step has batch size ``[]``; if the action has led to
-        several states, all of these steps are returned, batch size ``[n]``.
+        Args:
+            root: a TensorDict of batch size ``[]`` with the observation of a state and an action.
+
+        Returns:
+            The stored step, batch size ``[]``. If the action has led to several states, all of these steps, batch size
+            ``[n]``.
 
         Raises:
             KeyError: If an entry is missing.
@@ -344,7 +358,15 @@ class MCTSForest:
         return state
 
     def to_string(self, td_root: TensorDictBase, node_format_fn: Callable[[Tree], Any] = data_as_text) -> str:
-        """Write the tree that starts at a state, see :meth:`get_tree`, as :meth:`Tree.to_string` does."""
+        """Write the tree that starts at a state; see :meth:`Tree.to_string`.
+
+        Args:
+            td_root: see :meth:`get_tree`.
+            node_format_fn: called with each node, returns its description.
+
+        Returns:
+            The text.
+        """
         return self.get_tree(td_root).to_string(node_format_fn)
 
     @classmethod

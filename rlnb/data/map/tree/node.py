@@ -227,7 +227,14 @@ class Tree(_Container):
         return self.num_children == 0
 
     def fully_expanded(self, env: _Env) -> bool:
-        """Whether there are as many children as actions, by the ``cardinality`` of the env or of its action spec."""
+        """Whether every action of an env has been tried in this node.
+
+        Args:
+            env: the env, whose actions are counted: by its ``cardinality`` if it has one, else by its action spec.
+
+        Returns:
+            True if there are as many children as actions.
+        """
         count = getattr(env, "cardinality", None)
         if count is None:
             count = env.full_action_spec.cardinality

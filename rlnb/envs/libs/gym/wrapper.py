@@ -207,7 +207,13 @@ class GymWrapper(GymLikeEnv):
         return tensordict.get("action") if self._one_action else tensordict
 
     def read_action(self, action: Any) -> Any:
-        """Convert an action, or the TensorDict with the entries of a Dict or Tuple action, into one of the backend.
+        """Convert an action into one of the backend's action space.
+
+        Args:
+            action: a tensor, or the TensorDict with the entries of a Dict or Tuple action.
+
+        Returns:
+            An integer, an array, a dictionary or a tuple.
 
         Raises:
             ValueError: If it is not an action of the env.
@@ -227,9 +233,13 @@ class GymWrapper(GymLikeEnv):
         return native if self.convert_actions_to_numpy else tree_map(torch.as_tensor, native)
 
     def read_obs(self, observations: Any) -> dict[NestedKey, Any]:
-        """Convert the backend's observation into entries, as new tensors or wrapped data.
+        """Convert the backend's observation into entries.
 
-        With ``from_pixels`` they include the frame, which is rendered now.
+        Args:
+            observations: a value of the observation space.
+
+        Returns:
+            The entries, as new tensors or wrapped data, and with ``from_pixels`` the frame, which is rendered now.
         """
         entries = {leaf.key: leaf.entry(observations) for leaf in self._leaves}
         if self.from_pixels:
