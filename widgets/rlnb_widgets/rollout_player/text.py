@@ -167,7 +167,7 @@ def player_explanation(model: PlayerModel) -> str:
         parts.append(f"Over time are drawn: {labels}.")
     parts.append(f"Frames: {_frames_text(model)}".rstrip(".") + ".")
     parts.append(
-        'Each row of the data holds the root at step t, which is what the agent saw and did, and "next", which is what '
-        "came of it at step t + 1."
+        'Each row of the data holds the root at step t, which is what the agent saw and did, and "next", which is '
+        "the result at step t + 1."
     )
     return " ".join([*parts, *model.notes])
