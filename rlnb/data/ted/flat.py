@@ -16,8 +16,6 @@ from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.layout import BREAKS_KEY, LAYOUT_KEY, RESERVED, FlatLayout, check_lengths, infer, plan
 from rlnb.data.ted.timeline import Timeline, bits, not_adjacent, rolled
 
-DONE_KEYS = END_KEYS  # the name that checkpointers import
-
 
 @dataclass(repr=False, eq=False)
 class TEDForm:
