@@ -339,10 +339,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return tensordict, self.maybe_reset(self._step_mdp(tensordict))
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Reset the envs that are done, and only them.
-
-        Args:
-            tensordict: the output of ``step_mdp``.
+        """Reset the envs that are done in the output of ``step_mdp``, and only them.
 
         Returns:
             ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
@@ -376,13 +373,9 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self._cache["next_step"](tensordict)
 
     def any_done(self, tensordict: TensorDictBase) -> bool:
-        """Whether any env is done. If one is, "_reset" masks that mark it are written into the TensorDict.
+        """Whether any env is done: whether any end signal is True, of those under "next" if there are any.
 
-        Args:
-            tensordict: a step, or the output of ``step_mdp``.
-
-        Returns:
-            True if an end signal is True: of those under "next" if there are any.
+        If one is, "_reset" masks that mark it are written into ``tensordict``, a step or the output of ``step_mdp``.
         """
         data = tensordict.get("next", None)
         data = tensordict if data is None else data
@@ -391,14 +384,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     # Actions ------------------------------------------------------------------------------------------------------
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Write a random action.
-
-        Args:
-            tensordict: written to, if given.
-
-        Returns:
-            ``tensordict``, or a new one, with an action drawn from the action spec.
-        """
+        """Draw an action from the action spec, and return it in ``tensordict``, or in a new TensorDict."""
         shape: Sequence[int] = ()
         if tensordict is not None:
             self._assert_batch_size(tensordict, "rand_action")

@@ -482,13 +482,10 @@ class Composite(TensorSpec):
     # Values -------------------------------------------------------------------------------------------------------
 
     def rand(self, shape: Shape | None = ()) -> Any:
-        """Draw a random TensorDict, one leaf after the other.
+        """Draw a TensorDict, or an instance of ``data_cls``, of batch size ``[*shape, *spec.shape]``.
 
         ``rand((T,))`` draws all ``T`` rows of the first leaf before the second: each leaf keeps the sequential order of
         draws, but the Composite as a whole does not.
-
-        Returns:
-            A TensorDict, or an instance of ``data_cls``, of batch size ``[*shape, *spec.shape]``.
         """
         return self._filled("rand", shape)
 
@@ -683,15 +680,12 @@ class Composite(TensorSpec):
         return keys == [str(i) for i in range(len(keys))] if keys else bool(self._as_tuple)
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Convert a (nested) dictionary of numbers, lists, arrays or tensors to a TensorDict.
+        """Convert a nested dictionary of numbers or arrays to a TensorDict or ``data_cls``, ``[..., *spec.shape]``.
 
         Args:
             val: a mapping or a TensorDict with exactly the keys of the spec; or a tuple, for keys ``"0", "1", ...``.
             check: whether to raise for a value outside the domain.
             ignore_device: whether to leave tensors on their current device.
-
-        Returns:
-            A TensorDict, or an instance of ``data_cls``, of batch size ``[..., *spec.shape]``.
 
         Raises:
             KeyError: If a key is missing or unknown.
