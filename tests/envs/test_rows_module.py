@@ -143,6 +143,7 @@ def checked_distributions():
     torch.distributions.Distribution.set_default_validate_args(before)
 
 
+@pytest.mark.deep
 def test_a_compiled_env_takes_the_same_steps():
     plain, compiled = PendulumEnv(seed=0), PendulumEnv(seed=0)
     assert compiled.compile(backend="eager", dynamic=False) is None

@@ -48,9 +48,10 @@ def test_every_position_up_to_symmetry_is_played_optimally():
 
 @pytest.mark.parametrize(
     "rule",
-    [PUCT(3.0), *(pytest.param(rule, marks=pytest.mark.deep) for rule in (UCB1(2.0), UCB1Tuned()))],
+    [PUCT(3.0), UCB1(2.0), UCB1Tuned()],
     ids=repr,
 )
+@pytest.mark.deep
 def test_every_position_is_played_optimally(rule):
     boards = list(minimax.positions())
     simulations = 400
@@ -97,7 +98,7 @@ def perfect(board, rng):
     return rng.choice(sorted(minimax.optimal(board)))
 
 
-@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize("player", [0, pytest.param(1, marks=pytest.mark.deep)])
 def test_it_never_loses(player):
     assert set(play(perfect, player, 4, 5)) == {0}
     results = play(at_random, player, 3, 9)

@@ -377,14 +377,17 @@ def test_memory_does_not_grow_with_updates() -> None:
         tracemalloc.stop()
 
 
-def test_ten_million_updates_of_any_size_leave_draws_and_weights_exact() -> None:
+@pytest.mark.parametrize(
+    "rounds", [20, pytest.param(199, marks=pytest.mark.deep, id="199 rounds, ten million updates")]
+)
+def test_updates_of_any_size_leave_draws_and_weights_exact(rounds: int) -> None:
     """Priorities from 1e-8 to 1e8; draws by chi-square, weights and sums against exact ones."""
     size, random = 50_000, np.random.default_rng(5)
     sampler = PrioritizedSampler(size, alpha=1.0, beta=0.5, eps=0.0, dtype=torch.float64)
     sampler._generator = torch.Generator().manual_seed(1)
     sampler.extend(torch.arange(size), LazyTensorStorage(size))
     expected = np.ones(size)
-    for _ in range(199):
+    for _ in range(rounds):
         index = random.integers(0, size, 50_000)
         expected[index] = priority = 10.0 ** random.uniform(-8, 8, len(index))
         sampler.update_priority(index, priority)
