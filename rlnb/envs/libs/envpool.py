@@ -12,19 +12,17 @@ import torch
 from gymnasium.vector.utils import batch_space
 from torch.utils._pytree import tree_map
 
-from rlnb.envs.libs.gym.vector import HAS_MODES
 from rlnb.envs.libs.gym.wrapper import GymWrapper
 
 
 class _PoolEnv(gymnasium.vector.VectorEnv):
     """Vector env around a pool, the output of ``envpool.make`` or ``envpool.make_gymnasium``, without autoreset.
 
-    A pool resets an env that is done at its next step; a partial reset before that step prevents it.
+    A pool resets an env that is done at its next step, unless the env is reset before that step.
     """
 
     def __init__(self, pool: Any) -> None:
-        modes = getattr(gymnasium.vector, "AutoresetMode", None)
-        self.metadata = {"autoreset_mode": modes.DISABLED if modes is not None else None}
+        self.metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}
         self.pool = pool
         self.num_envs = int(pool.config["num_envs"])
         # The spaces of a pool are those of one env, which Gymnasium calls single.
@@ -182,8 +180,6 @@ def _make(env_name: str, num_envs: int, **kwargs: Any) -> Any:
             "MultiThreadedEnv needs the package envpool, which is not installed. Fix: pip install envpool. "
             "ParallelEnv runs envs of any kind in processes, and needs nothing more."
         ) from error
-    if not HAS_MODES:
-        raise ImportError("MultiThreadedEnv resets envs one by one, which needs gymnasium>=1.1.")
     return envpool.make(env_name, env_type="gymnasium", num_envs=num_envs, **kwargs)
 
 
