@@ -341,6 +341,9 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Reset the envs that are done in the output of ``step_mdp``, and only them.
 
+        Args:
+            tensordict: the output of :meth:`step_mdp`, of the env's batch size.
+
         Returns:
             ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
         """
@@ -373,9 +376,14 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self._cache["next_step"](tensordict)
 
     def any_done(self, tensordict: TensorDictBase) -> bool:
-        """Whether any env is done: whether any end signal is True, of those under "next" if there are any.
+        """Return whether any env is done, and write the masks that tell :meth:`reset` which ones.
 
-        If one is, "_reset" masks that mark it are written into ``tensordict``, a step or the output of ``step_mdp``.
+        Args:
+            tensordict: a step, whose end signals are under "next", or the output of ``step_mdp``. If an env is done,
+                "_reset" masks are written into it.
+
+        Returns:
+            Whether any end signal is True.
         """
         data = tensordict.get("next", None)
         data = tensordict if data is None else data
@@ -384,7 +392,15 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     # Actions ------------------------------------------------------------------------------------------------------
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Draw an action from the action spec, and return it in ``tensordict``, or in a new TensorDict."""
+        """Draw a random action from the action spec.
+
+        Args:
+            tensordict: TensorDict to write the action into. Default: a new one. A stateless env draws an action for
+                each row of it.
+
+        Returns:
+            The TensorDict with the action.
+        """
         shape: Sequence[int] = ()
         if tensordict is not None:
             self._assert_batch_size(tensordict, "rand_action")
@@ -748,7 +764,10 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     # Wrapping, registering, closing -------------------------------------------------------------------------------
 
     def append_transform(self, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> TransformedEnv:
-        """Wrap the env in a transform, or in a function that takes the data of a reset or step and returns it changed.
+        """Wrap the env in a transform.
+
+        Args:
+            transform: a transform, or a function that takes the TensorDict of a reset or step and returns it changed.
 
         Returns:
             The transformed env. This env is its base.
@@ -814,7 +833,16 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @staticmethod
     def make_parallel(create_env_fn: Callable[..., EnvBase], *, num_envs: int = 1, **options: Any) -> EnvBase:
-        """Make a :class:`~rlnb.envs.ParallelEnv`, whose options these are: several envs, each in its own process."""
+        """Make a :class:`~rlnb.envs.ParallelEnv`: several envs, each in its own process.
+
+        Args:
+            create_env_fn: a class or function that makes one env. It is called in each process.
+            num_envs: number of envs and processes.
+            **options: further arguments of :class:`~rlnb.envs.ParallelEnv`.
+
+        Returns:
+            The env, of batch size ``[num_envs, ...]``.
+        """
         from rlnb.envs.batched.parallel import ParallelEnv  # built on this class
 
         made: EnvBase = ParallelEnv(num_envs, create_env_fn, **options)
@@ -843,6 +871,9 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     def close(self, *, raise_if_closed: bool = False) -> None:
         """Close the env. Stepping it raises an error until the next reset, which starts it again if it can.
+
+        Args:
+            raise_if_closed: whether to raise if the env is closed already. Default: nothing happens then.
 
         Raises:
             RuntimeError: If the env is closed already and ``raise_if_closed`` is True.

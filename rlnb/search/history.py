@@ -152,7 +152,16 @@ class History:
         return self.position < len(self.records)
 
     def undo(self, tree: SearchTree, rng: np.random.Generator, random: Random) -> Record:
-        """Restore trees and random generators to their state before the last simulation; return its record."""
+        """Restore the state before the last simulation.
+
+        Args:
+            tree: the trees of the search, to which old values are written.
+            rng: NumPy's generator of the search.
+            random: Python's generator of the search.
+
+        Returns:
+            The record of the simulation, which can be redone.
+        """
         self.position -= 1
         record = self.records[self.position]
         _restore(tree, record, 0, rng, random)

@@ -28,7 +28,7 @@ class Rule(ABC):
     _shown: tuple[str, ...] = ("c",)
 
     def scale(self, low: float, high: float) -> None:
-        """Set the least and the greatest return."""
+        """Set the range of the returns, from the least, ``low``, to the greatest, ``high``."""
         self.low, self.high = low, high
 
     @abstractmethod

@@ -244,7 +244,10 @@ class ReplayBuffer:
             self._prefetcher.clear()
 
     def set_sampler(self, sampler: Sampler) -> None:
-        """Replace the sampler.
+        """Replace the sampler; the new one forgets the items of any other storage.
+
+        Args:
+            sampler: the new sampler. It draws with the generator of the buffer, if that has one.
 
         Raises:
             ValueError: If it samples for another buffer and keeps data about the items there.
@@ -259,7 +262,10 @@ class ReplayBuffer:
             self._prefetcher.clear()
 
     def set_writer(self, writer: Writer) -> None:
-        """Replace the writer; the new one continues at the cursor of the storage.
+        """Replace the writer.
+
+        Args:
+            writer: the new writer, which continues at the cursor of the storage.
 
         Raises:
             ValueError: If it writes for another buffer, or cannot write to this storage.
@@ -270,7 +276,7 @@ class ReplayBuffer:
             self._writer = writer
 
     def set_rng(self, generator: torch.Generator) -> None:
-        """Replace the source of random numbers."""
+        """Replace the generator of the buffer and its sampler, on the CPU; prefetched batches are dropped."""
         with self._lock:
             self._generator = self._sampler._generator = generator
             self._prefetcher.clear()
@@ -291,7 +297,12 @@ class ReplayBuffer:
         return self.insert_transform(len(self._transform), transform, invert=invert)
 
     def insert_transform(self, index: int, transform: Callable[[Any], Any], *, invert: bool = False) -> Self:
-        """Insert a transform before the one at position ``index``; see :meth:`append_transform`.
+        """Insert a transform between the others, and return the buffer; see :meth:`append_transform`.
+
+        Args:
+            index: position of the new transform; the one that is there now follows it.
+            transform: the transform.
+            invert: whether to swap the directions of reading and writing.
 
         Raises:
             IndexError: If the position is out of range.
@@ -516,6 +527,9 @@ class ReplayBuffer:
         """Check whether :meth:`sample` can draw a batch of the same size now.
 
         It cannot if the buffer is empty, or holds too few items or no slice that is long enough.
+
+        Args:
+            batch_size: number of items. Default: the ``batch_size`` of the constructor.
         """
         with self._lock:
             size = self._size_of(batch_size) * self._sampler.steps_per_item
@@ -616,7 +630,8 @@ class ReplayBuffer:
     def shutdown(self, timeout: float | None = None) -> None:
         """Stop the prefetching threads; the next call of :meth:`sample` starts them again.
 
-        ``timeout=None`` waits for threads that are preparing a batch; a number does not.
+        Args:
+            timeout: ``None`` (the default) waits for threads that are preparing a batch; a number does not wait.
         """
         with self._lock:
             self._prefetcher.restart(self._prefetcher.draws)
@@ -653,7 +668,11 @@ class ReplayBuffer:
         return self._transform.forward(data) if self._transform.changes_reads else data
 
     def read_all_in_order(self, end: int | None = None) -> Any:
-        """Read all items, or the first ``end``, in order and through the transforms: ``buffer[:end]``."""
+        """Read items in order and through the transforms: ``buffer[:end]``.
+
+        Args:
+            end: number of items to read, from the first place of the storage on. Default: all.
+        """
         return self[:end]
 
     @property
@@ -693,7 +712,10 @@ class ReplayBuffer:
             }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` of a buffer with the same components, size and form of data returned.
+        """Load a state that :meth:`state_dict` returned.
+
+        Args:
+            state_dict: that of a buffer with the same components, size and form of data.
 
         Raises:
             ValueError: If it does not fit; nothing is changed then.
@@ -705,11 +727,14 @@ class ReplayBuffer:
             self._load_parts(state_dict["_writer"], state_dict["_sampler"], rngs, size, draws)
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
-        """Save storage, writer and sampler in a folder, which is created if needed; transforms are not saved.
+        """Save storage, writer and sampler in a folder; transforms are not saved.
 
         A checkpoint that is already in the folder is replaced as a whole once the new one is on the disk; until then
         it can be loaded, even after a crash. Data is written from where it is in memory, without a copy; see
         ``storage.checkpointer`` for other formats.
+
+        Args:
+            path: the folder, which is created if needed.
 
         Raises:
             NotImplementedError: If the storage is a :class:`ListStorage`.
@@ -725,11 +750,14 @@ class ReplayBuffer:
             write_state(folder, "buffer", {"rng": rngs, "batch_size": self._batch_size, "ahead": draws})
 
     def loads(self, path: str | os.PathLike[str]) -> None:
-        """Load what :meth:`dumps` saved in a folder.
+        """Load what :meth:`dumps` saved.
 
         The buffer needs the same components and the same size as the one that was saved. Its storage may be empty; it
         then learns keys, shapes and dtypes from the checkpoint. Nothing in a checkpoint is executed, so tensorclasses
         come back as TensorDicts, unless the storage already holds data of that class.
+
+        Args:
+            path: the folder that :meth:`dumps` wrote.
 
         Raises:
             FileNotFoundError: If there is no checkpoint.
@@ -764,7 +792,10 @@ class ReplayBuffer:
         self._storage.register_save_hook(hook)
 
     def register_load_hook(self, hook: Hook) -> None:
-        """Register a function such as :class:`~rlnb.data.Flat2TED` that changes data after it is loaded."""
+        """Register a function such as :class:`~rlnb.data.Flat2TED` that changes data after it is loaded.
+
+        See :meth:`~rlnb.data.StorageCheckpointerBase.register_load_hook`.
+        """
         self._storage.register_load_hook(hook)
 
     def _generators(self) -> list[torch.Generator | None]:

@@ -380,7 +380,11 @@ class EndOfLifeTransform(Transform):
         return lives.to(done.device).clone()
 
     def register_keys(self, loss_or_advantage: Any) -> None:
-        """Make a loss or advantage estimator, through ``set_keys``, treat the loss of a life as an episode's end."""
+        """Make a loss or advantage estimator, through ``set_keys``, treat the loss of a life as an episode's end.
+
+        Args:
+            loss_or_advantage: an object with the method ``set_keys(done=..., terminated=...)``.
+        """
         loss_or_advantage.set_keys(done=self.eol_key, terminated=self.eol_key)
 
     def _learn_output(self, output_spec: Composite) -> None:

@@ -29,7 +29,13 @@ class MCTSScore(TensorDictModuleBase):
 
     @abstractmethod
     def forward(self, node: TensorDictBase) -> TensorDictBase:
-        """Write the scores of the actions into ``node``, the statistics of nodes and their actions, and return it.
+        """Write the scores of the actions of a node, or of a batch of nodes.
+
+        Args:
+            node: statistics of nodes ``[*batch]`` and of their actions ``[*batch, A]``, under ``in_keys``.
+
+        Returns:
+            ``node``, with the scores ``[*batch, A]`` under ``out_keys``.
 
         Raises:
             KeyError: If an entry of ``in_keys`` is missing.

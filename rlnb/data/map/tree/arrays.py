@@ -93,7 +93,13 @@ class TreeArrays:
 
     @classmethod
     def from_lists(cls, children: list[list[int]], node_data: Any, **others: Any) -> TreeArrays:
-        """Create arrays from lists of children without cycles, which are not checked, and lists of their numbers."""
+        """Create arrays from lists of children, which are trusted to have no cycles.
+
+        Args:
+            children: for each node the rows of its children; row 0 is the root.
+            node_data: see the class.
+            **others: further arguments of the class, with hashes and indices as lists.
+        """
         self = cls.__new__(cls)
         self.children, self.index = children, others.pop("index", None)
         self._take(node_data, **others)
