@@ -168,6 +168,13 @@ class ReparamGradientStrategy(enum.Enum):
 
     - ``PassThrough``: from the probabilities (Bengio et al. 2013, https://arxiv.org/abs/1308.3432, section 4).
     - ``RelaxedOneHot``: from a relaxed sample at temperature 1 (Jang et al. 2017, https://arxiv.org/abs/1611.01144).
+
+    Example:
+        >>> logits = torch.zeros(3, requires_grad=True)
+        >>> mask, method = torch.tensor([True, True, False]), ReparamGradientStrategy.RelaxedOneHot
+        >>> dist = MaskedOneHotCategorical(logits, mask=mask, grad_method=method)
+        >>> dist.rsample().requires_grad
+        True
     """
 
     PassThrough = 1

@@ -29,6 +29,12 @@ class Change(NamedTuple):
         action: column of the array; None for an array with one number per node.
         before: the number before the phase.
         after: the number after the phase.
+
+    Example:
+        >>> from rlnb.envs import TicTacToeEnv
+        >>> from rlnb.search import MCTS
+        >>> MCTS(TicTacToeEnv(), seed=0).reset().step().changes()[0].phase
+        'expand'
     """
 
     phase: str
@@ -51,6 +57,12 @@ class Record:
         leaves: for each of them, the last node of the path.
         added: for each of them, whether that node is new.
         values: for each of them, the estimated value of that node for the player to move there.
+
+    Example:
+        >>> from rlnb.envs import TicTacToeEnv
+        >>> from rlnb.search import MCTS
+        >>> MCTS(TicTacToeEnv(), seed=0).reset().step().paths  # of the only tree: from node 0 by action 0
+        [[(0, 0)]]
     """
 
     number: int

@@ -32,6 +32,13 @@ class WorkerError(RuntimeError):
 
     Attributes:
         failure: description of the exception in the worker, None if the process has ended.
+
+    Example:
+        >>> try:
+        ...     raise WorkerError("The env in worker 0 raised ZeroDivisionError.")
+        ... except RuntimeError as error:
+        ...     print(error.failure)
+        None
     """
 
     def __init__(self, message: str, failure: WorkerFailure | None = None) -> None:

@@ -22,6 +22,15 @@ class MCTSScore(TensorDictModuleBase):
     Attributes:
         in_keys: keys of the entries that are read.
         out_keys: keys of the entries that are written.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> class MostVisited(MCTSScore):
+        ...     in_keys, out_keys = ["visits"], ["score"]
+        ...     def forward(self, node):
+        ...         return node.set("score", node["visits"].float())
+        >>> MostVisited()(TensorDict({"visits": torch.tensor([3, 1])}))["score"]
+        tensor([3., 1.])
     """
 
     in_keys: list[Any]
