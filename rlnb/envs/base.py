@@ -183,7 +183,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         if self.batch_locked:
             raise RuntimeError(
                 f"{type(self).__name__} steps all of its envs at once, so '_step' cannot leave some of them out. "
-                "Fix: SerialEnv(n, make_env), which steps each env by itself, or delete the entry: td.del_('_step')."
+                "Fix: SerialEnv(n, make_env), which steps its envs one by one, or delete the entry: td.del_('_step')."
             )
         return self._step(tensordict)
 
@@ -899,7 +899,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     def __getattr__(self, name: str) -> Any:
         if name in ("_specs", "_batch_size", "_device"):
             raise RuntimeError(
-                f"{type(self).__name__}.__init__ reads what the base class of all environments makes. Fix: call "
+                f"{type(self).__name__}.__init__ reads an attribute that EnvBase.__init__ sets. Fix: call "
                 "super().__init__(batch_size=..., device=...) first."
             )
         if name == "render":

@@ -130,7 +130,7 @@ def _overwritten(seen: list[TensorDictBase], before: list[TensorDictBase]) -> li
                 if bool(((new == old) | ((new != new) & (old != old))).all()):  # NaN stays NaN
                     continue
                 moment = f"step {t}" if t else "reset"
-                fix = "The env gives away its own memory, and writes to it again. Return a copy: value.clone()."
+                fix = "The env returned its own memory, and wrote to it later. Return a copy: value.clone()."
                 found.append(Violation(as_tuple(key), "domain", f"what it was at {moment}", "overwritten", fix=fix))
     return found
 
@@ -238,8 +238,8 @@ def _shape_reason(shapes: list[tuple[int, tuple[int, ...]]]) -> str | None:
     if other is not None:
         return (
             f"It has {len(first)} dimensions at {seen_at(first_t)} and {len(other[1])} at {seen_at(other[0])}: -1 in a "
-            "spec stands for any size, not for any number of dimensions. Give it the same number always, if need be "
-            "of size 1."
+            "spec stands for any size, not for any number of dimensions. Always return the same number of dimensions, "
+            "some of size 1 if need be."
         )
     other = next(((t, shape) for t, shape in shapes if shape != first), None)
     if other is None:

@@ -126,7 +126,7 @@ REFUSED = {
         "  step 2   observation  shape    [3, any, 2]  [3, 1, 1, 2]\n\n"
         "What to do:\n"
         "  - observation: It has 3 dimensions at reset and 4 at step 2: -1 in a spec stands for any size, not for any "
-        "number of dimensions. Give it the same number always, if need be of size 1."
+        "number of dimensions. Always return the same number of dimensions, some of size 1 if need be."
     ),
     Undeclared: (
         "Undeclared does not keep to its specs: 1 problem.\n\n"

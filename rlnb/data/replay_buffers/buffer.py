@@ -159,7 +159,7 @@ class ReplayBuffer:
 
     @property
     def transform(self) -> Pipeline:
-        """The transforms, in the order in which they are applied to samples."""
+        """The transforms, in the order of their application to samples."""
         return self._transform
 
     @property
@@ -572,7 +572,7 @@ class ReplayBuffer:
         return self._sampler.sample(self._storage, size * self._sampler.steps_per_item)
 
     def _draw_and_gather(self, size: int) -> tuple[Any, Any, Info]:
-        """Draw a batch and copy its items under one lock, so that nobody empties the buffer in between."""
+        """Draw a batch and copy its items under one lock, so that no other thread empties the buffer in between."""
         with self._lock, self._storage.ring.reading:
             index, info = self._draw(size)
             return self._storage.gather(index), index, info
@@ -609,7 +609,7 @@ class ReplayBuffer:
     def _draw_ahead(self) -> tuple[tuple[Any, Any, Info], bool]:
         """Draw a batch to prefetch; also whether it is the last one of an epoch."""
         size = self._batch_size or 0
-        if isinstance(self._writer, ImmutableDatasetWriter):  # nobody overwrites the items: a thread can copy them
+        if isinstance(self._writer, ImmutableDatasetWriter):  # the items are never overwritten: a thread can copy them
             return (None, *self._draw(size)), self._sampler.ran_out
         return self._draw_and_gather(size), self._sampler.ran_out
 
@@ -649,7 +649,7 @@ class ReplayBuffer:
 
         A storage of several dimensions is time first, ``[time, envs]``, and so are its indices and what is read with
         them: ``rb[i, j]`` is ``rb[:][i, j]``, and ``rb[sample["index"]]`` is what was sampled. Only :meth:`extend`
-        takes data in the order in which an env writes it, ``[envs, time]``.
+        takes data in the order of an env's rollout, ``[envs, time]``.
         """
         if isinstance(index, str) or (isinstance(index, tuple) and any(isinstance(part, str) for part in index)):
             return self._read_entry(index)

@@ -63,7 +63,7 @@ class SharedRing(Ring):
     """A :class:`Ring` whose numbers are in a memory-mapped file, so that several processes can share them.
 
     It can be pickled and survives a fork: all processes see one cursor and one length, and write one after another. A
-    process that is killed while it writes blocks nobody, and its write is either complete or absent:
+    process that is killed while it writes blocks no other, and its write is either complete or absent:
 
     - Rows in an unused part of the storage become visible when :meth:`advance` moves the cursor, which changes a
       single integer.

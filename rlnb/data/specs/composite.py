@@ -169,7 +169,7 @@ class Composite(TensorSpec):
         is_leaf: Callable[[type], bool] | None = None,
         step_mdp_static_only: bool = False,
     ) -> list[NestedKey]:
-        """List the keys, in the order in which they were set.
+        """List the keys in insertion order.
 
         Args:
             include_nested: whether to include the keys of nested Composites, as tuples, before the Composite's own.

@@ -22,7 +22,7 @@ from rlnb.envs.batched.memory import BlockPlan, SharedMemory
 from rlnb.envs.batched.processes import interrupts_deferred, main_hidden, register_pool, wait_for_exit
 from rlnb.envs.batched.worker import Channel, ChannelClosed, ChannelTimeout, Task, WorkerFailure, run
 
-# Seconds that workers are given to end: by themselves when their batch has failed, after SIGTERM, after SIGKILL.
+# Seconds to wait for workers to exit: on their own after their batch failed, after SIGTERM, after SIGKILL.
 _CLOSE_TIME, _TERMINATE_TIME, _KILL_TIME = 0.2, 0.2, 5.0
 _START_ATTEMPTS = 3
 
@@ -251,7 +251,7 @@ class WorkerPool:
         return bool(self.channels)
 
     def close(self, patience: float | None = None) -> None:
-        """End all workers: close their channels, then terminate and kill those that do not end by themselves.
+        """End all workers: close their channels, then terminate and kill those that do not exit.
 
         ``patience`` is how many seconds they are given for that. Default: ``shutdown_timeout``.
         """

@@ -36,8 +36,8 @@ class _PoolEnv(gymnasium.vector.VectorEnv):
     ) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
             raise RuntimeError(
-                "An EnvPool is seeded when it is made. "
-                "Fix: envpool.make(..., seed=0), or MultiThreadedEnv(n, name), whose set_seed makes it anew."
+                "An EnvPool can only be seeded when it is made. "
+                "Fix: envpool.make(..., seed=0), or MultiThreadedEnv(n, name), whose set_seed makes a new pool."
             )
         mask = (options or {}).get("reset_mask")
         if mask is None or mask.all():
@@ -93,13 +93,13 @@ class MultiThreadedEnvWrapper(GymWrapper):
             )
         if not isinstance(env.observation_space, gymnasium.Space):
             raise TypeError(
-                'The pool has another interface than Gymnasium\'s. Fix: envpool.make(..., env_type="gymnasium").'
+                'The pool does not have the interface of Gymnasium. Fix: envpool.make(..., env_type="gymnasium").'
             )
         n, at_once = env.config["num_envs"], env.config["batch_size"]
         if n != at_once:
             raise ValueError(
-                f"The pool gives the data of {at_once} of its {n} envs at a time, and a batched env needs that of all. "
-                "Fix: leave batch_size out of envpool.make."
+                f"Each step of the pool returns the data of {at_once} of its {n} envs, and a batched env needs that of "
+                "all. Fix: leave batch_size out of envpool.make."
             )
         super().__init__(_PoolEnv(env), categorical_action_encoding=categorical_action_encoding, device=device)
 
@@ -111,8 +111,8 @@ class MultiThreadedEnvWrapper(GymWrapper):
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:
             raise RuntimeError(
-                "An EnvPool is seeded when it is made, and this one is made. "
-                "Fix: envpool.make(..., seed=0), or MultiThreadedEnv(n, name), whose set_seed makes it anew."
+                "An EnvPool can only be seeded when it is made. "
+                "Fix: envpool.make(..., seed=0), or MultiThreadedEnv(n, name), whose set_seed makes a new pool."
             )
 
     def _backend_attribute(self, name: str) -> Any:

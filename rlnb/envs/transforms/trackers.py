@@ -321,7 +321,7 @@ class EndOfLifeTransform(Transform):
     """
 
     _shown = ("eol_key", "lives_key")
-    _env_only = "asks an env for its lives"
+    _env_only = "reads the number of lives from an env"
 
     def __init__(
         self,
@@ -357,7 +357,7 @@ class EndOfLifeTransform(Transform):
         """Return the number of lives of the env, in the shape of "done"."""
         env = self._env()
         if env is None:
-            raise RuntimeError(errors.needs_env(self, "asks an env for its lives"))
+            raise RuntimeError(errors.needs_env(self, "reads the number of lives from an env"))
         value: Any = env.base_env
         passed: list[str] = []
         for name in self.eol_attribute.split("."):

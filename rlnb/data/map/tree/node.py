@@ -95,7 +95,7 @@ class Tree(_Container):
     node_id: int | None = None
     rollout: TensorDict | None = None
     node_data: TensorDict | None = None
-    subtree: Tree = None  # type: ignore[assignment]  # None at a leaf, whose children nobody accesses
+    subtree: Tree = None  # type: ignore[assignment]  # None at a leaf, whose children are never accessed
     _parent: weakref.ref | list[weakref.ref] | None = dataclasses.field(default=None, repr=False)
     specs: Composite | None = None
 

@@ -224,5 +224,5 @@ def _not_registered(env_name: str) -> str:
         return f'{text}. The ids of {namespace} come from another package. Fix: pip install "{package}".'
     names = [known for known in gymnasium.registry if ("/" in known) == ("/" in env_name)]
     near = difflib.get_close_matches(env_name, names, n=4, cutoff=0.5)
-    hint = f"Did you mean {', '.join(near)}?" if near else "GymEnv.available_envs lists those that there are."
+    hint = f"Did you mean {', '.join(near)}?" if near else "GymEnv.available_envs lists all ids."
     return f"{text}. {hint}"

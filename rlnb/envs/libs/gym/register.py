@@ -57,7 +57,7 @@ def register_gym(
     if not callable(make_env) or inspect.isabstract(make_env):
         name = getattr(make_env, "__name__", repr(make_env))
         raise TypeError(
-            f"register_gym needs what makes the environment, and {name} cannot be called for one. "
+            f"register_gym needs a class or function that makes an environment, and {name} cannot be called. "
             f"Fix: MyEnv.register_gym({id!r}), or EnvBase.register_gym({id!r}, entry_point=MyEnv)."
         )
     _assert_gymnasium(backend)

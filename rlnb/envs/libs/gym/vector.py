@@ -24,14 +24,14 @@ _FINAL = ("final_obs", "final_info", "_final_obs", "_final_info")
 class VectorBackend:
     """Resets and steps a vector env so that no step mixes the data of two episodes.
 
-    Gymnasium's vector envs may reset a sub-env by themselves. Here a sub-env that is done waits for its reset:
+    Gymnasium's vector envs may reset sub-envs on their own. Here a sub-env that is done waits for its reset:
 
     - in the mode DISABLED the backend waits, too;
     - in the mode NEXT_STEP a partial reset before the next step prevents the backend from using that step as a reset;
     - in the mode SAME_STEP, where the backend has reset it already, the last observation is taken from
       ``info["final_obs"]``, and the one of the reset is kept until the reset is requested.
 
-    An env that does not name its mode, or runs in a mode in which it gives wrong data, raises ValueError.
+    An env that does not name its mode, or runs in a mode in which it returns wrong data, raises ValueError.
     """
 
     def __init__(self, env: gymnasium.vector.VectorEnv) -> None:
