@@ -64,8 +64,8 @@ class AutoResetMeta(ABCMeta):
                 raise TypeError(f"{name} must be True or False and is {value!r}.")
         if auto_reset is None and auto_reset_replace is not None:
             raise ValueError(
-                "auto_reset_replace says what becomes of the observations of an env that resets itself, and nothing "
-                f"says that this one does. Fix: {cls.__name__}(..., auto_reset=True, "
+                "auto_reset_replace applies to an env that resets itself, and auto_reset=True was not given. "
+                f"Fix: {cls.__name__}(..., auto_reset=True, "
                 f"auto_reset_replace={auto_reset_replace})."
             )
         env = super().__call__(*args, **kwargs)
@@ -197,8 +197,8 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         Args:
             tensordict: written to and returned, if given. Where it has a "_reset" entry beside a "done", only the
                 envs marked there are reset, and the data of the others stays as it is.
-            set_state: ``True`` starts from the state in ``tensordict``, which only a stateless env can whose
-                observations are its state. ``False`` and ``None`` (the default) leave the state to the env.
+            set_state: ``True`` starts from the state in ``tensordict``, in a stateless env whose observations are its
+                state. ``False`` and ``None`` (the default) leave the state to the env.
             **kwargs: passed to the env's own ``_reset``.
 
         Returns:
@@ -339,10 +339,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return tensordict, self.maybe_reset(self._step_mdp(tensordict))
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Reset the envs that are done in the output of ``step_mdp``, and only them.
-
-        Args:
-            tensordict: the output of :meth:`step_mdp`, of the env's batch size.
+        """Reset the envs that are done in ``tensordict``, the output of :meth:`step_mdp`, and only them.
 
         Returns:
             ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
@@ -381,9 +378,6 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         Args:
             tensordict: a step, whose end signals are under "next", or the output of ``step_mdp``. If an env is done,
                 "_reset" masks are written into it.
-
-        Returns:
-            Whether any end signal is True.
         """
         data = tensordict.get("next", None)
         data = tensordict if data is None else data
@@ -392,15 +386,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     # Actions ------------------------------------------------------------------------------------------------------
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
-        """Draw a random action from the action spec.
-
-        Args:
-            tensordict: TensorDict to write the action into. Default: a new one. A stateless env draws an action for
-                each row of it.
-
-        Returns:
-            The TensorDict with the action.
-        """
+        """Draw an action from the action spec, and return it in ``tensordict``, or in a new TensorDict."""
         shape: Sequence[int] = ()
         if tensordict is not None:
             self._assert_batch_size(tensordict, "rand_action")
@@ -696,7 +682,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @property
     def shape(self) -> torch.Size:
-        """Another name of :attr:`batch_size`."""
+        """Alias of :attr:`batch_size`."""
         return self.batch_size
 
     @property
@@ -764,10 +750,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     # Wrapping, registering, closing -------------------------------------------------------------------------------
 
     def append_transform(self, transform: Transform | Callable[[TensorDictBase], TensorDictBase]) -> TransformedEnv:
-        """Wrap the env in a transform.
-
-        Args:
-            transform: a transform, or a function that takes the TensorDict of a reset or step and returns it changed.
+        """Wrap the env in a transform, or in a function that takes the data of a reset or step and returns it changed.
 
         Returns:
             The transformed env. This env is its base.
@@ -833,16 +816,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @staticmethod
     def make_parallel(create_env_fn: Callable[..., EnvBase], *, num_envs: int = 1, **options: Any) -> EnvBase:
-        """Make a :class:`~rlnb.envs.ParallelEnv`: several envs, each in its own process.
-
-        Args:
-            create_env_fn: a class or function that makes one env. It is called in each process.
-            num_envs: number of envs and processes.
-            **options: further arguments of :class:`~rlnb.envs.ParallelEnv`.
-
-        Returns:
-            The env, of batch size ``[num_envs, ...]``.
-        """
+        """Make a :class:`~rlnb.envs.ParallelEnv` of ``num_envs`` envs; see there for the other arguments."""
         from rlnb.envs.batched.parallel import ParallelEnv  # built on this class
 
         made: EnvBase = ParallelEnv(num_envs, create_env_fn, **options)
@@ -871,9 +845,6 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     def close(self, *, raise_if_closed: bool = False) -> None:
         """Close the env. Stepping it raises an error until the next reset, which starts it again if it can.
-
-        Args:
-            raise_if_closed: whether to raise if the env is closed already. Default: nothing happens then.
 
         Raises:
             RuntimeError: If the env is closed already and ``raise_if_closed`` is True.

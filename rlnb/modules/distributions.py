@@ -150,7 +150,7 @@ class MaskedCategorical(TorchCategorical):
         return -(self.probs * self._log_probs.masked_fill(~possible, 0.0)).sum(-1)
 
     def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> MaskedCategorical:
-        """Return the distribution with expanded batch dimensions, sharing memory with this one."""
+        """Return the distribution with batch dimensions ``batch_shape``, sharing memory with this one."""
         new = self._get_checked_instance(MaskedCategorical, _instance)
         super().expand(batch_shape, _instance=new)
         shape = (*new.batch_shape, self._num_events)
@@ -286,7 +286,7 @@ class MaskedOneHotCategorical(MaskedCategorical):
         return self._one_hot(super().enumerate_support(expand))
 
     def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> MaskedOneHotCategorical:
-        """Return the distribution with expanded batch dimensions, sharing memory with this one."""
+        """Return the distribution with batch dimensions ``batch_shape``, sharing memory with this one."""
         new = self._get_checked_instance(MaskedOneHotCategorical, _instance)
         super().expand(batch_shape, _instance=new)
         new.grad_method, new._event_shape = self.grad_method, self._event_shape

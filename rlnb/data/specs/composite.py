@@ -324,9 +324,6 @@ class Composite(TensorSpec):
     def update(self, other: Mapping[Any, Any] | Composite) -> Self:
         """Set all entries of ``other``, merging nested Composites, and return the Composite itself.
 
-        Args:
-            other: specs by key. A mapping is a nested Composite.
-
         Raises:
             RuntimeError: If the Composite is locked.
             ValueError: If the shape of a spec does not begin with that of the Composite. Nothing is changed then.
@@ -424,12 +421,8 @@ class Composite(TensorSpec):
         """Return a Composite with these keys only, in the spec's own order.
 
         Args:
-            *keys: names, or tuples of names for nested entries. The key of a nested Composite selects all of its
-                entries.
-            strict: whether to raise for a key that does not exist. Otherwise it is skipped.
-
-        Raises:
-            KeyError: If a key does not exist (with ``strict``).
+            *keys: names, or tuples of names for nested entries.
+            strict: whether to raise ``KeyError`` for a key that does not exist. Otherwise it is skipped.
         """
         paths = self._paths(keys, strict)
         return self._filtered(lambda path: any(path[: len(p)] == p for p in paths), keep_empty=False)
@@ -464,14 +457,9 @@ class Composite(TensorSpec):
         return self._rebuilt(self._shape, {})
 
     def separates(self, *keys: NestedKey, default: TensorSpec | None = None) -> Self | None:
-        """Move keys out of this Composite into a new one.
+        """Move some keys out of this Composite into a new one, which is returned; None if it would be empty.
 
-        Args:
-            *keys: the keys to move.
-            default: spec of missing keys in the new Composite. ``None`` (the default): they are skipped.
-
-        Returns:
-            The new Composite; None if it would be empty.
+        Missing keys are skipped, or get the spec ``default`` in the new Composite.
 
         Raises:
             RuntimeError: If the Composite is locked.

@@ -431,7 +431,7 @@ class Storage(ABC):
             self.checkpointer.dumps(self, folder / "storage")
 
     def loads(self, path: str | os.PathLike[str]) -> None:
-        """Load what :meth:`dumps` saved.
+        """Load what :meth:`dumps` saved in a folder.
 
         Raises:
             FileNotFoundError: If there is no checkpoint.
