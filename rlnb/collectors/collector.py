@@ -196,8 +196,8 @@ class Collector:
     def next(self) -> Any:
         """Collect one batch.
 
-        If an interrupt or an error prevents that the batch is returned or written, its steps are lost, and the next
-        batch starts with a reset.
+        If an interrupt or an error prevents the batch from being returned or written, its steps are lost, and the
+        next batch starts with a reset.
 
         Returns:
             The batch, or None if batches are written to a buffer.
@@ -270,7 +270,7 @@ class Collector:
         return self._marked(data)
 
     def _marked(self, data: TensorDictBase) -> TensorDictBase:
-        """Write the version of the policy, and mark the last step as truncated, if these are asked for."""
+        """Write the version of the policy, and mark the last step as truncated, each if requested."""
         if self._version is not None:
             for key in ("policy_version", ("next", "policy_version")):
                 data.set(key, torch.full(data.batch_size, self._version, device=data.device))

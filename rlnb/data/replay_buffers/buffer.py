@@ -112,8 +112,7 @@ class ReplayBuffer:
         arguments.check_types(prefetch, collate_fn, generator)
         if prefetch and self._batch_size is None:
             raise ValueError(
-                "Prefetching needs to know the batch size in advance. "
-                "Fix: give the constructor batch_size=32 beside prefetch."
+                "Prefetching needs to know the batch size in advance. Fix: pass batch_size=32 to the constructor, too."
             )
         self._generator = generator
         self._asked_dim_extend, self._collate_fn = dim_extend, collate_fn

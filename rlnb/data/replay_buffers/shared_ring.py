@@ -153,8 +153,8 @@ class SharedRing(Ring):
         if logged := self._state[_LOGGED]:
             if not self.writable:
                 raise PermissionError(
-                    f"A process was ended while it wrote to the storage in {self._path.parent}, and this process may "
-                    "only read there. Fix: read it in a process that may write, which finishes what was begun."
+                    f"A process was killed while it wrote to the storage in {self._path.parent}, and this process may "
+                    "only read there. Fix: open it in a process that may write, which completes the write."
                 )
             assert self.log is not None
             self.log.replay(logged)
