@@ -483,7 +483,7 @@ class TensorSpec(ABC):
             if event != tuple(self._shape[count:]):
                 raise RuntimeError
             if -1 not in own:
-                # Inferred here, for an entry of a Composite has more dims than its batch size, where -1 is ambiguous.
+                # Inferred here: an entry of a Composite has more dims than its batch size, which makes -1 ambiguous.
                 lead = tuple(map_size(lambda tensor: tensor.reshape(lead), own))
             return self._mapped(lambda tensor: tensor.reshape((*lead, *tensor.shape[count:])))
         except RuntimeError:
@@ -621,7 +621,7 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def _stack_specs(tensors: Sequence[TensorSpec], dim: int = 0) -> TensorSpec:
-    # Imported here, for stacks are subclasses of the class above.
+    # Imported here, because stacks are subclasses of the class above.
     from rlnb.data.specs.stacked_composite import stack_specs
 
     return stack_specs(tensors, dim)

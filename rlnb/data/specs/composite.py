@@ -404,7 +404,7 @@ class Composite(TensorSpec):
     def _check_unlocked(self, action: str) -> None:
         if self.is_locked:
             raise RuntimeError(
-                f"cannot {action}: this Composite is locked, for its owner (such as an environment) relies on it. "
+                f"cannot {action}: this Composite is locked, because its owner (such as an environment) relies on it. "
                 "Change a copy, spec.clone(), or unlock it first: spec.unlock_()."
             )
 

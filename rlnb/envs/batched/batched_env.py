@@ -1,4 +1,4 @@
-"""Abstract base class of batched environments: several envs stepped as one, by whoever runs them."""
+"""Abstract base class of batched environments, which step several envs as one."""
 
 from __future__ import annotations
 

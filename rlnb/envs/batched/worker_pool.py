@@ -49,9 +49,9 @@ class WorkerError(RuntimeError):
 class WorkerPool:
     """Worker processes, each with its channel and with one or more envs.
 
-    ``makers`` are for each env the function that makes it, and its keyword arguments. The envs are spread evenly over
-    the processes, each of which has so many ``threads`` of torch and, if ``quiet``, no warnings. For the other options
-    see :class:`~rlnb.envs.ParallelEnv`.
+    ``makers`` holds for each env the function that makes it, and its keyword arguments. The envs are spread evenly over
+    the processes, each of which uses ``threads`` torch threads and, if ``quiet``, shows no warnings. For the other
+    options see :class:`~rlnb.envs.ParallelEnv`.
 
     Attributes:
         lock: held while a thread waits for answers.

@@ -325,7 +325,7 @@ class Tree(_Container):
     def valid_paths(self) -> Iterator[Path]:
         """Iterate over the paths from this node to each leaf, shortest first.
 
-        A path has the position of the child to descend to, at each node.
+        A path lists, for each node, the position of the child to descend to.
         """
         structure = structure_of(self)
         return (path for row, path in structure.paths() if not structure.children[row])
