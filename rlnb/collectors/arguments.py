@@ -48,7 +48,7 @@ def make_env(
 
 
 class Numbers(NamedTuple):
-    """Numbers of steps, as integers of Python, which do not overflow as those of numpy do."""
+    """Numbers of steps as Python integers, which do not overflow as NumPy's do."""
 
     frames_per_batch: int
     total_frames: int

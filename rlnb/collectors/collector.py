@@ -196,8 +196,8 @@ class Collector:
     def next(self) -> Any:
         """Collect one batch.
 
-        If an interrupt or an error prevents that the batch is returned or written, its steps are lost, and the next
-        batch starts with a reset.
+        If an interrupt or an error prevents the batch from being returned or written, its steps are lost, and the
+        next batch starts with a reset.
 
         Returns:
             The batch, or None if batches are written to a buffer.
@@ -270,7 +270,7 @@ class Collector:
         return self._marked(data)
 
     def _marked(self, data: TensorDictBase) -> TensorDictBase:
-        """Write the version of the policy, and mark the last step as truncated, if these are asked for."""
+        """Write the version of the policy, and mark the last step as truncated, each if requested."""
         if self._version is not None:
             for key in ("policy_version", ("next", "policy_version")):
                 data.set(key, torch.full(data.batch_size, self._version, device=data.device))
@@ -532,15 +532,20 @@ class Collector:
         return getattr(self.replay_buffer, attr)
 
     def set_post_collect_hook(self, hook: Callable[[TensorDictBase], Any] | None) -> None:
-        """Set the function that is called with each batch, or None."""
+        """Set the function that is called with each batch; ``None`` for no function."""
         self.post_collect_hook = hook
 
     # Seed, state dict and shutdown --------------------------------------------------------------------------------
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int | None:
-        """Seed the env, all envs of a batch alike with ``static_seed``; return the seed for the next env of a chain.
+        """Seed the env. The next batch starts with a reset.
 
-        The next batch starts with a reset.
+        Args:
+            seed: an integer from 0 to 2**64 - 1.
+            static_seed: whether all envs of a batch get the same seed. Default: each gets its own.
+
+        Returns:
+            The seed for the next env of a chain of envs; see :meth:`~rlnb.envs.EnvBase.set_seed`.
         """
         self._root = None
         return self.env.set_seed(seed, static_seed=static_seed)
@@ -597,9 +602,12 @@ class Collector:
             self.policy.load_state_dict(state_dict["policy_state_dict"])
 
     def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
-        """Close the env, unless ``close_env`` is False; errors of that are raised, unless ``raise_on_error`` is False.
+        """Close the env.
 
-        ``timeout`` has no effect; ``ParallelEnv(shutdown_timeout=...)`` limits the time.
+        Args:
+            timeout: has no effect; ``ParallelEnv(shutdown_timeout=...)`` limits the time.
+            close_env: ``False`` leaves the env open.
+            raise_on_error: ``False`` suppresses the errors of closing.
         """
         self._root = None
         with contextlib.nullcontext() if raise_on_error else contextlib.suppress(Exception):

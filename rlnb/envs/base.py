@@ -64,8 +64,8 @@ class AutoResetMeta(ABCMeta):
                 raise TypeError(f"{name} must be True or False and is {value!r}.")
         if auto_reset is None and auto_reset_replace is not None:
             raise ValueError(
-                "auto_reset_replace says what becomes of the observations of an env that resets itself, and nothing "
-                f"says that this one does. Fix: {cls.__name__}(..., auto_reset=True, "
+                "auto_reset_replace applies to an env that resets itself, and auto_reset=True was not given. "
+                f"Fix: {cls.__name__}(..., auto_reset=True, "
                 f"auto_reset_replace={auto_reset_replace})."
             )
         env = super().__call__(*args, **kwargs)
@@ -183,7 +183,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         if self.batch_locked:
             raise RuntimeError(
                 f"{type(self).__name__} steps all of its envs at once, so '_step' cannot leave some of them out. "
-                "Fix: SerialEnv(n, make_env), which steps each env by itself, or delete the entry: td.del_('_step')."
+                "Fix: SerialEnv(n, make_env), which steps its envs one by one, or delete the entry: td.del_('_step')."
             )
         return self._step(tensordict)
 
@@ -197,8 +197,8 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         Args:
             tensordict: written to and returned, if given. Where it has a "_reset" entry beside a "done", only the
                 envs marked there are reset, and the data of the others stays as it is.
-            set_state: ``True`` starts from the state in ``tensordict``, which only a stateless env can whose
-                observations are its state. ``False`` and ``None`` (the default) leave the state to the env.
+            set_state: ``True`` starts from the state in ``tensordict``, in a stateless env whose observations are its
+                state. ``False`` and ``None`` (the default) leave the state to the env.
             **kwargs: passed to the env's own ``_reset``.
 
         Returns:
@@ -339,7 +339,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return tensordict, self.maybe_reset(self._step_mdp(tensordict))
 
     def maybe_reset(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Reset the envs that are done in the output of ``step_mdp``, and only them.
+        """Reset the envs that are done in ``tensordict``, the output of :meth:`step_mdp`, and only them.
 
         Returns:
             ``tensordict`` itself if no env is done, else a copy with the data of the reset where one is.
@@ -373,9 +373,11 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return self._cache["next_step"](tensordict)
 
     def any_done(self, tensordict: TensorDictBase) -> bool:
-        """Whether any env is done: whether any end signal is True, of those under "next" if there are any.
+        """Return whether any env is done, and write the masks that tell :meth:`reset` which ones.
 
-        If one is, "_reset" masks that mark it are written into ``tensordict``, a step or the output of ``step_mdp``.
+        Args:
+            tensordict: a step, whose end signals are under "next", or the output of ``step_mdp``. If an env is done,
+                "_reset" masks are written into it.
         """
         data = tensordict.get("next", None)
         data = tensordict if data is None else data
@@ -680,7 +682,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @property
     def shape(self) -> torch.Size:
-        """Another name of :attr:`batch_size`."""
+        """Alias of :attr:`batch_size`."""
         return self.batch_size
 
     @property
@@ -814,7 +816,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @staticmethod
     def make_parallel(create_env_fn: Callable[..., EnvBase], *, num_envs: int = 1, **options: Any) -> EnvBase:
-        """Make a :class:`~rlnb.envs.ParallelEnv`, whose options these are: several envs, each in its own process."""
+        """Make a :class:`~rlnb.envs.ParallelEnv` of ``num_envs`` envs; see there for the other arguments."""
         from rlnb.envs.batched.parallel import ParallelEnv  # built on this class
 
         made: EnvBase = ParallelEnv(num_envs, create_env_fn, **options)
@@ -868,7 +870,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
     def __getattr__(self, name: str) -> Any:
         if name in ("_specs", "_batch_size", "_device"):
             raise RuntimeError(
-                f"{type(self).__name__}.__init__ reads what the base class of all environments makes. Fix: call "
+                f"{type(self).__name__}.__init__ reads an attribute that EnvBase.__init__ sets. Fix: call "
                 "super().__init__(batch_size=..., device=...) first."
             )
         if name == "render":

@@ -130,7 +130,7 @@ def _overwritten(seen: list[TensorDictBase], before: list[TensorDictBase]) -> li
                 if bool(((new == old) | ((new != new) & (old != old))).all()):  # NaN stays NaN
                     continue
                 moment = f"step {t}" if t else "reset"
-                fix = "The env gives away its own memory, and writes to it again. Return a copy: value.clone()."
+                fix = "The env returned its own memory, and wrote to it later. Return a copy: value.clone()."
                 found.append(Violation(as_tuple(key), "domain", f"what it was at {moment}", "overwritten", fix=fix))
     return found
 
@@ -196,7 +196,7 @@ def varying_entries(seen: list[TensorDictBase]) -> dict[tuple[str, ...], str]:
         >>> from tensordict import TensorDict
         >>> steps = [TensorDict({"a": torch.zeros(n)}) for n in (1, 2, 2)]
         >>> varying_entries(steps)[("a",)]
-        'Its shape is (1,) at reset and (2,) at step 1: say -1 for what varies, shape=(-1,).'
+        'Its shape is (1,) at reset and (2,) at step 1: use -1 for sizes that vary, shape=(-1,).'
     """
     keys = [set(map(as_tuple, leaf_keys(data))) for data in seen]
     found: dict[tuple[str, ...], str] = {}
@@ -207,7 +207,7 @@ def varying_entries(seen: list[TensorDictBase]) -> dict[tuple[str, ...], str]:
             gone = next(moment for moment, present in steps.items() if not present)
             found[key] = (
                 f"It is there at {there} and not at {gone}: no spec describes an entry that comes and goes, and the "
-                "steps of a rollout would not fit together. Give it at every step, with -1 in its shape if its size "
+                "steps of a rollout would not fit together. Return it at every step, with -1 in its shape if its size "
                 "varies."
             )
             continue
@@ -238,16 +238,16 @@ def _shape_reason(shapes: list[tuple[int, tuple[int, ...]]]) -> str | None:
     if other is not None:
         return (
             f"It has {len(first)} dimensions at {seen_at(first_t)} and {len(other[1])} at {seen_at(other[0])}: -1 in a "
-            "spec stands for any size, not for any number of dimensions. Give it the same number always, if need be "
-            "of size 1."
+            "spec stands for any size, not for any number of dimensions. Always return the same number of dimensions, "
+            "some of size 1 if need be."
         )
     other = next(((t, shape) for t, shape in shapes if shape != first), None)
     if other is None:
         return None
     spec = tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*(s for _, s in shapes), strict=True))
     return (
-        f"Its shape is {first} at {seen_at(first_t)} and {other[1]} at {seen_at(other[0])}: say -1 for what varies, "
-        f"shape={spec}."
+        f"Its shape is {first} at {seen_at(first_t)} and {other[1]} at {seen_at(other[0])}: use -1 for sizes that "
+        f"vary, shape={spec}."
     )
 
 

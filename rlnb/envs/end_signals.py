@@ -79,7 +79,7 @@ def _union_by_level(data: TensorDictBase, full_done_spec: Composite | None) -> d
             raise KeyError(
                 f"The spec names the end signals {names}, and the data has none of them. It has: "
                 f"{', '.join(repr(key) for key in leaf_keys(data)) or 'nothing'}. "
-                "Fix: after a step the end signals stand under 'next': pass step_mdp(data) or data['next']."
+                "Fix: after a step the end signals are under 'next': pass step_mdp(data) or data['next']."
             )
         # A new tensor: writing to the mask must not change a signal.
         ended[level] = torch.stack(torch.broadcast_tensors(*found)).any(0)

@@ -72,7 +72,7 @@ def not_an_env_function(fn: Any) -> str:
     """Describe a ``create_env_fn`` that cannot be called."""
     got = f"an env of type {type(fn).__name__}" if hasattr(fn, "rollout") else repr(fn)
     return (
-        f"create_env_fn must be a function that makes an env, got {got}. A batch makes each of its envs anew. "
+        f"create_env_fn must be a function that makes an env, got {got}. It is called once for each env of the batch. "
         "Fix: SerialEnv(4, lambda: GymEnv('CartPole-v1'))."
     )
 

@@ -204,7 +204,11 @@ class GymLikeEnv(EnvBase):
         return spec[self.action_key].to_numpy(action.detach().cpu())
 
     def read_obs(self, observations: Any) -> dict[NestedKey, Any]:
-        """Convert the backend's observations, of which dictionaries may be nested, into entries.
+        """Convert the backend's observations into entries.
+
+        Args:
+            observations: an array or a number, which becomes the entry "observation"; or a dictionary, which may be
+                nested.
 
         Returns:
             The entries, as new tensors, or as wrapped data if the spec is a :class:`~rlnb.data.NonTensor`.

@@ -16,11 +16,29 @@ from rlnb.data.specs.unbounded import Unbounded
 
 
 class BaseInfoDictReader(ABC):
-    """Abstract base class of info readers."""
+    """Abstract base class of info readers.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> class Lives(BaseInfoDictReader):
+        ...     info_spec = Composite(lives=Unbounded(shape=(), dtype=torch.int64))
+        ...     def __call__(self, info_dict, tensordict):
+        ...         return tensordict.set("lives", torch.tensor(info_dict["lives"]))
+        >>> Lives()({"lives": 3}, TensorDict({}))["lives"]
+        tensor(3)
+    """
 
     @abstractmethod
     def __call__(self, info_dict: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
-        """Write entries of an info dictionary into the data of a reset or step, and return the data."""
+        """Write entries of an info dictionary into the data of a reset or step.
+
+        Args:
+            info_dict: the info dictionary that the backend returned.
+            tensordict: the data, of the env's batch size; changed in place.
+
+        Returns:
+            ``tensordict``.
+        """
 
     @property
     @abstractmethod

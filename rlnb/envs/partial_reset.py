@@ -33,7 +33,7 @@ def reset_masks(env: EnvBase, tensordict: TensorDictBase) -> Masks:
         level, mask = key[:-1], tensordict.get(as_key(key))
         if level not in legal:
             raise ValueError(
-                f"The entry {as_key(key)!r} has no 'done' beside it, so there is nothing that it could reset. "
+                f"The entry {as_key(key)!r} has no 'done' beside it, so there is nothing to reset. "
                 f"This env can be reset at: {env.reset_keys}."
             )
         spec = env.full_done_spec[legal[level][0]]
@@ -52,8 +52,8 @@ def reset_to_state(env: EnvBase, tensordict: TensorDictBase | None, **kwargs: An
     state = env.state_keys
     if env.batch_locked or not set(env.observation_keys).issubset(state):
         raise NotImplementedError(
-            f"{type(env).__name__} cannot be reset to a given state (set_state=True): only a stateless env can, "
-            "whose observations are its state. Fix: leave set_state out."
+            f"{type(env).__name__} cannot be reset to a given state (set_state=True): only a stateless env "
+            "whose observations are its state can. Fix: leave set_state out."
         )
     missing = [key for key in state if tensordict is None or tensordict.get(key, None) is None]
     if tensordict is None or missing:

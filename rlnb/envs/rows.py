@@ -35,7 +35,7 @@ CONSTRUCTION = frozenset({
     "__firstlineno__", "__init__", "__module__", "__new__", "__repr__", "__static_attributes__", "__weakref__",
     "_abc_impl", "_build_env", "_check_kwargs", "_init_env", "_make_specs",
 })  # fmt: skip
-"""Attributes that a subclass may override and still fill rows: what Python gives every class, and construction."""
+"""Attributes that a subclass may override and still fill rows: those that Python adds itself, and construction."""
 
 
 class RowEnv(Protocol):

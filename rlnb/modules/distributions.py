@@ -150,7 +150,7 @@ class MaskedCategorical(TorchCategorical):
         return -(self.probs * self._log_probs.masked_fill(~possible, 0.0)).sum(-1)
 
     def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> MaskedCategorical:
-        """Return the distribution with expanded batch dimensions, sharing memory with this one."""
+        """Return the distribution with batch dimensions ``batch_shape``, sharing memory with this one."""
         new = self._get_checked_instance(MaskedCategorical, _instance)
         super().expand(batch_shape, _instance=new)
         shape = (*new.batch_shape, self._num_events)
@@ -168,6 +168,13 @@ class ReparamGradientStrategy(enum.Enum):
 
     - ``PassThrough``: from the probabilities (Bengio et al. 2013, https://arxiv.org/abs/1308.3432, section 4).
     - ``RelaxedOneHot``: from a relaxed sample at temperature 1 (Jang et al. 2017, https://arxiv.org/abs/1611.01144).
+
+    Example:
+        >>> logits = torch.zeros(3, requires_grad=True)
+        >>> mask, method = torch.tensor([True, True, False]), ReparamGradientStrategy.RelaxedOneHot
+        >>> dist = MaskedOneHotCategorical(logits, mask=mask, grad_method=method)
+        >>> dist.rsample().requires_grad
+        True
     """
 
     PassThrough = 1
@@ -279,7 +286,7 @@ class MaskedOneHotCategorical(MaskedCategorical):
         return self._one_hot(super().enumerate_support(expand))
 
     def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> MaskedOneHotCategorical:
-        """Return the distribution with expanded batch dimensions, sharing memory with this one."""
+        """Return the distribution with batch dimensions ``batch_shape``, sharing memory with this one."""
         new = self._get_checked_instance(MaskedOneHotCategorical, _instance)
         super().expand(batch_shape, _instance=new)
         new.grad_method, new._event_shape = self.grad_method, self._event_shape

@@ -47,7 +47,7 @@ class Budget:
         fine = simulations is None or (not isinstance(simulations, bool) and simulations == int(simulations) > 0)
         if not fine or not (seconds is None or seconds > 0) or (simulations is None and seconds is None):
             raise ValueError(
-                "run takes a budget: simulations, a positive integer, or seconds, a positive number, or both; it got "
+                "run takes a budget: simulations, a positive integer, or seconds, a positive number, or both; got "
                 f"simulations={simulations!r}, seconds={seconds!r}. Fix: search.run(simulations=100)."
             )
         self.simulations, self.seconds, self.clock = simulations, seconds, clock

@@ -15,7 +15,17 @@ from rlnb.search.games import Array, Game, Positions
 
 
 class Evaluation(ABC):
-    """Base class of evaluations: estimates the value of positions for the player to move, and a prior over actions."""
+    """Base class of evaluations: estimates the value of positions for the player to move, and a prior over actions.
+
+    Example:
+        >>> from rlnb.envs import TicTacToeEnv
+        >>> from rlnb.search import MCTS
+        >>> class Even(Evaluation):
+        ...     def __call__(self, game, positions, rng, discount):
+        ...         return uniform(positions.legal), np.zeros(len(positions.legal))
+        >>> int(MCTS(TicTacToeEnv(), evaluation=Even(), seed=0).reset().run(20).visits.sum())
+        20
+    """
 
     @abstractmethod
     def __call__(

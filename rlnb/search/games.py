@@ -23,6 +23,11 @@ class Positions(NamedTuple):
         to_play: player to move, int8 ``[k]``; always 0 with one player.
         legal: legal actions, bool ``[k, actions]``.
         terminal: whether the episode has ended, bool ``[k]``.
+
+    Example:
+        >>> from rlnb.envs import TicTacToeEnv
+        >>> game_of(TicTacToeEnv()).start(None).legal.shape
+        (1, 9)
     """
 
     states: Array
@@ -42,6 +47,13 @@ class Game(ABC):
         returns: the least and the greatest return from any position, for any player; None if they are not known.
         most_positions: upper bound of the number of positions; None if it is not known. By default a search solves
             games with few positions, see ``rlnb.search.mcts.SMALL_GAME``.
+
+    Example:
+        >>> from rlnb.envs import TicTacToeEnv
+        >>> game = game_of(TicTacToeEnv())
+        >>> positions, rewards = game.step(game.start(None).states, np.array([4]))
+        >>> positions.legal[0].tolist()  # all squares but the one in the middle
+        [True, True, True, True, False, True, True, True, True]
     """
 
     n_actions: int

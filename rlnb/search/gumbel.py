@@ -139,7 +139,7 @@ class Gumbel(Rule):
         )  # fmt: skip
 
     def logits(self, tree: SearchTree, rows: Array) -> Array:
-        """Return ``log(prior) + sigma(q)``, the logits of the improved policy; minus infinity for illegal actions."""
+        """Return ``log(prior) + sigma(q)``, the logits of the improved policy, ``[k, A]``; -inf for illegal actions."""
         logits = formulas.gumbel_logit(tree.flat.prior[rows], self.completed(tree, rows))
         return np.where(tree.flat.legal[rows], logits, -np.inf)
 

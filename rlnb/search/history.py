@@ -29,6 +29,12 @@ class Change(NamedTuple):
         action: column of the array; None for an array with one number per node.
         before: the number before the phase.
         after: the number after the phase.
+
+    Example:
+        >>> from rlnb.envs import TicTacToeEnv
+        >>> from rlnb.search import MCTS
+        >>> MCTS(TicTacToeEnv(), seed=0).reset().step().changes()[0].phase
+        'expand'
     """
 
     phase: str
@@ -51,6 +57,12 @@ class Record:
         leaves: for each of them, the last node of the path.
         added: for each of them, whether that node is new.
         values: for each of them, the estimated value of that node for the player to move there.
+
+    Example:
+        >>> from rlnb.envs import TicTacToeEnv
+        >>> from rlnb.search import MCTS
+        >>> MCTS(TicTacToeEnv(), seed=0).reset().step().paths  # of the only tree: from node 0 by action 0
+        [[(0, 0)]]
     """
 
     number: int
@@ -152,7 +164,16 @@ class History:
         return self.position < len(self.records)
 
     def undo(self, tree: SearchTree, rng: np.random.Generator, random: Random) -> Record:
-        """Restore trees and random generators to their state before the last simulation; return its record."""
+        """Restore the state before the last simulation.
+
+        Args:
+            tree: the trees of the search, to which old values are written.
+            rng: NumPy's generator of the search.
+            random: Python's generator of the search.
+
+        Returns:
+            The record of the simulation, which can be redone.
+        """
         self.position -= 1
         record = self.records[self.position]
         _restore(tree, record, 0, rng, random)

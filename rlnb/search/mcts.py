@@ -46,6 +46,12 @@ class ActionRow(NamedTuple):
         child: the node that it leads to; -1 if it was never taken.
         lower: lower bound of its return that a solver has proven; None without a solver or if the action is illegal.
         upper: upper bound, likewise. The return is proven where both are equal.
+
+    Example:
+        >>> from rlnb.envs import TicTacToeEnv
+        >>> row = MCTS(TicTacToeEnv(), seed=0).reset().run(100).table()[4]
+        >>> row.action, row.legal
+        (4, True)
     """
 
     action: int

@@ -66,9 +66,10 @@ class Solver:
         return ~within | (flat.reward[rows] != 0) | (self.discount != 1)
 
     def update(self, tree: SearchTree, rows: Array, actions: Array, after: Array) -> Array:
-        """Back up the bounds of the nodes ``after`` the ``actions`` to their parents, the nodes at ``rows``.
+        """Back up the bounds of nodes to their parents, the nodes at ``rows`` of ``tree.flat``, ``[k]``.
 
-        Returns whether the bounds of each parent have changed, bool ``[k]``.
+        The ``actions`` of the parents lead to the nodes at ``after``. Returns whether the bounds of each parent have
+        changed, bool ``[k]``.
         """
         flat = tree.flat
         same = flat.to_play[after] == flat.to_play[rows]

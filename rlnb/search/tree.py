@@ -147,7 +147,7 @@ class SearchTree:
         self.roots = np.arange(self.batch) * capacity
 
     def reserve(self, nodes: int) -> bool:
-        """Reserve memory for more nodes in each tree; return whether the arrays were reallocated.
+        """Reserve memory to add ``nodes`` nodes to each tree; return whether the arrays were reallocated.
 
         They at least double, so the cost per node is constant.
         """
@@ -204,7 +204,7 @@ class SearchTree:
         return np.where(open_.any(-1, keepdims=True), open_, self.flat.legal[rows])
 
     def clear(self, tree: int, first: int = 0) -> None:
-        """Remove the nodes of a tree from ``first`` on."""
+        """Remove the nodes of a tree from the node ``first`` on; by default all."""
         for name, (_, blank, _) in self.layout.items():
             self.arrays[name][tree, first : self.count[tree]] = blank
         self.count[tree] = first
@@ -227,7 +227,7 @@ class SearchTree:
         self.clear(tree, len(old))
 
     def path(self, node: int, tree: int = 0) -> list[int]:
-        """List the actions that lead from the root to a node; none for the root itself."""
+        """List the actions that lead from the root of a tree, by its index, to a node; none for the root itself."""
         actions: list[int] = []
         while node > 0:
             actions.append(int(self.action[tree, node]))
@@ -235,7 +235,7 @@ class SearchTree:
         return actions[::-1]
 
     def value(self, node: int = 0, tree: int = 0) -> float:
-        """Return the mean of the returns of a node for the player to move there; 0 without a visit."""
+        """Return the mean return of a node of a tree, for the player to move there; 0 without a visit."""
         return float(self.value_sum[tree, node]) / max(int(self.visits[tree, node]), 1)
 
 

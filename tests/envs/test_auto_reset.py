@@ -313,8 +313,8 @@ ERRORS = {
     "alone": (
         lambda: CartPoleEnv(auto_reset_replace=True),
         ValueError,
-        "auto_reset_replace says what becomes of the observations of an env that resets itself, and nothing says that "
-        "this one does. Fix: CartPoleEnv(..., auto_reset=True, auto_reset_replace=True).",
+        "auto_reset_replace applies to an env that resets itself, and auto_reset=True was not given. "
+        "Fix: CartPoleEnv(..., auto_reset=True, auto_reset_replace=True).",
     ),
     "no bool": (
         lambda: CartPoleEnv(auto_reset=1),

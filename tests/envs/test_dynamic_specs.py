@@ -110,7 +110,8 @@ REFUSED = {
         "  step 2   observation  missing  a tensor of shape [3, any, 2] and dtype torch.float32  nothing\n\n"
         "What to do:\n"
         "  - observation: It is there at step 1 and not at step 2: no spec describes an entry that comes and goes, and "
-        "the steps of a rollout would not fit together. Give it at every step, with -1 in its shape if its size varies."
+        "the steps of a rollout would not fit together. Return it at every step, with -1 in its shape if its size "
+        "varies."
     ),
     Comes: (
         "Comes does not keep to its specs: 1 problem.\n\n"
@@ -118,7 +119,7 @@ REFUSED = {
         "  step 2   more   extra    'observation', 'done', 'terminated', 'truncated', 'reward'  Tensor\n\n"
         "What to do:\n"
         "  - more: It is there at step 2 and not at step 1: no spec describes an entry that comes and goes, and the "
-        "steps of a rollout would not fit together. Give it at every step, with -1 in its shape if its size varies."
+        "steps of a rollout would not fit together. Return it at every step, with -1 in its shape if its size varies."
     ),
     MoreDims: (
         "MoreDims does not keep to its specs: 1 problem.\n\n"
@@ -126,14 +127,14 @@ REFUSED = {
         "  step 2   observation  shape    [3, any, 2]  [3, 1, 1, 2]\n\n"
         "What to do:\n"
         "  - observation: It has 3 dimensions at reset and 4 at step 2: -1 in a spec stands for any size, not for any "
-        "number of dimensions. Give it the same number always, if need be of size 1."
+        "number of dimensions. Always return the same number of dimensions, some of size 1 if need be."
     ),
     Undeclared: (
         "Undeclared does not keep to its specs: 1 problem.\n\n"
         "  seen at  entry        problem  expected   got\n"
         "  step 1   observation  shape    [3, 1, 2]  [3, 2, 2]\n\n"
         "What to do:\n"
-        "  - observation: Its shape is (3, 1, 2) at reset and (3, 2, 2) at step 1: say -1 for what varies, "
+        "  - observation: Its shape is (3, 1, 2) at reset and (3, 2, 2) at step 1: use -1 for sizes that vary, "
         "shape=(3, -1, 2)."
     ),
 }
@@ -159,7 +160,7 @@ def test_an_entry_that_goes_stops_a_rollout():
 def test_what_varies_is_told_of_rows():
     rows = [[1, 2], [2, 2]]
     seen = [lazy_stack([TensorDict({"a": torch.zeros(n)}) for n in row]) for row in rows]
-    reason = "Its shape is (2, 1) at reset and (2, 2) at reset: say -1 for what varies, shape=(2, -1)."
+    reason = "Its shape is (2, 1) at reset and (2, 2) at reset: use -1 for sizes that vary, shape=(2, -1)."
     assert varying_entries(seen) == {("a",): reason}
     assert varying_entries([TensorDict({"a": torch.zeros(2)})] * 3) == {}
 

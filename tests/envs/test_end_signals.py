@@ -100,7 +100,7 @@ def test_data_before_step_mdp_is_refused_with_the_fix():
         terminated_or_truncated(data, Composite(done=FLAG))
     assert caught.value.args[0] == (
         "The spec names the end signals 'done', and the data has none of them. It has: 'action', ('next', 'done'). "
-        "Fix: after a step the end signals stand under 'next': pass step_mdp(data) or data['next']."
+        "Fix: after a step the end signals are under 'next': pass step_mdp(data) or data['next']."
     )
 
 

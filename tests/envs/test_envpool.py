@@ -143,8 +143,8 @@ def test_wrapper(envpool):
     with pytest.raises(RuntimeError) as caught:
         env.set_seed(0)
     assert str(caught.value) == (
-        "An EnvPool is seeded when it is made, and this one is made. "
-        "Fix: envpool.make(..., seed=0), or MultiThreadedEnv(n, name), whose set_seed makes it anew."
+        "An EnvPool can only be seeded when it is made. "
+        "Fix: envpool.make(..., seed=0), or MultiThreadedEnv(n, name), whose set_seed makes a new pool."
     )
     assert env.rollout(2).batch_size == (2, 2)
 
@@ -159,12 +159,12 @@ def test_what_is_no_pool():
     with pytest.raises(TypeError) as caught:
         MultiThreadedEnvWrapper(Pool(2, gym=False))
     assert str(caught.value) == (
-        'The pool has another interface than Gymnasium\'s. Fix: envpool.make(..., env_type="gymnasium").'
+        'The pool does not have the interface of Gymnasium. Fix: envpool.make(..., env_type="gymnasium").'
     )
     with pytest.raises(ValueError) as refused:
         MultiThreadedEnvWrapper(Pool(4, batch_size=2))
     assert str(refused.value) == (
-        "The pool gives the data of 2 of its 4 envs at a time, and a batched env needs that of all. "
+        "Each step of the pool returns the data of 2 of its 4 envs, and a batched env needs that of all. "
         "Fix: leave batch_size out of envpool.make."
     )
 

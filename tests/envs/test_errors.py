@@ -214,7 +214,7 @@ def test_a_policy_on_another_device():
 UNKNOWN = {
     "CartPole-v7": "CartPole has the versions v0, v1. Fix: GymEnv('CartPole-v1').",
     "Cartpole-v1": "Did you mean CartPole-v1",
-    "qqqqqqqqqqqq": "GymEnv.available_envs lists those that there are.",
+    "qqqqqqqqqqqq": "GymEnv.available_envs lists all ids.",
 }
 
 
@@ -299,7 +299,7 @@ def test_a_base_that_was_not_made():
             self.size = self.observation_spec.shape
 
     text = (
-        "Forgetful.__init__ reads what the base class of all environments makes. Fix: call "
+        "Forgetful.__init__ reads an attribute that EnvBase.__init__ sets. Fix: call "
         "super().__init__(batch_size=..., device=...) first."
     )
     with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):

@@ -18,7 +18,7 @@ UNKNOWN = {
     "CartPoel-v1": ". Did you mean CartPole-v1, CartPole-v0, Pendulum-v1, FrozenLake-v1?",
     "CartPole-vv": ". Did you mean CartPole-v1, CartPole-v0?",
     "nowhere/CartPole-v1": ". Did you mean phys2d/CartPole-v1, phys2d/CartPole-v0?",
-    "Zzz-v0": ". GymEnv.available_envs lists those that there are.",
+    "Zzz-v0": ". GymEnv.available_envs lists all ids.",
     "gymnasium:CartPole-v9": ": CartPole has the versions v0, v1. Fix: GymEnv('CartPole-v1').",
     "ALE/Pong-v5": '. The ids of ALE come from another package. Fix: pip install "ale-py".',
 }

@@ -13,7 +13,6 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from tensordict import TensorDict
 
 from rlnb.envs import GymEnv, GymWrapper, check_env_specs, step_mdp
-from rlnb.envs.libs.gym import vector as vector_module
 
 MODES = list(AutoresetMode)
 VECTORS = {"sync": SyncVectorEnv, "async": AsyncVectorEnv}
@@ -264,19 +263,6 @@ def test_where_partial_resets_are_impossible_they_are_refused():
     )
     with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
         env.rollout(9, break_when_any_done=False)
-
-
-def test_gymnasium_before_its_partial_resets(monkeypatch):
-    monkeypatch.setattr(vector_module, "HAS_MODES", False)
-    env = GymWrapper(SyncVectorEnv([cart_pole] * 2))
-    env.set_seed(0)
-    assert not env.rollout(100)["next", "done"][:, :-1].any()
-    text = (
-        "SyncVectorEnv cannot reset some of its sub-envs and leave the others: gymnasium before 1.1 has no partial "
-        "resets. Fix: install gymnasium>=1.1, or stop at the first end, env.rollout(n, break_when_any_done=True)."
-    )
-    with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
-        env.rollout(100, break_when_any_done=False)
 
 
 def test_an_env_that_does_not_tell_its_mode_is_refused():

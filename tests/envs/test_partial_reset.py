@@ -81,7 +81,7 @@ def test_a_reset_at_the_root_overrides_those_below():
 
 def test_a_reset_without_a_done_beside_it_is_refused():
     text = (
-        "The entry '_reset' has no 'done' beside it, so there is nothing that it could reset. "
+        "The entry '_reset' has no 'done' beside it, so there is nothing to reset. "
         "This env can be reset at: [('agent0', '_reset'), ('agent1', '_reset')]."
     )
     data = agents_data(_reset=torch.tensor([T, T]))

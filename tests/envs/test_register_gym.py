@@ -229,7 +229,7 @@ def test_a_transform_of_the_registration_and_of_make():
 
 def test_the_abstract_base_needs_an_entry_point():
     text = (
-        "register_gym needs what makes the environment, and EnvBase cannot be called for one. "
+        "register_gym needs a class or function that makes an environment, and EnvBase cannot be called. "
         f"Fix: MyEnv.register_gym('{ID}'), or EnvBase.register_gym('{ID}', entry_point=MyEnv)."
     )
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):

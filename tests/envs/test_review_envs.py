@@ -146,7 +146,7 @@ def test_check_env_specs_finds_memory_that_is_written_over():
         "  step 1   moving  domain   what it was at reset  overwritten\n"
         "\n"
         "What to do:\n"
-        "  - moving: The env gives away its own memory, and writes to it again. Return a copy: value.clone()."
+        "  - moving: The env returned its own memory, and wrote to it later. Return a copy: value.clone()."
     )
 
 

@@ -208,7 +208,7 @@ def test_a_mask_stands_beside_a_done(kind):
     td = stepped(env)
     before = td.clone()
     td[("elsewhere", "_reset")] = torch.ones_like(td["done"])
-    text = r"The entry \('elsewhere', '_reset'\) has no 'done' beside it, so there is nothing that it could reset\."
+    text = r"The entry \('elsewhere', '_reset'\) has no 'done' beside it, so there is nothing to reset\."
     with pytest.raises(ValueError, match=f"^{text}"):
         env.reset(td)
     assert same(td.exclude("elsewhere"), before)

@@ -41,7 +41,7 @@ def test_no_budget(budget):
         search.run(**budget)
     given = ", ".join(f"{name}={budget.get(name)!r}" for name in ("simulations", "seconds"))
     assert str(caught.value) == (
-        "run takes a budget: simulations, a positive integer, or seconds, a positive number, or both; it got "
+        "run takes a budget: simulations, a positive integer, or seconds, a positive number, or both; got "
         f"{given}. Fix: search.run(simulations=100)."
     )
     assert same(arrays(search), before)

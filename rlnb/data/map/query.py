@@ -55,7 +55,7 @@ class HashToInt:
         return {"keys": torch.tensor(list(self._index_of), dtype=torch.int64)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> None:
-        """Load the numbers of another :class:`HashToInt`; ``assign`` has no effect.
+        """Load what :meth:`state_dict` of another :class:`HashToInt` returned; ``assign`` has no effect.
 
         Raises:
             KeyError: If ``"keys"`` is missing, or with ``strict`` if there are other entries.

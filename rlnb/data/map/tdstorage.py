@@ -45,7 +45,7 @@ class TensorMap(ABC):
 
     @abstractmethod
     def contains(self, item: Any) -> torch.Tensor:
-        """Whether each row is a key of the map."""
+        """Check which rows of a TensorDict ``[*batch]`` are keys of the map; returns booleans ``[*batch]``."""
 
     def __contains__(self, item: Any) -> bool:
         return bool(self.contains(item).all())

@@ -112,8 +112,7 @@ class ReplayBuffer:
         arguments.check_types(prefetch, collate_fn, generator)
         if prefetch and self._batch_size is None:
             raise ValueError(
-                "Prefetching needs to know the batch size in advance. "
-                "Fix: give the constructor batch_size=32 beside prefetch."
+                "Prefetching needs to know the batch size in advance. Fix: pass batch_size=32 to the constructor, too."
             )
         self._generator = generator
         self._asked_dim_extend, self._collate_fn = dim_extend, collate_fn
@@ -159,7 +158,7 @@ class ReplayBuffer:
 
     @property
     def transform(self) -> Pipeline:
-        """The transforms, in the order in which they are applied to samples."""
+        """The transforms, in the order of their application to samples."""
         return self._transform
 
     @property
@@ -244,7 +243,10 @@ class ReplayBuffer:
             self._prefetcher.clear()
 
     def set_sampler(self, sampler: Sampler) -> None:
-        """Replace the sampler.
+        """Replace the sampler; the new one forgets the items of any other storage.
+
+        Args:
+            sampler: the new sampler. It draws with the generator of the buffer, if that has one.
 
         Raises:
             ValueError: If it samples for another buffer and keeps data about the items there.
@@ -259,7 +261,10 @@ class ReplayBuffer:
             self._prefetcher.clear()
 
     def set_writer(self, writer: Writer) -> None:
-        """Replace the writer; the new one continues at the cursor of the storage.
+        """Replace the writer.
+
+        Args:
+            writer: the new writer, which continues at the cursor of the storage.
 
         Raises:
             ValueError: If it writes for another buffer, or cannot write to this storage.
@@ -270,7 +275,7 @@ class ReplayBuffer:
             self._writer = writer
 
     def set_rng(self, generator: torch.Generator) -> None:
-        """Replace the source of random numbers."""
+        """Replace the generator of the buffer and its sampler, on the CPU; prefetched batches are dropped."""
         with self._lock:
             self._generator = self._sampler._generator = generator
             self._prefetcher.clear()
@@ -291,7 +296,12 @@ class ReplayBuffer:
         return self.insert_transform(len(self._transform), transform, invert=invert)
 
     def insert_transform(self, index: int, transform: Callable[[Any], Any], *, invert: bool = False) -> Self:
-        """Insert a transform before the one at position ``index``; see :meth:`append_transform`.
+        """Insert a transform between the others, and return the buffer; see :meth:`append_transform`.
+
+        Args:
+            index: position of the new transform; the one that is there now follows it.
+            transform: the transform.
+            invert: whether to swap the directions of reading and writing.
 
         Raises:
             IndexError: If the position is out of range.
@@ -516,6 +526,9 @@ class ReplayBuffer:
         """Check whether :meth:`sample` can draw a batch of the same size now.
 
         It cannot if the buffer is empty, or holds too few items or no slice that is long enough.
+
+        Args:
+            batch_size: number of items. Default: the ``batch_size`` of the constructor.
         """
         with self._lock:
             size = self._size_of(batch_size) * self._sampler.steps_per_item
@@ -558,7 +571,7 @@ class ReplayBuffer:
         return self._sampler.sample(self._storage, size * self._sampler.steps_per_item)
 
     def _draw_and_gather(self, size: int) -> tuple[Any, Any, Info]:
-        """Draw a batch and copy its items under one lock, so that nobody empties the buffer in between."""
+        """Draw a batch and copy its items under one lock, so that no other thread empties the buffer in between."""
         with self._lock, self._storage.ring.reading:
             index, info = self._draw(size)
             return self._storage.gather(index), index, info
@@ -595,7 +608,7 @@ class ReplayBuffer:
     def _draw_ahead(self) -> tuple[tuple[Any, Any, Info], bool]:
         """Draw a batch to prefetch; also whether it is the last one of an epoch."""
         size = self._batch_size or 0
-        if isinstance(self._writer, ImmutableDatasetWriter):  # nobody overwrites the items: a thread can copy them
+        if isinstance(self._writer, ImmutableDatasetWriter):  # the items are never overwritten: a thread can copy them
             return (None, *self._draw(size)), self._sampler.ran_out
         return self._draw_and_gather(size), self._sampler.ran_out
 
@@ -616,7 +629,8 @@ class ReplayBuffer:
     def shutdown(self, timeout: float | None = None) -> None:
         """Stop the prefetching threads; the next call of :meth:`sample` starts them again.
 
-        ``timeout=None`` waits for threads that are preparing a batch; a number does not.
+        Args:
+            timeout: ``None`` (the default) waits for threads that are preparing a batch; a number does not wait.
         """
         with self._lock:
             self._prefetcher.restart(self._prefetcher.draws)
@@ -634,7 +648,7 @@ class ReplayBuffer:
 
         A storage of several dimensions is time first, ``[time, envs]``, and so are its indices and what is read with
         them: ``rb[i, j]`` is ``rb[:][i, j]``, and ``rb[sample["index"]]`` is what was sampled. Only :meth:`extend`
-        takes data in the order in which an env writes it, ``[envs, time]``.
+        takes data in the order of an env's rollout, ``[envs, time]``.
         """
         if isinstance(index, str) or (isinstance(index, tuple) and any(isinstance(part, str) for part in index)):
             return self._read_entry(index)
@@ -653,7 +667,11 @@ class ReplayBuffer:
         return self._transform.forward(data) if self._transform.changes_reads else data
 
     def read_all_in_order(self, end: int | None = None) -> Any:
-        """Read all items, or the first ``end``, in order and through the transforms: ``buffer[:end]``."""
+        """Read items in order and through the transforms: ``buffer[:end]``.
+
+        Args:
+            end: number of items to read, from the first place of the storage on. Default: all.
+        """
         return self[:end]
 
     @property
@@ -693,7 +711,10 @@ class ReplayBuffer:
             }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` of a buffer with the same components, size and form of data returned.
+        """Load a state that :meth:`state_dict` returned.
+
+        Args:
+            state_dict: that of a buffer with the same components, size and form of data.
 
         Raises:
             ValueError: If it does not fit; nothing is changed then.
@@ -705,11 +726,14 @@ class ReplayBuffer:
             self._load_parts(state_dict["_writer"], state_dict["_sampler"], rngs, size, draws)
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
-        """Save storage, writer and sampler in a folder, which is created if needed; transforms are not saved.
+        """Save storage, writer and sampler in a folder; transforms are not saved.
 
         A checkpoint that is already in the folder is replaced as a whole once the new one is on the disk; until then
         it can be loaded, even after a crash. Data is written from where it is in memory, without a copy; see
         ``storage.checkpointer`` for other formats.
+
+        Args:
+            path: the folder, which is created if needed.
 
         Raises:
             NotImplementedError: If the storage is a :class:`ListStorage`.
@@ -725,11 +749,14 @@ class ReplayBuffer:
             write_state(folder, "buffer", {"rng": rngs, "batch_size": self._batch_size, "ahead": draws})
 
     def loads(self, path: str | os.PathLike[str]) -> None:
-        """Load what :meth:`dumps` saved in a folder.
+        """Load what :meth:`dumps` saved.
 
         The buffer needs the same components and the same size as the one that was saved. Its storage may be empty; it
         then learns keys, shapes and dtypes from the checkpoint. Nothing in a checkpoint is executed, so tensorclasses
         come back as TensorDicts, unless the storage already holds data of that class.
+
+        Args:
+            path: the folder that :meth:`dumps` wrote.
 
         Raises:
             FileNotFoundError: If there is no checkpoint.
@@ -764,7 +791,10 @@ class ReplayBuffer:
         self._storage.register_save_hook(hook)
 
     def register_load_hook(self, hook: Hook) -> None:
-        """Register a function such as :class:`~rlnb.data.Flat2TED` that changes data after it is loaded."""
+        """Register a function such as :class:`~rlnb.data.Flat2TED` that changes data after it is loaded.
+
+        See :meth:`~rlnb.data.StorageCheckpointerBase.register_load_hook`.
+        """
         self._storage.register_load_hook(hook)
 
     def _generators(self) -> list[torch.Generator | None]:

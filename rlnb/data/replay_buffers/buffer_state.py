@@ -18,7 +18,7 @@ from rlnb.data.replay_buffers.writers import Writer
 
 
 def check_state_dict(state_dict: Any, storage: Storage, sampler: Sampler, writer: Writer) -> list[torch.Tensor | None]:
-    """Check a state for the components of a buffer, but for the storage's part; returns the generators' states."""
+    """Check a state for the components of a buffer, except the storage's part; returns the generators' states."""
     if not isinstance(state_dict, dict) or not {"_storage", "_writer", "_sampler"} <= state_dict.keys():
         got = type(state_dict).__name__
         if isinstance(state_dict, dict):

@@ -46,7 +46,7 @@ class Column:
         self.short = self.flat_array is not None and row_bytes <= _SHORT_ROW_BYTES
 
     def __reduce__(self) -> Any:
-        # The other attributes are views of the tensor, which a copy must create anew.
+        # The other attributes are views of the tensor, which a copy must create again.
         return type(self), (self.tensor, self.tensor.ndim - self.flat.ndim + 1)
 
     def put(self, start: int, values: torch.Tensor) -> None:

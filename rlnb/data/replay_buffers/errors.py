@@ -147,6 +147,6 @@ def unequal_parts(counts: dict[str, int]) -> str:
 def unequal_member_batches(counts: Sequence[int]) -> str:
     """Text for batches of different sizes."""
     return (
-        f"The members gave {list(counts)} items, which cannot be stacked. The last batch of an epoch is smaller. "
+        f"The members returned {list(counts)} items, which cannot be stacked. The last batch of an epoch is smaller. "
         "Fix: SamplerWithoutReplacement(drop_last=True) in the members."
     )

@@ -38,7 +38,7 @@ class Prefetched(NamedTuple):
 
 
 class Prefetcher:
-    """Prepares ``depth`` batches ahead in as many threads, and returns them in the order in which they were drawn.
+    """Prepares ``depth`` batches ahead in as many threads, and returns them in the order of drawing.
 
     The calling thread draws the items of one batch after another, so that a seed gives one sequence of batches,
     whatever the timing of the threads. The threads do the slow rest.

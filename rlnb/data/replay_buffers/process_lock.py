@@ -59,7 +59,7 @@ class ProcessLock:
 
     An interrupt (Ctrl+C) in a block releases the lock like any exception. As with every context manager written in
     Python, one that arrives in the very instant in which the block begins or ends can leave the lock held: this thread
-    goes on undisturbed, and other threads and processes wait until this process ends.
+    continues, and other threads and processes wait until this process ends.
 
     ``filelock.FileLock`` opens the file for each block, which takes longer than sampling a batch. This class keeps it
     open and uses the ``lock_descriptor`` of the same library.

@@ -63,7 +63,7 @@ class SharedRing(Ring):
     """A :class:`Ring` whose numbers are in a memory-mapped file, so that several processes can share them.
 
     It can be pickled and survives a fork: all processes see one cursor and one length, and write one after another. A
-    process that is killed while it writes blocks nobody, and its write is either complete or absent:
+    process that is killed while it writes blocks no other, and its write is either complete or absent:
 
     - Rows in an unused part of the storage become visible when :meth:`advance` moves the cursor, which changes a
       single integer.
@@ -153,8 +153,8 @@ class SharedRing(Ring):
         if logged := self._state[_LOGGED]:
             if not self.writable:
                 raise PermissionError(
-                    f"A process was ended while it wrote to the storage in {self._path.parent}, and this process may "
-                    "only read there. Fix: read it in a process that may write, which finishes what was begun."
+                    f"A process was killed while it wrote to the storage in {self._path.parent}, and this process may "
+                    "only read there. Fix: open it in a process that may write, which completes the write."
                 )
             assert self.log is not None
             self.log.replay(logged)

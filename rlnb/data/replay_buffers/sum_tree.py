@@ -18,7 +18,7 @@ _ONES = np.ones(_FAN_OUT)
 _FEW = 256
 # The top level is searched by bisection, so it need not be a single node.
 _TOP = 1024
-# If more than this share of all numbers changed, everything is summed anew.
+# If more than this share of all numbers changed, all sums are recomputed.
 _REBUILD_SHARE = 1 / 8
 
 
@@ -128,7 +128,7 @@ class SumTree:
 
     def clear(self) -> None:
         """Set all numbers to 0."""
-        self._touched, self._touched_count = [], max(self.capacity, 1)  # too many: everything is summed anew
+        self._touched, self._touched_count = [], max(self.capacity, 1)  # too many: all sums are recomputed
         self._sums[0][:] = 0
 
     def _refresh(self) -> None:

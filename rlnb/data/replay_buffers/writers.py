@@ -72,7 +72,14 @@ class Writer(Stateful):
         self._storage: Storage | None = None
 
     def register_storage(self, storage: Storage) -> None:
-        """Set the storage to write to."""
+        """Set the storage to write to. A buffer does this for its writer.
+
+        Args:
+            storage: the storage of the buffer.
+
+        Raises:
+            ValueError: If the writer cannot write to such a storage.
+        """
         self._storage = storage
 
     @property
@@ -94,6 +101,9 @@ class Writer(Stateful):
     def add(self, data: Any) -> Any:
         """Write one item.
 
+        Args:
+            data: the item; with several dimensions one step of all envs, ``[others]``.
+
         Returns:
             Its index: an integer; with several dimensions a tensor of shape ``[others, ndim]``, because a whole row is
             written. None if the item was not stored.
@@ -101,14 +111,22 @@ class Writer(Stateful):
 
     @abstractmethod
     def extend(self, data: Any) -> torch.Tensor:
-        """Write several items: a list of them, or a batch.
+        """Write several items.
+
+        Args:
+            data: a list of items, or a batch of them, time first with several dimensions.
 
         Returns:
             Their indices, shape ``[n]``; with several dimensions ``[n, ndim]``. -1 for an item that was not stored.
         """
 
     def overwrite(self, place: Where, data: Any) -> None:
-        """Overwrite stored items; the cursor stays."""
+        """Overwrite stored items; the cursor stays.
+
+        Args:
+            place: the items, as :meth:`Storage.where` returns it.
+            data: what :meth:`Storage.read` of the place would return.
+        """
         self.storage.overwrite(place, data)
 
     @property
@@ -330,6 +348,12 @@ class TensorDictMaxValueWriter(Writer):
     def rank(self, data: TensorDictBase) -> float:
         """Compute the rank of an item.
 
+        Args:
+            data: one item, a TensorDict with the entry ``rank_key``.
+
+        Returns:
+            The entry, reduced to one number.
+
         Raises:
             KeyError: If it has no entry ``rank_key``.
             TypeError: If it is not a TensorDict.
@@ -358,7 +382,14 @@ class TensorDictMaxValueWriter(Writer):
             )
 
     def get_insert_index(self, data: TensorDictBase) -> int | None:
-        """Return the place where an item would be written; None if its rank is too low."""
+        """Return the place where an item would be written.
+
+        Args:
+            data: one item; see :meth:`rank`.
+
+        Returns:
+            The place, at the cursor while there is room; None if the rank of the item is too low.
+        """
         rank = self.rank(data)
         self._rank_all()
         return self._place(rank)

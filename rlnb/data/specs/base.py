@@ -194,7 +194,15 @@ class TensorSpec(ABC):
     # Checks -------------------------------------------------------------------------------------------------------
 
     def is_in(self, val: Any) -> bool:
-        """Return whether ``val`` has the spec's shape (after any leading dims), dtype, device and domain."""
+        """Return whether a value fits the spec.
+
+        Args:
+            val: a tensor, or a TensorDict for a Composite.
+
+        Returns:
+            True if it has the spec's shape (after any leading dims), dtype and device, and all of its entries are in
+            the domain.
+        """
         return self._accepts(val, None)
 
     def contains(self, item: Any) -> bool:
@@ -210,7 +218,13 @@ class TensorSpec(ABC):
         """List the violations of ``value``, the entry ``key`` of the data."""
 
     def violations(self, value: Any, *, leading: int | None = None, time_dim: bool = False) -> list[Violation]:
-        """List every way in which ``value`` does not fit; see `rlnb.data.violations`."""
+        """List every way in which ``value`` does not fit; see `rlnb.data.violations`.
+
+        Args:
+            value: the value to check.
+            leading: number of dims that ``value`` must have in front of the spec's shape. Default: any.
+            time_dim: whether ``value`` has a time dim after the spec's batch dims; see `rlnb.data.violations`.
+        """
         return violations(self, value, leading=leading, time_dim=time_dim)
 
     def assert_is_in(self, value: Any) -> None:
@@ -227,11 +241,26 @@ class TensorSpec(ABC):
 
     @abstractmethod
     def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise a ``TypeError`` unless ``value``, whose name is ``key``, has the spec's dtype."""
+        """Raise unless a value has the spec's dtype.
+
+        Args:
+            value: a tensor of any shape.
+            key: its name, for the message.
+
+        Raises:
+            TypeError: If the dtype differs.
+        """
 
     @abstractmethod
     def project(self, val: Any) -> Any:
-        """Return the value of the domain that is nearest to ``val``, or ``val`` itself if it is in the domain."""
+        """Return the value of the domain that is nearest to a value.
+
+        Args:
+            val: a value with the spec's shape after any leading dims.
+
+        Returns:
+            The nearest value; ``val`` itself if it is in the domain.
+        """
 
     def adapt(self, value: Any) -> Any:
         """Return ``value`` with the spec's dtype and shape, if that changes no number.
@@ -336,6 +365,9 @@ class TensorSpec(ABC):
 
     def to(self, dest: torch.dtype | Device) -> Self:
         """Return the spec with another dtype or on another device.
+
+        Args:
+            dest: a dtype, or a device. ``None``: torch's default device.
 
         Example:
             >>> from rlnb.data import Bounded
@@ -451,7 +483,7 @@ class TensorSpec(ABC):
             if event != tuple(self._shape[count:]):
                 raise RuntimeError
             if -1 not in own:
-                # Inferred here, for an entry of a Composite has more dims than its batch size, where -1 is ambiguous.
+                # Inferred here: an entry of a Composite has more dims than its batch size, which makes -1 ambiguous.
                 lead = tuple(map_size(lambda tensor: tensor.reshape(lead), own))
             return self._mapped(lambda tensor: tensor.reshape((*lead, *tensor.shape[count:])))
         except RuntimeError:
@@ -589,7 +621,7 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def _stack_specs(tensors: Sequence[TensorSpec], dim: int = 0) -> TensorSpec:
-    # Imported here, for stacks are subclasses of the class above.
+    # Imported here, because stacks are subclasses of the class above.
     from rlnb.data.specs.stacked_composite import stack_specs
 
     return stack_specs(tensors, dim)

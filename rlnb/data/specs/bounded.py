@@ -193,7 +193,7 @@ class Bounded(LeafSpec):
         return self._with(_dtype=dtype, _low=low, _high=high)
 
     def _hash_key(self) -> Any:
-        # Numbers instead of bytes, for 0.0 and -0.0 are equal bounds.
+        # Numbers instead of bytes, because 0.0 and -0.0 are equal bounds.
         ends = (self._low.flatten()[:1], self._low.flatten()[-1:], self._high.flatten()[:1], self._high.flatten()[-1:])
         return tuple(number for end in ends for number in end.tolist())
 

@@ -126,7 +126,7 @@ class OneHot(MaskableSpec):
         shape: the shape of one value, which must end with ``n``; ``(n,)`` if None.
         device: the device of the values; torch's default device if None.
         dtype: the dtype of the values.
-        use_register: must be False: choices are not numbered in the order in which they are encoded.
+        use_register: must be False: choices are not numbered as they are encoded.
         mask: booleans, True for a legal value; see `update_mask`. None makes all values legal.
         start: the number of the first choice when choices are written as integers, as in Gymnasium's
             ``Discrete(n, start=...)``. It only affects `encode`, `to_numpy` and `to_categorical`.

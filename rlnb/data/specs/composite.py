@@ -169,7 +169,7 @@ class Composite(TensorSpec):
         is_leaf: Callable[[type], bool] | None = None,
         step_mdp_static_only: bool = False,
     ) -> list[NestedKey]:
-        """List the keys, in the order in which they were set.
+        """List the keys in insertion order.
 
         Args:
             include_nested: whether to include the keys of nested Composites, as tuples, before the Composite's own.
@@ -404,7 +404,7 @@ class Composite(TensorSpec):
     def _check_unlocked(self, action: str) -> None:
         if self.is_locked:
             raise RuntimeError(
-                f"cannot {action}: this Composite is locked, for its owner (such as an environment) relies on it. "
+                f"cannot {action}: this Composite is locked, because its owner (such as an environment) relies on it. "
                 "Change a copy, spec.clone(), or unlock it first: spec.unlock_()."
             )
 
@@ -420,8 +420,9 @@ class Composite(TensorSpec):
     def select(self, *keys: NestedKey, strict: bool = True) -> Self:
         """Return a Composite with these keys only, in the spec's own order.
 
-        Raises:
-            KeyError: If a key does not exist (with ``strict``).
+        Args:
+            *keys: names, or tuples of names for nested entries.
+            strict: whether to raise ``KeyError`` for a key that does not exist. Otherwise it is skipped.
         """
         paths = self._paths(keys, strict)
         return self._filtered(lambda path: any(path[: len(p)] == p for p in paths), keep_empty=False)

@@ -206,7 +206,7 @@ class LeafSpec(TensorSpec):
             if isinstance(value, (list, tuple)) and any(isinstance(part, torch.Tensor) for part in value):
                 return torch.stack([self._as_tensor(part) for part in value])
             array = np.asarray(value)
-            # Through NumPy, for torch.as_tensor would round Python floats to float32 at once.
+            # Through NumPy, because torch.as_tensor would round Python floats to float32 at once.
             return torch.from_numpy(np.array(array, copy=True))
         except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(

@@ -469,11 +469,11 @@ def choices_text(n: int, start: int, mask: torch.Tensor | None = None) -> str:
 
 
 def check_no_register(name: str, use_register: bool) -> None:
-    """Raise a ``NotImplementedError`` if choices are to be numbered in the order in which they are encoded."""
+    """Raise a ``NotImplementedError`` if choices are to be numbered as they are first encoded."""
     if use_register:
         raise NotImplementedError(
-            f"{name}(use_register=True) would number the choices in the order in which they are encoded, so that two "
-            "runs differ. Number them beforehand, and encode the numbers: use_register=False."
+            f"{name}(use_register=True) would number the choices as they are first encoded, so that two runs could "
+            "differ. Number them beforehand, and encode the numbers: use_register=False."
         )
 
 

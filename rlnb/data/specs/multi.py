@@ -189,7 +189,7 @@ class MultiOneHot(MaskableSpec):
         shape: the shape of one value, which must end with the sum of ``nvec``; ``(sum(nvec),)`` if None.
         device: the device of the values; torch's default device if None.
         dtype: the dtype of the values.
-        use_register: must be False: choices are not numbered in the order in which they are encoded.
+        use_register: must be False: choices are not numbered as they are encoded.
         mask: booleans of the shape of a value, True where an entry may be 1; see `update_mask`. None allows all.
         start: the number of the first choice of each entry when choices are written as integers.
 

@@ -70,7 +70,7 @@ class NonTensor(TensorSpec):
         self.feature_dims = 0 if batched else feature_dims
         self._device = None if device is None else as_device(device)
         self._dtype = None
-        # A copy, for sampling advances the generator of the space.
+        # A copy, because sampling advances the generator of the space.
         self._space = copy.deepcopy(space)
         self.example_data = self._sampled(0) if space is not None and example_data is None else example_data
 

@@ -83,9 +83,8 @@ def _advice(parts: tuple[str, ...], entries: list[tuple[str, ...]]) -> str:
         if parts[1:] in entries:
             return f'It is at the root and not under "next". Fix: {_read(parts[1:])}.'
     if parts[-1] == "reward" and not any(path[0] == "next" for path in entries):
-        return (
-            'A reset gives no reward; a step writes it under "next". Fix: td = env.step(td), then td["next", "reward"].'
-        )
+        fix = 'td = env.step(td), then td["next", "reward"].'
+        return f'A reset returns no reward; a step writes it under "next". Fix: {fix}'
     if parts == ("action",) and entries:
         return "Nothing has chosen an action yet. Fix: td = env.rand_action(td), or td = policy(td)."
     near = _nearest(parts, entries)

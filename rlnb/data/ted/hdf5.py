@@ -245,7 +245,7 @@ class _Reader:
     def group(self, group: Any, path: Path) -> TensorDict:
         address = self.h5py.h5o.get_info(group.id).addr
         if address in self.seen or len(path) > _MAX_DEPTH:
-            raise ValueError(f"{_place(path)} holds itself, or is nested more than {_MAX_DEPTH} deep. {_HOSTILE}")
+            raise ValueError(f"{_place(path)} contains itself, or is nested more than {_MAX_DEPTH} deep. {_HOSTILE}")
         self.seen.add(address)
         batch_size = _list(group.attrs.get("batch_size"), path, "batch_size", int)
         names = None if "names" not in group.attrs else _list(group.attrs["names"], path, "names", (str, type(None)))

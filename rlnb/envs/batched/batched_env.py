@@ -1,4 +1,4 @@
-"""Abstract base class of batched environments: several envs stepped as one, by whoever runs them."""
+"""Abstract base class of batched environments, which step several envs as one."""
 
 from __future__ import annotations
 
@@ -536,7 +536,7 @@ class BatchedEnvBase(EnvBase):
             if rows and not any(bool(mask.any()) for mask in rows.values()):
                 continue
             given = state[i]
-            # A stateless env starts anew if its data has a mask, and from the data otherwise.
+            # A stateless env starts a new episode if its data has a mask; otherwise it starts from the data.
             if given is not None or not all(bool(mask.all()) for mask in rows.values()):
                 given = TensorDict({}, self._batch_size[1:]) if given is None else given
                 for level, mask in rows.items():

@@ -166,7 +166,7 @@ def _write(row: dict[NestedKey, torch.Tensor], data: TensorDictBase, what: str) 
         if not isinstance(value, torch.Tensor) or value.shape != tensor.shape or value.dtype != tensor.dtype:
             got = "nothing" if value is None else f"shape {tuple(value.shape)} and dtype {value.dtype}"
             raise RuntimeError(
-                f"The {what} must give {key!r} with the shape {tuple(tensor.shape)} and dtype {tensor.dtype} of its "
+                f"The {what} must return {key!r} with the shape {tuple(tensor.shape)} and dtype {tensor.dtype} of its "
                 f"spec, got {got}. rlnb.envs.utils.check_env_specs(env) lists all differences. "
                 "Fix: correct the spec; a dimension that varies has size -1 in it."
             )

@@ -20,7 +20,7 @@ ArrayInfo = tuple[tuple[int, ...], np.dtype]
 
 
 class SharedMemory:
-    """Memory without a name, which numpy arrays are cut from one after another.
+    """Anonymous shared memory, from which numpy arrays are allocated one after another.
 
     It exists as long as a process has it open, so nothing is left behind however the processes end.
     ``multiprocessing.shared_memory`` has names, and leaks memory when processes are killed.
@@ -43,7 +43,7 @@ class SharedMemory:
         self._used = 0
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Cut the next array from the memory, which it keeps alive. New memory holds zeros."""
+        """Allocate the next array, which keeps the memory alive. New memory holds zeros."""
         count = int(np.prod(shape, dtype=np.int64))
         array: np.ndarray = np.frombuffer(self._map, dtype, count, self._used).reshape(shape)
         self._used += _aligned(count * dtype.itemsize)
@@ -113,7 +113,7 @@ class BlockPlan:
         return sum(sizes)
 
     def lay_out(self, allocate: Callable[[tuple[int, ...], np.dtype], np.ndarray]) -> BlockLayout:
-        """Cut the arrays from memory, in the same order in every process.
+        """Allocate the arrays, in the same order in every process.
 
         ``allocate`` returns the next array, given its shape and dtype.
         """

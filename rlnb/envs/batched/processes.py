@@ -1,4 +1,4 @@
-"""Start methods of worker processes, and guarantees that ``multiprocessing`` alone does not give.
+"""Start methods of worker processes, and guarantees that ``multiprocessing`` alone does not provide.
 
 Everything here that is not an ordinary use of ``multiprocessing`` says what breaks without it.
 """
@@ -39,7 +39,7 @@ _main_lock = threading.Lock()
 
 
 def choose_start_method(sub_threads: int) -> str:
-    """Choose the fastest start method that is safe in this process, for workers with so many threads of torch.
+    """Choose the fastest start method that is safe in this process, for workers with ``sub_threads`` torch threads.
 
     A fork starts at once, with everything imported. But it has only the thread that forked: a lock that another thread
     held stays locked, and neither CUDA nor torch's own threads survive. So a fork is chosen only if this process uses
@@ -96,7 +96,7 @@ def interrupts_deferred() -> Iterator[None]:
 
 
 def wait_for_exit(processes: Sequence[Any], seconds: float) -> None:
-    """Wait until started processes have ended, or the time is over."""
+    """Wait until started processes have ended, or time runs out."""
     until = time.monotonic() + seconds
     while running := [process for process in processes if process.exitcode is None]:
         left = until - time.monotonic()

@@ -191,7 +191,7 @@ def run(connection: socket.socket, task: Task, shared: list[torch.Tensor]) -> No
 
 
 def _set_up_process(task: Task) -> None:
-    """Give this process the surroundings of the pool's process: a fork server may be older than those."""
+    """Apply the pool's environment and settings: they may have changed since a fork server was started."""
     for name in set(os.environ) - set(task.environ):
         del os.environ[name]
     os.environ.update(task.environ)

@@ -22,7 +22,7 @@ from rlnb.envs.batched.memory import BlockPlan, SharedMemory
 from rlnb.envs.batched.processes import interrupts_deferred, main_hidden, register_pool, wait_for_exit
 from rlnb.envs.batched.worker import Channel, ChannelClosed, ChannelTimeout, Task, WorkerFailure, run
 
-# Seconds that workers are given to end: by themselves when their batch has failed, after SIGTERM, after SIGKILL.
+# Seconds to wait for workers to exit: on their own after their batch failed, after SIGTERM, after SIGKILL.
 _CLOSE_TIME, _TERMINATE_TIME, _KILL_TIME = 0.2, 0.2, 5.0
 _START_ATTEMPTS = 3
 
@@ -32,6 +32,13 @@ class WorkerError(RuntimeError):
 
     Attributes:
         failure: description of the exception in the worker, None if the process has ended.
+
+    Example:
+        >>> try:
+        ...     raise WorkerError("The env in worker 0 raised ZeroDivisionError.")
+        ... except RuntimeError as error:
+        ...     print(error.failure)
+        None
     """
 
     def __init__(self, message: str, failure: WorkerFailure | None = None) -> None:
@@ -42,9 +49,9 @@ class WorkerError(RuntimeError):
 class WorkerPool:
     """Worker processes, each with its channel and with one or more envs.
 
-    ``makers`` are for each env the function that makes it, and its keyword arguments. The envs are spread evenly over
-    the processes, each of which has so many ``threads`` of torch and, if ``quiet``, no warnings. For the other options
-    see :class:`~rlnb.envs.ParallelEnv`.
+    ``makers`` holds for each env the function that makes it, and its keyword arguments. The envs are spread evenly over
+    the processes, each of which uses ``threads`` torch threads and, if ``quiet``, shows no warnings. For the other
+    options see :class:`~rlnb.envs.ParallelEnv`.
 
     Attributes:
         lock: held while a thread waits for answers.
@@ -244,7 +251,7 @@ class WorkerPool:
         return bool(self.channels)
 
     def close(self, patience: float | None = None) -> None:
-        """End all workers: close their channels, then terminate and kill those that do not end by themselves.
+        """End all workers: close their channels, then terminate and kill those that do not exit.
 
         ``patience`` is how many seconds they are given for that. Default: ``shutdown_timeout``.
         """

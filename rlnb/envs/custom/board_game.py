@@ -37,7 +37,7 @@ class BoardGameEnv(EnvBase):
     - "terminated" and "done": a player has a line, or the board is full. "truncated" is always False.
 
     Inputs may have any batch size. A reset with a "board" starts there ("turn" follows from the number of pieces)
-    unless there is also a "_reset" mask, which asks for empty boards. Every step checks the whole batch first: the
+    unless there is also a "_reset" mask, which requests empty boards. Every step checks the whole batch first: the
     position can arise in the game, it is not over, and the action is legal. Otherwise nothing is played, and the error
     names the first row, the rule and the position.
 
@@ -336,7 +336,7 @@ def _explain(
         return f"{start}a finished position", f"the game is over, as {how}.", fix
     if env.single_player and int((board != EMPTY).sum()) % 2:
         rule = "with single_player=True the learner is player 0, and here player 1 (O) is to move."
-        return f"{start}a position of the other player", rule, "Fix: hand in a position with as many X as O."
+        return f"{start}a position of the other player", rule, "Fix: pass a position with as many X as O."
     if action is None or (0 <= action < n and mask[action]):
         return None
     legal = f'The legal actions are {mask.nonzero().flatten().tolist()}. Fix: choose where "mask" is True.'

@@ -63,7 +63,7 @@ def signed_board(board: torch.Tensor) -> torch.Tensor:
 def winner(board: torch.Tensor, connect: int) -> torch.Tensor:
     """Find the player who has a line of ``connect`` pieces on boards ``[..., rows, columns]``.
 
-    It is -1 for nobody and 2 for both (which no game reaches), int64 of the batch shape.
+    It is -1 for neither player and 2 for both (which no game reaches), int64 of the batch shape.
 
     Example:
         >>> board = torch.tensor([[0, 0, 0], [1, 1, -1], [-1, -1, -1]])

@@ -12,19 +12,17 @@ import torch
 from gymnasium.vector.utils import batch_space
 from torch.utils._pytree import tree_map
 
-from rlnb.envs.libs.gym.vector import HAS_MODES
 from rlnb.envs.libs.gym.wrapper import GymWrapper
 
 
 class _PoolEnv(gymnasium.vector.VectorEnv):
     """Vector env around a pool, the output of ``envpool.make`` or ``envpool.make_gymnasium``, without autoreset.
 
-    A pool resets an env that is done at its next step; a partial reset before that step prevents it.
+    A pool resets an env that is done at its next step, unless the env is reset before that step.
     """
 
     def __init__(self, pool: Any) -> None:
-        modes = getattr(gymnasium.vector, "AutoresetMode", None)
-        self.metadata = {"autoreset_mode": modes.DISABLED if modes is not None else None}
+        self.metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}
         self.pool = pool
         self.num_envs = int(pool.config["num_envs"])
         # The spaces of a pool are those of one env, which Gymnasium calls single.
@@ -38,8 +36,8 @@ class _PoolEnv(gymnasium.vector.VectorEnv):
     ) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
             raise RuntimeError(
-                "An EnvPool is seeded when it is made. "
-                "Fix: envpool.make(..., seed=0), or MultiThreadedEnv(n, name), whose set_seed makes it anew."
+                "An EnvPool can only be seeded when it is made. "
+                "Fix: envpool.make(..., seed=0), or MultiThreadedEnv(n, name), whose set_seed makes a new pool."
             )
         mask = (options or {}).get("reset_mask")
         if mask is None or mask.all():
@@ -95,13 +93,13 @@ class MultiThreadedEnvWrapper(GymWrapper):
             )
         if not isinstance(env.observation_space, gymnasium.Space):
             raise TypeError(
-                'The pool has another interface than Gymnasium\'s. Fix: envpool.make(..., env_type="gymnasium").'
+                'The pool does not have the interface of Gymnasium. Fix: envpool.make(..., env_type="gymnasium").'
             )
         n, at_once = env.config["num_envs"], env.config["batch_size"]
         if n != at_once:
             raise ValueError(
-                f"The pool gives the data of {at_once} of its {n} envs at a time, and a batched env needs that of all. "
-                "Fix: leave batch_size out of envpool.make."
+                f"Each step of the pool returns the data of {at_once} of its {n} envs, and a batched env needs that of "
+                "all. Fix: leave batch_size out of envpool.make."
             )
         super().__init__(_PoolEnv(env), categorical_action_encoding=categorical_action_encoding, device=device)
 
@@ -113,8 +111,8 @@ class MultiThreadedEnvWrapper(GymWrapper):
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:
             raise RuntimeError(
-                "An EnvPool is seeded when it is made, and this one is made. "
-                "Fix: envpool.make(..., seed=0), or MultiThreadedEnv(n, name), whose set_seed makes it anew."
+                "An EnvPool can only be seeded when it is made. "
+                "Fix: envpool.make(..., seed=0), or MultiThreadedEnv(n, name), whose set_seed makes a new pool."
             )
 
     def _backend_attribute(self, name: str) -> Any:
@@ -182,8 +180,6 @@ def _make(env_name: str, num_envs: int, **kwargs: Any) -> Any:
             "MultiThreadedEnv needs the package envpool, which is not installed. Fix: pip install envpool. "
             "ParallelEnv runs envs of any kind in processes, and needs nothing more."
         ) from error
-    if not HAS_MODES:
-        raise ImportError("MultiThreadedEnv resets envs one by one, which needs gymnasium>=1.1.")
     return envpool.make(env_name, env_type="gymnasium", num_envs=num_envs, **kwargs)
 
 

@@ -106,7 +106,7 @@ class RenameTransform(Transform):
         return composite
 
     def transform_done_spec(self, done_spec: Composite) -> Composite:
-        """Rename end signals; raise ``ValueError`` if the new name is not that of one. See :class:`Transform`."""
+        """Rename end signals; ``ValueError`` if the new name is not that of an end signal. See :class:`Transform`."""
         self._levels = []
         for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
             if in_key not in done_spec:
@@ -159,7 +159,7 @@ class SelectTransform(Transform):
         return next_tensordict.select(*self.selected_keys, *self._kept(), strict=False)
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Keep only the selected entries, and rewards and end signals under "next", too; returns a new TensorDict."""
+        """Return a new TensorDict with the selected entries, and under "next" also rewards and end signals."""
         for key in self.selected_keys:
             self._read(tensordict, key)
         kept = self._kept()

@@ -199,7 +199,7 @@ class TensorDictPrimer(Transform):
 
 
 class gSDENoise(TensorDictPrimer):
-    """Adds "_eps_gSDE", the noise matrix of generalized state-dependent exploration, drawn anew at each reset.
+    """Adds "_eps_gSDE", the noise matrix of generalized state-dependent exploration, redrawn at each reset.
 
     A policy with state-dependent exploration (Raffin et al., 2021) multiplies it by its features, so that its noise is
     a function of the state that stays the same for an episode.

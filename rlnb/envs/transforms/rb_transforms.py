@@ -236,7 +236,7 @@ class RandomCropTensorDict(Transform):
         self.mask_key = None if mask_key is None else key_list([mask_key], "mask_key")[0]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Cut out the sequences.
+        """Cut a sequence out of each trajectory of data ``[*batch, time]``.
 
         Returns:
             A new TensorDict of shape ``[..., sub_seq_len]``.
@@ -344,7 +344,7 @@ class BurnInTransform(Transform):
         """Accept any ``out_keys``: there are no ``in_keys``."""
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Run the modules over the first steps, and drop them.
+        """Run the modules over the first steps of data ``[*batch, time]``, and drop these steps.
 
         Raises:
             ValueError: If no steps remain.

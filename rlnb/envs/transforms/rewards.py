@@ -410,7 +410,7 @@ class RewardSum(PerReward):
         return super().transform_observation_spec(reward_spec) if self.reward_spec else reward_spec
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Sum the rewards of a rollout in the TED format, starting again after each "done".
+        """Sum the rewards of a rollout in the TED format, ``[*batch, time]``, again from 0 after each "done".
 
         The sums are written at the root and under "next".
 

@@ -321,7 +321,7 @@ class EndOfLifeTransform(Transform):
     """
 
     _shown = ("eol_key", "lives_key")
-    _env_only = "asks an env for its lives"
+    _env_only = "reads the number of lives from an env"
 
     def __init__(
         self,
@@ -357,7 +357,7 @@ class EndOfLifeTransform(Transform):
         """Return the number of lives of the env, in the shape of "done"."""
         env = self._env()
         if env is None:
-            raise RuntimeError(errors.needs_env(self, "asks an env for its lives"))
+            raise RuntimeError(errors.needs_env(self, "reads the number of lives from an env"))
         value: Any = env.base_env
         passed: list[str] = []
         for name in self.eol_attribute.split("."):
@@ -380,7 +380,11 @@ class EndOfLifeTransform(Transform):
         return lives.to(done.device).clone()
 
     def register_keys(self, loss_or_advantage: Any) -> None:
-        """Make a loss or advantage estimator, through ``set_keys``, treat the loss of a life as an episode's end."""
+        """Make a loss or advantage estimator, through ``set_keys``, treat the loss of a life as an episode's end.
+
+        Args:
+            loss_or_advantage: an object with the method ``set_keys(done=..., terminated=...)``.
+        """
         loss_or_advantage.set_keys(done=self.eol_key, terminated=self.eol_key)
 
     def _learn_output(self, output_spec: Composite) -> None:

@@ -236,6 +236,9 @@ class Transform(torch.nn.Module):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Change data of any batch size, such as a sample of a buffer, in place, and return it.
 
+        Args:
+            tensordict: data of any batch size. Entries under "next" change only if ``in_keys`` names them.
+
         Raises:
             KeyError: If an entry of ``in_keys`` is missing.
             NotImplementedError: If the transform works in an env only.
@@ -262,9 +265,13 @@ class Transform(torch.nn.Module):
         return tensordict
 
     def inv(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Apply the inverse to a copy of the input of a step, or of data that a buffer is about to store.
+        """Apply the inverse to a copy of the data.
 
-        The copy shares unchanged entries with ``tensordict``.
+        Args:
+            tensordict: the input of a step, or data that a buffer is about to store; it is not changed.
+
+        Returns:
+            The copy, which shares unchanged entries with ``tensordict``; ``tensordict`` itself if nothing changes.
 
         Raises:
             KeyError: If an entry of ``out_keys_inv`` is missing.
@@ -284,6 +291,9 @@ class Transform(torch.nn.Module):
         """Set whether missing entries are skipped instead of raising ``KeyError``.
 
         A reset always skips entries that only steps return, such as the reward.
+
+        Args:
+            mode: whether missing entries are skipped. Default: False, they raise.
         """
         self.missing_tolerance = mode
 
@@ -447,7 +457,11 @@ class Transform(torch.nn.Module):
         return batch_size
 
     def transform_env_device(self, device: torch.device | None) -> torch.device | None:
-        """Return the device of the env's data after the transform."""
+        """Return the device of the env's data after the transform.
+
+        Args:
+            device: device before the transform; ``None`` leaves tensors where the env creates them.
+        """
         return device
 
     # Container and parent -----------------------------------------------------------------------------------------
@@ -458,7 +472,14 @@ class Transform(torch.nn.Module):
         return None if self._container is None else self._container()
 
     def set_container(self, container: Any) -> None:
-        """Put the transform into an env or a :class:`Compose`; raise ``RuntimeError`` if it already has a container."""
+        """Put the transform into a container, to which it keeps a weak reference.
+
+        Args:
+            container: the :class:`TransformedEnv` or :class:`Compose` that holds the transform from now on.
+
+        Raises:
+            RuntimeError: If the transform has a container already.
+        """
         self.assert_free()
         self._container = weakref.ref(container)
         self.empty_cache()

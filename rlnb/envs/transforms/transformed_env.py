@@ -364,7 +364,7 @@ class TransformedEnv(EnvBase):
     # Specs --------------------------------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
-        """Compute the specs anew: a spec of the base env or a transform has changed."""
+        """Recompute the specs: a spec of the base env or a transform has changed."""
         self._stored_specs = self._transformed_specs()
         self._origin = list(self._base._specs.values())
         self._batch_size = self._chain.transform_env_batch_size(self._base.batch_size)
@@ -385,7 +385,7 @@ class TransformedEnv(EnvBase):
         return {name: spec.lock_() for name, spec in specs.items()}
 
     def _follow_base(self) -> None:
-        """Compute the specs anew if those of the base env were replaced."""
+        """Recompute the specs if those of the base env were replaced."""
         if self._base.is_spec_locked and not all(map(operator.is_, self._origin, self._base._specs.values())):
             self._refresh()
 
@@ -434,7 +434,7 @@ class TransformedEnv(EnvBase):
         return self
 
     def empty_cache(self) -> None:
-        """Discard cached values and compute the specs anew."""
+        """Discard cached values and recompute the specs."""
         if "_base" in self.__dict__:
             self._refresh()
 

@@ -22,6 +22,15 @@ class MCTSScore(TensorDictModuleBase):
     Attributes:
         in_keys: keys of the entries that are read.
         out_keys: keys of the entries that are written.
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> class MostVisited(MCTSScore):
+        ...     in_keys, out_keys = ["visits"], ["score"]
+        ...     def forward(self, node):
+        ...         return node.set("score", node["visits"].float())
+        >>> MostVisited()(TensorDict({"visits": torch.tensor([3, 1])}))["score"]
+        tensor([3., 1.])
     """
 
     in_keys: list[Any]
@@ -29,7 +38,13 @@ class MCTSScore(TensorDictModuleBase):
 
     @abstractmethod
     def forward(self, node: TensorDictBase) -> TensorDictBase:
-        """Write the scores of the actions into ``node``, the statistics of nodes and their actions, and return it.
+        """Write the scores of the actions of a node, or of a batch of nodes.
+
+        Args:
+            node: statistics of nodes ``[*batch]`` and of their actions ``[*batch, A]``, under ``in_keys``.
+
+        Returns:
+            ``node``, with the scores ``[*batch, A]`` under ``out_keys``.
 
         Raises:
             KeyError: If an entry of ``in_keys`` is missing.

@@ -24,7 +24,10 @@ class LSTMCell(nn.LSTMCell):
     """
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """Compute the next h and c from the features ``[..., input_size]`` and h and c (default: zeros)."""
+        """Compute the next h and c from the features ``[..., input_size]`` and ``hx``, the pair of h and c.
+
+        Both have shape ``[..., hidden_size]``, and are zeros by default.
+        """
         if hx is None:
             zeros = input.new_zeros((*input.shape[:-1], self.hidden_size))
             hx = zeros, zeros
@@ -40,7 +43,10 @@ class GRUCell(nn.GRUCell):
     """
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """Compute the next state from the features ``[..., input_size]`` and the state (default: zeros)."""
+        """Compute the next state from the features ``[..., input_size]`` and ``hx``, the state ``[..., hidden_size]``.
+
+        By default the state is zeros.
+        """
         if hx is None:
             hx = input.new_zeros((*input.shape[:-1], self.hidden_size))
         return gru_step(input, hx, (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh))[0]
@@ -163,7 +169,15 @@ class GRU(nn.GRU):
     def forward(  # type: ignore[override]  # torch's own also takes packed sequences
         self, input: Tensor, hx: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Run over sequences; see :meth:`LSTM.forward`, but for the state, which is h alone."""
+        """Run over sequences ``[batch, time, input_size]``, or as ``batch_first`` says.
+
+        Args:
+            input: the features.
+            hx: the first state, ``[num_layers, batch, hidden_size]``. Default: zeros.
+
+        Returns:
+            The state of the last layer at each time, and the last state of each layer.
+        """
         output, (h,) = _run_layers(self, input, None if hx is None else (hx,), gru_step)
         return output, h
 

@@ -53,7 +53,7 @@ def test_parts_of_unequal_size_are_explained() -> None:
     with pytest.raises(ValueError) as caught:
         rb.sample()
     assert str(caught.value) == (
-        "The members gave [2, 3] items, which cannot be stacked. The last batch of an epoch is smaller. "
+        "The members returned [2, 3] items, which cannot be stacked. The last batch of an epoch is smaller. "
         "Fix: SamplerWithoutReplacement(drop_last=True) in the members."
     )
 

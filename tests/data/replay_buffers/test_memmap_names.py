@@ -73,7 +73,7 @@ def test_a_worker_writes_entries_of_any_name(method: str) -> None:  # ST-04 RB-1
 def test_a_file_in_the_way_is_found_by_its_name(tmp_path: Path) -> None:  # ST-04
     (tmp_path / "a%20b.memmap").write_text("mine")
     rb = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path))
-    with pytest.raises(FileExistsError, match=r"a%20b\.memmap is there already"):
+    with pytest.raises(FileExistsError, match=r"a%20b\.memmap exists already"):
         rb.extend(TensorDict({"a b": torch.arange(3)}, [3]))
     assert (tmp_path / "a%20b.memmap").read_text() == "mine" and len(list(tmp_path.iterdir())) == 1
 

@@ -128,7 +128,7 @@ def test_prefetching_needs_a_fixed_batch_size() -> None:
     with pytest.raises(ValueError) as caught:
         ReplayBuffer(prefetch=2)
     assert str(caught.value) == (
-        "Prefetching needs to know the batch size in advance. Fix: give the constructor batch_size=32 beside prefetch."
+        "Prefetching needs to know the batch size in advance. Fix: pass batch_size=32 to the constructor, too."
     )
     rb = ReplayBuffer(prefetch=2, batch_size=4)
     rb.extend(list(range(9)))

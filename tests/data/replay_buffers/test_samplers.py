@@ -81,7 +81,7 @@ def test_a_batch_larger_than_the_buffer_has_every_element_once(shuffle: bool) ->
     rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SamplerWithoutReplacement(shuffle=shuffle))
     rb.extend(torch.arange(8))
     for _ in range(2):
-        with pytest.warns(UserWarning, match="A batch of 9 was asked for, and the buffer holds 8 items"):
+        with pytest.warns(UserWarning, match="A batch of 9 was requested, and the buffer holds 8 items"):
             assert sorted(rb.sample(9).tolist()) == list(range(8)) and rb.sampler.ran_out
     assert len(rb.sample(5)) == 5 and not rb.sampler.ran_out
     assert len(rb.sample(8)) == 3 and rb.sampler.ran_out

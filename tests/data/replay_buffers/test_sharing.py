@@ -136,7 +136,7 @@ def test_a_storage_that_may_only_be_read_is_read_and_not_written(missing) -> Non
         assert os.read(wait_there, 1) == b"."
         assert other[3]["a"] == 42 and other[torch.tensor([3])]["b"][0, 7] == 42  # what others write is seen
         rb.storage.ring._state[1] = 1  # as if a writer had ended: the memory is that of the parent
-        with pytest.raises(PermissionError, match="was ended while it wrote"):
+        with pytest.raises(PermissionError, match="was killed while it wrote"):
             other.sample()
         rb.storage.ring._state[1] = 0
 

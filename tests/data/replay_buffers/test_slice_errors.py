@@ -45,13 +45,13 @@ from tests.data.replay_buffers.slice_worlds import buffer, episodes, pieces
             {"num_slices": 2, "span": -1},
             ValueError,
             "span must be a bool, an integer of at least 0 or a pair of these, and got -1. Fix: such as span=True, or "
-            "span=(False, 3) to lack up to three steps behind the end of a trajectory.",
+            "span=(False, 3) for up to three steps after the end of a trajectory.",
         ),
         (
             {"num_slices": 2, "span": (1, 2, 3)},
             ValueError,
             "span must be a bool, an integer of at least 0 or a pair of these, and got (1, 2, 3). Fix: such as "
-            "span=True, or span=(False, 3) to lack up to three steps behind the end of a trajectory.",
+            "span=True, or span=(False, 3) for up to three steps after the end of a trajectory.",
         ),
     ],
 )

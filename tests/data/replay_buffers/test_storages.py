@@ -180,7 +180,7 @@ def test_files_that_are_there_are_not_overwritten(tmp_path: Path) -> None:  # ST
     with pytest.raises(FileExistsError) as caught:
         second.extend(steps(2) * 0)
     assert str(caught.value) == (
-        f"{tmp_path / 'meta.json'} is there already, and would be overwritten. "
+        f"{tmp_path / 'meta.json'} exists already, and would be overwritten. "
         "Fix: give another scratch_dir, or existsok=True to write over it."
     )
     assert len(second) == 0 and (first[:]["a"] == 1).all()

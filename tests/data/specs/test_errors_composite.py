@@ -225,7 +225,7 @@ def test_a_composite_call_that_cannot_work_says_why(call, kind, text):
 def test_a_locked_composite_refuses_writes_and_stays_what_it_was(write, action):
     spec = SPEC.clone().lock_()
     text = (
-        f"cannot {action}: this Composite is locked, for its owner (such as an environment) relies on it. "
+        f"cannot {action}: this Composite is locked, because its owner (such as an environment) relies on it. "
         "Change a copy, spec.clone(), or unlock it first: spec.unlock_()."
     )
     with raises(RuntimeError, text):

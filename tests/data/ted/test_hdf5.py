@@ -268,7 +268,7 @@ def batch_size(text):
         (virtual, "'a'", "has its data in another file."),
         (soft_link, "('b', 'd')", "is a link to another place or file."),
         (external_link, "('b', 'd')", "is a link to another place or file."),
-        (cycle, "('b', 'd')", "holds itself, or is nested more than 32 deep."),
+        (cycle, "('b', 'd')", "contains itself, or is nested more than 32 deep."),
         (no_dtype, "'a'", "has no attribute 'dtype' that names a dtype of torch."),
         (batch_size("[-1"), "'b'", "has no attribute 'batch_size' that is a list."),
         (text_of_json(b"{]"), "'a'", "is non-tensor data, but not valid JSON: "),

@@ -143,8 +143,8 @@ def test_wrong_functions(batch):
     with pytest.raises(TypeError) as caught:
         batch(2, Counter())
     assert str(caught.value) == (
-        "create_env_fn must be a function that makes an env, got an env of type Counter. A batch makes each of its "
-        "envs anew. Fix: SerialEnv(4, lambda: GymEnv('CartPole-v1'))."
+        "create_env_fn must be a function that makes an env, got an env of type Counter. It is called once for each "
+        "env of the batch. Fix: SerialEnv(4, lambda: GymEnv('CartPole-v1'))."
     )
     with pytest.raises(TypeError, match=r"^create_env_fn must be a function that makes an env, got 'CartPole-v1'"):
         batch(2, "CartPole-v1")

@@ -136,7 +136,7 @@ def test_a_wrong_spec_names_key_and_worker(wrong, got, options):
         with pytest.raises(WorkerError) as caught:
             env.rand_step(env._step_mdp(td))
         assert str(caught.value).startswith(
-            "Worker 1 of 2 failed in step: RuntimeError: The step must give 'count' with the shape (1,) and dtype "
+            "Worker 1 of 2 failed in step: RuntimeError: The step must return 'count' with the shape (1,) and dtype "
             f"torch.float32 of its spec, got {got}. rlnb.envs.utils.check_env_specs(env) lists all differences. "
             "Fix: correct the spec; a dimension that varies has size -1 in it.\n\nIn the worker:\nTraceback"
         )

@@ -216,7 +216,7 @@ def test_a_position_of_the_other_player_is_refused_by_single_player():
     assert str(caught.value) == (
         "TicTacToeEnv.reset cannot start from a position of the other player: with single_player=True the learner is "
         "player 0, and here player 1 (O) is to move.\nX . .\n. . .\n. . .\n"
-        "Fix: hand in a position with as many X as O."
+        "Fix: pass a position with as many X as O."
     )
 
 

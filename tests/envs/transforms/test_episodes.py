@@ -244,7 +244,7 @@ def test_bad_input_of_end_of_life():
         TransformedEnv(CartPoleEnv(), EndOfLifeTransform(done_key="over"))
     with pytest.raises(ValueError, match=r"^EndOfLifeTransform writes 'end-of-life'"):
         env.append_transform(EndOfLifeTransform(lives_key="more"))
-    with pytest.raises(NotImplementedError, match=r"^EndOfLifeTransform asks an env for its lives, so it works in an"):
+    with pytest.raises(NotImplementedError, match=r"^EndOfLifeTransform reads the number of lives from an env, so it"):
         EndOfLifeTransform()(TensorDict({}))
     Lives.several = [1, 2]
     env = TransformedEnv(Lives((3,)), EndOfLifeTransform(eol_attribute="several"))

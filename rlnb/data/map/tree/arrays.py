@@ -93,7 +93,13 @@ class TreeArrays:
 
     @classmethod
     def from_lists(cls, children: list[list[int]], node_data: Any, **others: Any) -> TreeArrays:
-        """Create arrays from lists of children without cycles, which are not checked, and lists of their numbers."""
+        """Create arrays from lists of children, which are trusted to have no cycles.
+
+        Args:
+            children: for each node the rows of its children; row 0 is the root.
+            node_data: see the class.
+            **others: further arguments of the class, with hashes and indices as lists.
+        """
         self = cls.__new__(cls)
         self.children, self.index = children, others.pop("index", None)
         self._take(node_data, **others)
@@ -143,15 +149,15 @@ class TreeArrays:
         return found
 
     def node_data(self, row: int) -> TensorDictBase:
-        """Return the data of a node."""
+        """Return the data of the node at ``row``."""
         return self._node_data(row) if callable(self._node_data) else self._node_data[row]
 
     def has_rollout(self, row: int) -> bool:
-        """Whether the steps that lead to a node are known."""
+        """Whether the steps that lead to the node at ``row`` are known."""
         return self.step_rows is not None and len(self.step_rows[row]) > 0
 
     def rollout(self, row: int) -> TensorDict:
-        """Return the steps that lead to a node."""
+        """Return the steps that lead to the node at ``row``, of batch size ``[steps]``."""
         assert self.step_rows is not None
         rows = self.step_rows[row]
         # The steps of one rollout are mostly contiguous, and a slice is cheaper to read.

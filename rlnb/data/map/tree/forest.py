@@ -175,7 +175,7 @@ class MCTSForest:
     def extend(self, rollout: TensorDictBase, *, return_node: bool = False) -> Tree | None:
         """Add a rollout.
 
-        In the trees, nodes stand only where rollouts branch and where they end. A rollout that starts like an earlier
+        Trees have nodes only where rollouts branch and where they end. A rollout that starts like an earlier
         one and then branches off adds a node at the branch and one at its end. A rollout that continues where another
         one ended moves that end. Steps that are stored already change nothing: the other entries of a step, such as its
         reward, keep the values that were added first.

@@ -95,7 +95,7 @@ class Tree(_Container):
     node_id: int | None = None
     rollout: TensorDict | None = None
     node_data: TensorDict | None = None
-    subtree: Tree = None  # type: ignore[assignment]  # None at a leaf, whose children nobody accesses
+    subtree: Tree = None  # type: ignore[assignment]  # None at a leaf, whose children are never accessed
     _parent: weakref.ref | list[weakref.ref] | None = dataclasses.field(default=None, repr=False)
     specs: Composite | None = None
 
@@ -110,9 +110,13 @@ class Tree(_Container):
         batch_size: torch.Size | None = None,
         specs: Composite | None = None,
     ) -> Tree:
-        """Make a node of this data, with ``count`` and ``wins`` zero.
+        """Make a node without a subtree, with ``count`` and ``wins`` zero.
 
-        Device and batch size are those of the data unless they are given.
+        Args:
+            data: the data of the node, ``node_data``.
+            device: device to move the data to. Default: that of the data.
+            batch_size: batch size of the node. Default: that of the data.
+            specs: specs of the env, from which the tree takes its keys. Default: none.
         """
         data = data if device is None else data.to(device)
         size = data.batch_size if batch_size is None else torch.Size(batch_size)
@@ -134,7 +138,14 @@ class Tree(_Container):
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
     ) -> Any:
-        """Make a node from a dictionary of its fields, with a batch size that is given or inferred."""
+        """Make a node from a dictionary of its fields; see ``TensorDict.from_pytree``.
+
+        Args:
+            pytree: the dictionary, which may be nested.
+            batch_size: the batch size. Default: ``[]``, unless it is inferred.
+            auto_batch_size: whether to infer the batch size from the tensors.
+            batch_dims: the most dimensions that an inferred batch size has. Default: no limit.
+        """
         options: dict[str, Any] = {} if batch_dims is None else {"batch_dims": batch_dims}
         data = TensorDict.from_pytree(pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, **options)
         # tensordict records the type of the container, which is not a field of a node.
@@ -314,7 +325,7 @@ class Tree(_Container):
     def valid_paths(self) -> Iterator[Path]:
         """Iterate over the paths from this node to each leaf, shortest first.
 
-        A path has the position of the child to descend to, at each node.
+        A path lists, for each node, the position of the child to descend to.
         """
         structure = structure_of(self)
         return (path for row, path in structure.paths() if not structure.children[row])
@@ -413,7 +424,8 @@ class Tree(_Container):
     def rollout_from_path(self, path: Path) -> TensorDictBase | None:
         """Concatenate the rollouts of the nodes along a path, batch size ``[steps]``; ``None`` if there are no steps.
 
-        The path has the position of the child to descend to, at each node. The rollout of this node comes first.
+        Args:
+            path: the positions of the children to descend to. The rollout of this node comes first.
 
         Raises:
             IndexError: If the path leaves the tree.

@@ -352,7 +352,7 @@ def _belongs_to_members(name: str) -> str:
 
 
 def _without_odd(batches: list[Any], parts: Sequence[Drawn]) -> list[Any]:
-    """Remove info entries that not all samplers give, such as priority weights."""
+    """Remove info entries that not all samplers return, such as priority weights."""
     given = {key for part in parts for key in part.info}
     if not given or not all(map(is_data, batches)):
         return batches

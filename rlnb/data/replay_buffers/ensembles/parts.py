@@ -92,7 +92,7 @@ class StorageEnsemble(Storage):
 
     Raises:
         TypeError: If a member is not a storage.
-        ValueError: If there are no members, their ``ndim`` differ, or the number of transforms is another.
+        ValueError: If there are no members, their ``ndim`` differ, or the number of transforms differs.
 
     Example:
         >>> from rlnb.data import LazyTensorStorage, ListStorage
@@ -282,8 +282,8 @@ class Drawn(NamedTuple):
 class SamplerEnsemble(Sampler):
     """The samplers of several buffers.
 
-    For each sample, ``num_buffer_sampled`` members are drawn, with replacement, and each of them gives an equal part of
-    the batch, drawn by its own sampler.
+    For each sample, ``num_buffer_sampled`` members are drawn, with replacement, and each of them contributes an equal
+    part of the batch, drawn by its own sampler.
 
     Args:
         *samplers: one for each member.

@@ -75,23 +75,46 @@ class Sampler(Stateful):
         return 1.0
 
     def available(self, storage: Storage) -> int:
-        """Count the items that can be drawn, the length of the buffer: all, unless the sampler consumes them."""
+        """Count the items of a storage that can be drawn: all, unless the sampler consumes them.
+
+        This is the length of the buffer.
+        """
         return len(storage)
 
     def can_sample(self, storage: Storage, batch_size: int) -> bool:
-        """Check whether a batch can be drawn: False if the storage is empty, or :meth:`sample` would raise an error."""
+        """Check whether a batch can be drawn, so that :meth:`sample` would not raise an error.
+
+        Args:
+            storage: holds the items; may be empty.
+            batch_size: number of items.
+        """
         return len(storage) > 0
 
     def add(self, index: Any, storage: Storage) -> None:
-        """Notify the sampler of an item that was written; ``index`` is what the writer returned."""
+        """Notify the sampler of an item that was written.
+
+        Args:
+            index: what the writer's ``add`` returned; None if the item was not stored.
+            storage: holds the item.
+        """
         return
 
     def extend(self, index: torch.Tensor, storage: Storage) -> None:
-        """Notify the sampler of items that were written; ``index`` is what the writer returned."""
+        """Notify the sampler of items that were written.
+
+        Args:
+            index: what the writer's ``extend`` returned; -1 for an item that was not stored.
+            storage: holds the items.
+        """
         return
 
     def mark_update(self, index: Any, storage: Storage) -> None:
-        """Notify the sampler of items that were overwritten."""
+        """Notify the sampler of items that were overwritten.
+
+        Args:
+            index: of the items, as ``storage.index`` returns it.
+            storage: holds the items.
+        """
         return
 
     def update_priority(self, index: Any, priority: Any, *, storage: Storage | None = None) -> None:
@@ -105,7 +128,7 @@ class Sampler(Stateful):
         return
 
     def check_priority(self, priority: Any, count: int) -> None:
-        """Raise the ``ValueError`` of :meth:`update_priority` if a priority is NaN, infinite or negative."""
+        """Raise ``ValueError`` if a priority, of each of ``count`` items or of all, is not finite and >= 0."""
         return
 
     def _check_free_for(self, storage: Storage) -> None:
@@ -132,7 +155,14 @@ class Sampler(Stateful):
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned; raises ``ValueError`` for anything else, and changes nothing then."""
+        """Load a state.
+
+        Args:
+            state_dict: what :meth:`state_dict` of a sampler of the same class returned.
+
+        Raises:
+            ValueError: If it is anything else; nothing is changed then.
+        """
         return
 
     def __getstate__(self) -> dict[str, Any]:

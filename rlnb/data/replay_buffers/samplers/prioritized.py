@@ -187,7 +187,18 @@ class PrioritizedSampler(Sampler):
         return storage.index(positions), {WEIGHT_KEY: weights}
 
     def draw(self, length: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Draw positions from the first ``length`` items; returns them and their weights, each of shape ``[count]``."""
+        """Draw positions in proportion to the priorities.
+
+        Args:
+            length: number of stored items; positions are below it.
+            count: number of positions to draw, with replacement.
+
+        Returns:
+            The positions, int64, and their importance weights, each of shape ``[count]``.
+
+        Raises:
+            RuntimeError: If all priorities are zero.
+        """
         self._catch_up(length)
         tree = self._tree
         total = tree.total()

@@ -616,7 +616,7 @@ def _span_of(span: Span) -> tuple[int | None, int | None]:
     if len(pair) != 2 or any(not isinstance(side, int) or side < 0 for side in pair):
         raise ValueError(
             f"span must be a bool, an integer of at least 0 or a pair of these, and got {span!r}. "
-            "Fix: such as span=True, or span=(False, 3) to lack up to three steps behind the end of a trajectory."
+            "Fix: such as span=True, or span=(False, 3) for up to three steps after the end of a trajectory."
         )
     before, after = (None if side is True else int(side) for side in pair)
     return before, after

@@ -34,7 +34,7 @@ class TrajectoryIndex:
 
     A *step* is the number of a row, counted since the first row that was ever written. It grows over time, so that a
     trajectory that wraps around the end of the memory needs no special treatment. :meth:`refresh` reads only rows
-    written since, by any process. Everything is read anew only if the ring did more than advance (it was emptied or
+    written since, by any process. Everything is read again only if the ring did more than advance (it was emptied or
     loaded, for example), or if ends of trajectories were overwritten.
 
     A trajectory ends at the newest step at the latest, and starts at the oldest stored step at the earliest, so none
@@ -42,7 +42,7 @@ class TrajectoryIndex:
 
     Attributes:
         version: changes with every change of the index.
-        epoch: changes when everything was read anew.
+        epoch: changes when everything was read again.
         oldest: the oldest stored step.
         written: the step that is written next.
         known: the first step whose end signal has not been read.
@@ -142,7 +142,7 @@ class TrajectoryIndex:
         self._tail += count
 
     def overwritten(self, positions: np.ndarray) -> None:
-        """Check items that were overwritten; if no trajectory ends elsewhere now, nothing needs to be read anew.
+        """Check items that were overwritten; if no trajectory ends elsewhere now, nothing needs to be read again.
 
         The caller holds the ring, at least for reading.
         """

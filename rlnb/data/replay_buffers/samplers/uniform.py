@@ -88,7 +88,7 @@ class SamplerWithoutReplacement(Sampler):
                     "which draws with replacement."
                 )
             warnings.warn(
-                f"A batch of {batch_size} was asked for, and the buffer holds {length} items: without replacement "
+                f"A batch of {batch_size} was requested, and the buffer holds {length} items: without replacement "
                 f"the batch has {length}. Wait until the buffer holds more, or use RandomSampler(), which draws with "
                 "replacement.",
                 UserWarning,

@@ -108,9 +108,14 @@ class Storage(ABC):
     _is_full = property(lambda self: self.is_full)  # the name that programs written for TorchRL use
 
     def contains(self, item: Any) -> Any:
-        """Check whether items are stored, by an index or a tensor of indices: True or False, or for a tensor a mask.
+        """Check whether items are stored.
 
-        With several dimensions, the last dimension of a tensor holds the coordinates.
+        Args:
+            item: an index, or a tensor of indices. With several dimensions, the last dimension of a tensor holds the
+                coordinates.
+
+        Returns:
+            True or False; for a tensor a mask with one value for each index.
         """
         index = torch.as_tensor(item)
         shape = torch.as_tensor(self.shape if self.ndim > 1 else len(self))
@@ -125,16 +130,25 @@ class Storage(ABC):
         return (self[i] for i in range(self.shape[0] if self.ndim > 1 else len(self)))
 
     def index(self, positions: torch.Tensor) -> Any:
-        """Turn positions of items, shape ``[n]`` and time-major with several dimensions, into an index.
+        """Turn positions of items into an index.
 
-        The index is the same tensor; with several dimensions a tuple with a tensor for each.
+        Args:
+            positions: int64 ``[n]``, from 0 to the number of items - 1; time-major with several dimensions.
+
+        Returns:
+            The same tensor; with several dimensions a tuple with a tensor for each.
         """
         return positions if self.ndim == 1 else unravel(positions, self.shape)
 
     def positions(self, index: Any) -> torch.Tensor:
-        """Turn an index into positions, shape ``[n]``; the inverse of :meth:`index`.
+        """Turn an index into positions; the inverse of :meth:`index`.
 
-        A tensor whose last dimension holds the coordinates is an index, too.
+        Args:
+            index: as :meth:`index` returns it. With several dimensions also a tensor whose last dimension holds the
+                coordinates.
+
+        Returns:
+            The positions, int64 ``[n]``.
         """
         return ravel(index, self.shape)
 
@@ -174,9 +188,13 @@ class Storage(ABC):
         self._reserve(place, min(rows.count, self.ring.size))
 
     def append(self, rows: Rows) -> int:
-        """Write what :meth:`prepare` returned at the cursor, and advance it; returns where the first row was written.
+        """Write rows at the cursor, and advance it.
 
-        Of more rows than there is room for, the last ones are kept.
+        Args:
+            rows: what :meth:`prepare` returned. Of more rows than there is room for, the last ones are kept.
+
+        Returns:
+            The place where the first row was written.
         """
         ring = self.ring
         if not rows.count:
@@ -210,7 +228,11 @@ class Storage(ABC):
 
     @abstractmethod
     def overwrite(self, place: Where, data: Any) -> None:
-        """Overwrite stored items with data as :meth:`read` would return it; cursor and length stay.
+        """Overwrite stored items; cursor and length stay.
+
+        Args:
+            place: the items, as :meth:`where` returns it.
+            data: what :meth:`read` of the place would return.
 
         Raises:
             ValueError: If the data does not fit.
@@ -231,7 +253,14 @@ class Storage(ABC):
 
     @abstractmethod
     def read(self, place: Where) -> Any:
-        """Read an item or a batch of items; a view of the memory if the place is a single item or a span."""
+        """Read an item or a batch of items.
+
+        Args:
+            place: the items, as :meth:`where` returns it.
+
+        Returns:
+            The data; a view of the memory if the place is a single item or a span.
+        """
 
     def where(self, index: Any) -> Where:
         """Resolve an index, such as :meth:`get` takes, to a place; raises ``IndexError`` if it is out of range."""
@@ -344,7 +373,10 @@ class Storage(ABC):
 
     @abstractmethod
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the state of a storage of the same kind, size and form.
+        """Load a state that :meth:`state_dict` returned.
+
+        Args:
+            state_dict: that of a storage of the same kind, size and form.
 
         Raises:
             ValueError: If it does not fit; nothing is changed then.
@@ -385,7 +417,10 @@ class Storage(ABC):
         self.checkpointer.register_load_hook(hook)
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
-        """Save the items in a folder; a previous checkpoint there is replaced.
+        """Save the items in a folder.
+
+        Args:
+            path: the folder, which is created if needed. A previous checkpoint there is replaced.
 
         Raises:
             NotImplementedError: If this kind of storage cannot be saved.
@@ -396,7 +431,7 @@ class Storage(ABC):
             self.checkpointer.dumps(self, folder / "storage")
 
     def loads(self, path: str | os.PathLike[str]) -> None:
-        """Load what :meth:`dumps` saved.
+        """Load what :meth:`dumps` saved in a folder.
 
         Raises:
             FileNotFoundError: If there is no checkpoint.

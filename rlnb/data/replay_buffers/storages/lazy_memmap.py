@@ -113,7 +113,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         there = [path for path in (*files, *(folder / name for name in _OWN_FILES)) if path.exists()]
         if there and not self.existsok:
             raise FileExistsError(
-                f"{there[0]} is there already, and would be overwritten. "
+                f"{there[0]} exists already, and would be overwritten. "
                 "Fix: give another scratch_dir, or existsok=True to write over it."
             )
         source = TensorDict(batch_size=shape)

@@ -162,7 +162,7 @@ class RowBlock:
 
 @dataclass(slots=True, eq=False)
 class BlockRow:
-    """A row of a block; stands in a list for an item that nobody has accessed yet. Afterwards, ``item`` keeps it."""
+    """A row of a block; stands in a list for an item that has not been accessed yet. Afterwards, ``item`` keeps it."""
 
     block: RowBlock
     position: int
@@ -211,7 +211,7 @@ def item_of(entry: Any, keep: bool = True) -> Any:
 
 
 def stack_rows(rows: Sequence[Any]) -> Any:
-    """Stack rows whose items nobody has accessed; None if one is not such a row, or their forms differ."""
+    """Stack rows whose items have not been accessed; None if one is not such a row, or their forms differ."""
     # An item that was accessed may have been changed since.
     if any(type(row) is not BlockRow or row.item is not None for row in rows):
         return None

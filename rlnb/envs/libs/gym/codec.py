@@ -153,7 +153,7 @@ def drawn_actions(spec: TensorSpec, actions: torch.Tensor) -> list[Any]:
 def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
     """Decode one action, or one of each env of a vector env, ``[*spec.shape]``, into an action of the backend.
 
-    It becomes a numpy integer for a Discrete space, an array otherwise. ValueError: if it is not an action of the spec.
+    It becomes a numpy integer for a Discrete space, an array otherwise. Raises ValueError if it is not in the spec.
     """
     action = action.detach().cpu()
     if isinstance(spec, OneHot):

@@ -15,7 +15,7 @@ from gymnasium.envs.registration import parse_env_id
 
 from rlnb.envs.gym_like import repeat_step
 from rlnb.envs.libs.gym.backend import gym_backend
-from rlnb.envs.libs.gym.vector import DISABLED, HAS_MODES
+from rlnb.envs.libs.gym.vector import DISABLED
 from rlnb.envs.libs.gym.wrapper import GymWrapper
 
 _EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "phys2d": "jax", "tabular": "jax"}
@@ -173,7 +173,7 @@ def make_vec(
     disable_env_checker: bool = True,
     **kwargs: Any,
 ) -> gymnasium.vector.VectorEnv:
-    """Make a vector environment without autoreset, if Gymnasium's version supports that.
+    """Make a vector environment without autoreset, unless it is one that the env itself provides.
 
     The arguments are those of Gymnasium's ``make_vec`` and ``make``. ``vectorization_mode`` is ``"sync"`` by default.
 
@@ -184,8 +184,7 @@ def make_vec(
     mode = "sync" if vectorization_mode is None else vectorization_mode
     if getattr(mode, "value", mode) != "vector_entry_point":
         kwargs["disable_env_checker"] = disable_env_checker
-        if HAS_MODES:
-            vector_kwargs = {"autoreset_mode": gymnasium.vector.AutoresetMode(DISABLED), **(vector_kwargs or {})}
+        vector_kwargs = {"autoreset_mode": gymnasium.vector.AutoresetMode(DISABLED), **(vector_kwargs or {})}
     with explained(env_name):
         env: gymnasium.vector.VectorEnv = gym_backend().make_vec(
             env_name, num_envs, vectorization_mode=mode, vector_kwargs=vector_kwargs, wrappers=wrappers, **kwargs
@@ -225,5 +224,5 @@ def _not_registered(env_name: str) -> str:
         return f'{text}. The ids of {namespace} come from another package. Fix: pip install "{package}".'
     names = [known for known in gymnasium.registry if ("/" in known) == ("/" in env_name)]
     near = difflib.get_close_matches(env_name, names, n=4, cutoff=0.5)
-    hint = f"Did you mean {', '.join(near)}?" if near else "GymEnv.available_envs lists those that there are."
+    hint = f"Did you mean {', '.join(near)}?" if near else "GymEnv.available_envs lists all ids."
     return f"{text}. {hint}"

@@ -57,7 +57,7 @@ def register_gym(
     if not callable(make_env) or inspect.isabstract(make_env):
         name = getattr(make_env, "__name__", repr(make_env))
         raise TypeError(
-            f"register_gym needs what makes the environment, and {name} cannot be called for one. "
+            f"register_gym needs a class or function that makes an environment, and {name} cannot be called. "
             f"Fix: MyEnv.register_gym({id!r}), or EnvBase.register_gym({id!r}, entry_point=MyEnv)."
         )
     _assert_gymnasium(backend)
@@ -83,8 +83,21 @@ class RegisteredEnv(gymnasium.Env):
     values of ``observation_space``, in which one-hot vectors are integers, and the reward and the end signals have
     shape ``[*batch_size]``, or are a float and booleans for a single env.
 
-    An action is a value of ``action_space``, or a tensor as the env's policies write it. Further keyword arguments,
-    and ``render_mode`` if it is given, are passed to ``make_env``, which makes the env.
+    An action is a value of ``action_space``, or a tensor as the env's policies write it.
+
+    Args:
+        make_env: the class of the env, or a function that makes one. It receives the further keyword arguments, and
+            ``render_mode`` if that is given.
+        transform: a transform, a copy of which is put around the env. Default: none.
+        info_keys: the observations that go to the info dictionary instead, given by their keys or by the key of the
+            level that holds them. Default: none.
+        to_numpy: return numpy data. ``False`` (the default): tensors.
+        render_mode: as in Gymnasium. Default: ``None``, no rendering.
+
+    Raises:
+        TypeError: If ``make_env`` makes no :class:`~rlnb.envs.EnvBase`.
+        KeyError: If the env has no "done" at its root, or ``info_keys`` names no observation.
+        ValueError: If the env has more than one reward.
 
     Example:
         >>> from rlnb.envs import GymEnv

@@ -19,21 +19,19 @@ NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"
 """When a vector env resets a sub-env that is done: at its next step, at once, or only on request."""
 
 _FINAL = ("final_obs", "final_info", "_final_obs", "_final_info")
-HAS_MODES = hasattr(gymnasium.vector, "AutoresetMode")
-"""Whether Gymnasium has autoreset modes and partial resets: from 1.1 on."""
 
 
 class VectorBackend:
     """Resets and steps a vector env so that no step mixes the data of two episodes.
 
-    Gymnasium's vector envs may reset a sub-env by themselves. Here a sub-env that is done waits for its reset:
+    Gymnasium's vector envs may reset sub-envs on their own. Here a sub-env that is done waits for its reset:
 
     - in the mode DISABLED the backend waits, too;
     - in the mode NEXT_STEP a partial reset before the next step prevents the backend from using that step as a reset;
     - in the mode SAME_STEP, where the backend has reset it already, the last observation is taken from
       ``info["final_obs"]``, and the one of the reset is kept until the reset is requested.
 
-    An env that does not name its mode, or runs in a mode in which it gives wrong data, raises ValueError.
+    An env that does not name its mode, or runs in a mode in which it returns wrong data, raises ValueError.
     """
 
     def __init__(self, env: gymnasium.vector.VectorEnv) -> None:
@@ -120,7 +118,7 @@ class VectorBackend:
 
         env, name = self.env, _name(self.env)
         general = (gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv)
-        if HAS_MODES and (isinstance(env.unwrapped, general) or self.mode == DISABLED):
+        if isinstance(env.unwrapped, general) or self.mode == DISABLED:
             given = {**(options or {}), "reset_mask": mask.copy()}
             return env.reset(seed=seed, options=given if env is env.unwrapped else _LastingOptions(given))
         # Wrappers around it would not notice the reset, so only the bare env is reset this way.
@@ -131,12 +129,10 @@ class VectorBackend:
             poles.state[:, mask] = env.np_random.uniform(poles.low, poles.high, size=(4, int(mask.sum())))
             poles.steps[mask], poles.prev_done[mask] = 0, False
             return poles.state.T.astype(np.float32), {}
-        cause, fix = f"its autoreset mode is {self.mode}", "make it of single envs, GymEnv(id, num_envs=n)"
-        if not HAS_MODES:
-            cause, fix = "gymnasium before 1.1 has no partial resets", "install gymnasium>=1.1"
         raise RuntimeError(
-            f"{name} cannot reset some of its sub-envs and leave the others: {cause}. Fix: {fix}, or stop at the "
-            "first end, env.rollout(n, break_when_any_done=True)."
+            f"{name} cannot reset some of its sub-envs and leave the others: its autoreset mode is {self.mode}. Fix: "
+            "make it of single envs, GymEnv(id, num_envs=n), or stop at the first end, "
+            "env.rollout(n, break_when_any_done=True)."
         )
 
 
@@ -147,8 +143,6 @@ def autoreset_mode(env: gymnasium.vector.VectorEnv) -> str:
         >>> autoreset_mode(gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
         'NextStep'
     """
-    if not HAS_MODES:
-        return NEXT_STEP
     mode = env.metadata.get("autoreset_mode")
     value = getattr(mode, "value", mode)
     if value not in (NEXT_STEP, SAME_STEP, DISABLED):

@@ -57,7 +57,7 @@ class GymWrapper(GymLikeEnv):
     Raises:
         TypeError: If ``env`` is neither of the two, or has a space that no spec can describe.
         ValueError: If ``from_pixels`` is True and the env renders no frames, if ``frame_skip`` is not positive or the
-            env is a vector env, or if a vector env runs in an autoreset mode that gives wrong data.
+            env is a vector env, or if a vector env runs in an autoreset mode that returns wrong data.
 
     Example:
         >>> import gymnasium
@@ -191,7 +191,7 @@ class GymWrapper(GymLikeEnv):
         spec["pixels"] = pixels
         return spec
 
-    # Reading what the backend gives -------------------------------------------------------------------------------
+    # Reading the backend's output ---------------------------------------------------------------------------------
 
     def _output_transform(self, step_outputs_tuple: tuple[Any, ...]) -> Outputs:
         observation, reward, terminated, truncated, info = step_outputs_tuple
