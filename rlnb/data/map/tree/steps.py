@@ -96,7 +96,10 @@ class GrowingSteps:
                 column += [values.value] * count if isinstance(values, Constant) else [values[row] for row in rows]
                 continue
             assert isinstance(values, torch.Tensor)
-            piece = values[first : last + 1] if pick is None else values[pick.to(values.device)]
+            if pick is not None:
+                piece = values[pick.to(values.device)]
+            else:  # a slice costs a microsecond for each entry, much for a rollout of one step
+                piece = values if count == len(values) else values[first : last + 1]
             if column.array is None or count > _FEW or piece.requires_grad:
                 column.put(self.length, piece)
             else:  # like put, without its checks: shapes and dtypes have been compared
