@@ -37,6 +37,9 @@ COURSE := $(if $(findstring notebook-dir,$(LAB))$(findstring root_dir,$(LAB)),,-
 lab: .venv/.stamp
 	$(PY) -m jupyter lab $(AS_ROOT) $(COURSE) $(LAB)
 
+# Containers set it; the tests start hundreds of processes, each of which would compile the library anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTEST := $(PY) -m pytest -n auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 test: .venv/.stamp

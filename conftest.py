@@ -53,8 +53,11 @@ def kind_of(item: pytest.Item) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the kinds in their order; within one, the order stays, so that a notebook's cells stay together."""
-    items.sort(key=lambda item: ORDER.index(kind_of(item)))
+    """Run the kinds in their order; within one, the order stays, so that a notebook's cells stay together.
+
+    Of the browser's, which come last, the longest begin: short ones fill the end of every process.
+    """
+    items.sort(key=lambda item: (ORDER.index(kind_of(item)), not item.nodeid.startswith(LONGEST)))
 
 
 def pytest_collection_finish() -> None:

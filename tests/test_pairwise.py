@@ -23,6 +23,10 @@ def test_every_value_is_in_a_row():
     assert len(rows) == 5 and [len({row[f] for row in rows}) for f in range(3)] == [5, 2, 3]
 
 
+def test_values_do_not_go_along_with_a_period_of_another_factor():
+    assert covering((4, 2), strength=1) == [(0, 0), (1, 1), (2, 1), (3, 0)]
+
+
 def test_few_rows_are_enough():
     assert len(covering((2, 2, 2))) == 4 and len(covering((3,) * 5)) <= 15
 

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import rlnb
+from tests import oldest
 from tests.pairwise import sampled
 
 ROOT = Path(__file__).parents[2]
@@ -173,3 +174,10 @@ def test_the_lowest_versions_cover_every_dependency() -> None:
     names = {re.split(r"[\[>]", requirement)[0] for requirement in project["dependencies"]}
     assert names | {"h5py", "anywidget", "pytest"} <= {line.partition("==")[0] for line in lowest}
     assert all(re.fullmatch(r"[\w-]+==\d[\d.]*", line) for line in lowest)
+
+
+def test_a_dependency_without_a_lowest_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = {"dependencies": ["torch>=2.5"], "optional-dependencies": {"test": ["pytest>=8", "xdist"]}}
+    monkeypatch.setattr(oldest, "PROJECT", project)
+    with pytest.raises(ValueError, match=r"^'xdist' in pyproject\.toml has no lower bound"):
+        oldest.lowest_versions()

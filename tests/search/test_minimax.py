@@ -47,13 +47,18 @@ def test_every_position_up_to_symmetry_is_played_optimally():
 
 
 @pytest.mark.parametrize(
-    "rule",
-    [PUCT(3.0), UCB1(2.0), UCB1Tuned()],
-    ids=repr,
+    ("rule", "positions"),
+    [
+        (PUCT(3.0), classes),
+        *(
+            pytest.param(rule, minimax.positions, marks=pytest.mark.deep)
+            for rule in (PUCT(3.0), UCB1(2.0), UCB1Tuned())
+        ),
+    ],
+    ids=lambda value: value.__name__ if callable(value) and hasattr(value, "__name__") else repr(value),
 )
-@pytest.mark.deep
-def test_every_position_is_played_optimally(rule):
-    boards = list(minimax.positions())
+def test_every_position_is_played_optimally(rule, positions):
+    boards = list(positions())
     simulations = 400
     while boards and simulations <= 102_400:  # those that were not are searched again, deeper
         boards = wrong(boards, search_all(boards, rule, 1, simulations))
@@ -98,7 +103,7 @@ def perfect(board, rng):
     return rng.choice(sorted(minimax.optimal(board)))
 
 
-@pytest.mark.parametrize("player", [0, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("player", [0, 1])
 def test_it_never_loses(player):
     assert set(play(perfect, player, 4, 5)) == {0}
     results = play(at_random, player, 3, 9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tensordict import TensorDict
 from rlnb.envs import ConnectFourEnv, GridWorldEnv, TicTacToeEnv
 from rlnb.search import EXP3, MCTS, PUCT, UCB1, Evaluation, Game, Gumbel, Network, Positions, RandomRollout, UCB1Tuned
 from rlnb.search.env_game import EnvGame
+from rlnb.search.solver import Solver
 from tests.search import minimax
 
 RULES = {
@@ -313,3 +315,10 @@ def test_gumbel_with_better_values_does_not():
         TicTacToeEnv(), rule=Gumbel(32), evaluation=Network(lambda td: (torch.zeros(len(td), 9), torch.zeros(len(td))))
     )
     MCTS(TicTacToeEnv(), rule=UCB1())
+
+
+def test_what_tightens_the_bounds_of_the_action_before():
+    lower, upper, reward = np.array([[-1.0, 0.0, -1.0, -1.0], [1.0, 1.0, 0.5, 1.0], [0.0, 0.0, 0.0, 0.5]])
+    tree = SimpleNamespace(flat=SimpleNamespace(lower=lower, upper=upper, reward=reward))
+    assert Solver(-1, 1).tightens(tree, np.arange(4)).tolist() == [False, True, True, True]
+    assert Solver(-1, 1, discount=0.9).tightens(tree, np.arange(4)).tolist() == [True] * 4

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from rlnb.data import (
     Storage,
     TensorStorage,
 )
+from rlnb.data.replay_buffers.process_lock import ProcessLock
 from tests.data.replay_buffers.killing import start, status_of
 from tests.data.replay_buffers.worlds import as_tensordict, numbers_of
 
@@ -65,6 +67,25 @@ def test_a_fork_among_busy_threads_finds_whole_rows(make: Callable[[int], Storag
         for thread in threads:
             thread.join()
     numbers_of(rb[list(range(SIZE))])
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_fork_does_not_hold_what_its_parent_holds(tmp_path: Path, alone: bool) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    lock = ProcessLock(path, alone)
+
+    def use() -> None:
+        assert lock.depth == 0
+        with lock:  # waits for the parent
+            assert released.exists()
+
+    released = tmp_path / "released"
+    with lock:
+        child = start(use)
+        time.sleep(0.1)
+        released.touch()
+    assert status_of(child, 20) == 0
 
 
 def test_a_fork_does_not_wait_for_ever() -> None:  # RB-12 RB-16

@@ -75,8 +75,25 @@ def test_same_trajectory(batches, way):
     assert found[0].batch_size[0] == N
 
 
+def starts_differ(one, other):
+    floats = [
+        key for key, value in one.items(True, True) if isinstance(value, torch.Tensor) and value.is_floating_point()
+    ]
+    return any(not torch.equal(one[key], other[key]) for key in floats)
+
+
 @each_kind
-def test_the_envs_of_a_batch_differ(batches):
+def test_the_envs_of_a_batch_differ(batches, request):
+    alone, starts = KINDS[request.node.callspec.params["batches"]](), []
+    for seed in (7, 8):
+        alone.set_seed(seed)
+        starts.append(alone.reset())
+    alone.close()
+    if starts_differ(*starts):  # actions, which the batch draws, differ in any case
+        for env in batches:
+            env.set_seed(7)
+            start = env.reset()
+            assert starts_differ(start[0], start[1]) and starts_differ(start[1], start[2])
     serial = batches[0]
     serial.set_seed(7)
     data = serial.rollout(15, break_when_any_done=False)

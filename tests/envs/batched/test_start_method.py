@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import sys
 import threading
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from rlnb.envs.batched.pickling import dump_registered, load_registered
-from rlnb.envs.batched.processes import choose_start_method
+from rlnb.envs.batched.processes import choose_start_method, main_hidden
 from tests.envs.batched.running import run
 
 
@@ -42,6 +43,14 @@ def test_what_a_fork_would_break_is_not_forked(alone, monkeypatch, why, method):
     known = ["fork", "spawn", *{"forkserver": ["forkserver"], "spawn": []}[method]]
     monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: known)
     assert choose_start_method(2 if why == "sub_threads" else 1) == method
+
+
+def test_the_main_module_comes_back():
+    main = sys.modules["__main__"]
+    with contextlib.suppress(ValueError), main_hidden():
+        assert sys.modules["__main__"] is not main
+        raise ValueError
+    assert sys.modules["__main__"] is main
 
 
 def test_the_choice_is_made_when_the_workers_start(tmp_path):

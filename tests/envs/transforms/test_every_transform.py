@@ -46,6 +46,10 @@ def test_every_transform_has_a_place_in_the_table():
 
 every = pytest.mark.parametrize("case", CASES, ids=str)
 IN_ENVS = [pytest.param(case, env, id=f"{case}-{env.__name__}") for case in CASES for env in case.envs]
+IN_FIRST = [
+    pytest.param(*each.values, id=each.id, marks=() if each.values[1] is each.values[0].envs[0] else pytest.mark.deep)
+    for each in IN_ENVS
+]
 in_every_env = pytest.mark.parametrize(("case", "env"), IN_ENVS)
 in_every_env_and_batch = pytest.mark.parametrize(
     ("case", "env", "batch_size"), sampled(IN_ENVS, [(), (3,)], strength=1)
@@ -86,7 +90,7 @@ def test_keeps_to_its_specs(case, env, batch_size):
     assert found.batch_size == (*batch_size, 12)
 
 
-@in_every_env
+@pytest.mark.parametrize(("case", "env"), IN_FIRST)
 def test_begun_in_inference_mode_it_goes_on_outside_of_it(case, env):
     base = env((3,))
     transformed = TransformedEnv(base, case.make(base))

@@ -46,6 +46,22 @@ def test_statistics_begun_in_inference_mode_go_on_outside_of_it():
     assert norm.loc["x"].item() == pytest.approx(8 / 3)
 
 
+def test_statistics_change_while_the_lock_is_held():
+    class Lock:
+        seen = ()
+
+        def __enter__(self):
+            self.before = norm.x_count.item()
+
+        def __exit__(self, *error):
+            self.seen += ((self.before, norm.x_count.item()),)
+
+    lock = Lock()
+    norm = VecNorm(["x"], lock=lock, decay=1.0, shapes=[(1,)])
+    feed(norm, [1.0], [2.0])
+    assert lock.seen == ((0, 1), (1, 2))
+
+
 def test_the_past_decays():
     norm = VecNorm(["x"], decay=0.5)
     feed(norm, [1.0], [2.0], [5.0], [10.0])
