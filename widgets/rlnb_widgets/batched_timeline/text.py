@@ -6,25 +6,10 @@ import math
 
 import numpy as np
 
-from rlnb_widgets._core.text import plural, shorten, table
+from rlnb_widgets._core.text import duration, plural, shorten, table
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 
 _MOST_ENVS, _MOST_STEPS, _MOST_RUNS = 16, 10, 12
-
-
-def duration(microseconds: float) -> str:
-    """Format a time span with three digits.
-
-    Example:
-        >>> duration(0.4), duration(12.34), duration(12_345), duration(2_500_000), duration(float("nan"))
-        ('0.4 µs', '12.3 µs', '12.3 ms', '2.5 s', 'unknown')
-    """
-    if not math.isfinite(microseconds):
-        return "unknown"
-    for unit, size in (("s", 1e6), ("ms", 1e3)):
-        if abs(microseconds) >= 0.9995 * size:
-            return f"{microseconds / size:.3g} {unit}"
-    return f"{microseconds:.3g} µs"
 
 
 def rate_text(run: BatchRun) -> str:
