@@ -94,10 +94,13 @@ def every_mark() -> Display:
         display.rect(100, 900, 480, 20, fill="c6", least=2, grow=3)
         display.rect(1500, 1500, 480, 20, fill="bad", least=2)
         display.axis(520, "duration")
+        with display.part(300, 900):
+            t = np.arange(0.0, 2500, 130)
+            display.spans([(t, t + 100, "c4")], 530, 20)
     with display.shown(Param("t")):
-        display.box(10, 560, 100, 20, "c7")
+        display.box(10, 580, 100, 20, "c7")
     with display.shown(Param("none")):
-        display.box(200, 560, 100, 20, "bad")
+        display.box(200, 580, 100, 20, "bad")
     return display
 
 

@@ -156,6 +156,12 @@ class Display:
             yield
 
     @contextmanager
+    def part(self, low: Number, high: Number) -> Iterator[None]:
+        """Draw inside only what lies between two values of the frame's domain, at the same scale."""
+        with self._group(part=[low, high]):
+            yield
+
+    @contextmanager
     def moved(self, y: Number) -> Iterator[None]:
         """Move all that is drawn inside down by ``y`` pixels."""
         with self._group(y=y):

@@ -27,8 +27,8 @@ from rlnb_widgets._core.svg import Svg, box_path, coordinate
 WIDTH, MARGIN = 736.0, 12.0
 
 Mark = Mapping[str, Any]
-#: Part of a static picture: a display list, or a legend of roles and their meanings.
-Part = Display | Sequence[tuple[str, str]]
+#: Part of a static picture: a display list, a legend of roles and their meanings, or a caption.
+Part = Display | Sequence[tuple[str, str]] | str
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,9 @@ class _Writer:
         if "domain" in mark:
             low, high = map(self._number, mark["domain"])
             place = replace(place, left=mark["left"], right=self.width - mark["right"], low=low, high=high)
+        if "part" in mark:
+            low, high = map(self._number, mark["part"])
+            place = replace(place, left=place.x(low), right=place.x(high), low=low, high=high)
         place = replace(
             place,
             down=place.down + self._number(mark.get("y", 0)),
@@ -319,7 +322,7 @@ def stacked(title: str, desc: str, parts: Sequence[Part], params: Mapping[str, f
     Args:
         title: The title, also read by screen readers.
         desc: A longer description for them.
-        parts: Display lists, and legends as pairs of a role and its meaning.
+        parts: Display lists, legends as pairs of a role and its meaning, and captions.
         params: Values of the parameters.
     """
     height = 40.0 + sum(_height(part) + 10 for part in parts)
@@ -329,6 +332,9 @@ def stacked(title: str, desc: str, parts: Sequence[Part], params: Mapping[str, f
     for part in parts:
         if isinstance(part, Display):
             draw_display(svg, part, params, y)
+        elif isinstance(part, str):
+            for i, line in enumerate(_lines(part)):
+                svg.text(MARGIN, y + 11 + 15 * i, line, "muted")
         else:
             draw_legend(svg, part, y)
         y += _height(part) + 10
@@ -353,8 +359,22 @@ def _legend_places(items: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:
     return places
 
 
+def _lines(caption: str) -> list[str]:
+    """Break a caption into lines as wide as the picture."""
+    lines = [""]
+    for word in caption.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if text_width(longer, 11) > WIDTH and lines[-1]:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
 def _height(part: Part) -> float:
     if isinstance(part, Display):
         return part.height
+    if isinstance(part, str):
+        return 15.0 * len(_lines(part))
     places = _legend_places(part)
     return 16.0 * (places[-1][1] + 1) if places else 0.0

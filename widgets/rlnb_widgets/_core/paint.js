@@ -136,6 +136,10 @@ const xOf = (place, value) => place.left + (value - place.low) * scaleOf(place);
 
 function inside({ width, params }, mark, place) {
   const next = { ...place, down: place.down + number(params, mark.y ?? 0), opacity: place.opacity * (mark.opacity ?? 1) };
+  if (mark.part) {
+    const [low, high] = mark.part.map((value) => number(params, value));
+    return { ...next, left: xOf(place, low), right: xOf(place, high), low, high };
+  }
   if (!mark.domain) return next;
   const [low, high] = mark.domain.map((value) => number(params, value));
   return { ...next, left: mark.left, right: width - mark.right, low, high };
