@@ -7,6 +7,7 @@ export { legend } from "./legend.js";
 export { BUCKET, cut, duration, formatValue, roundStep, search, textWidth, thin, ticks } from "./measures.js";
 export { columnsOf, hitAt, paint, surface } from "./paint.js";
 export { Playhead, advance, nextMark } from "./playhead.js";
+export { tabs } from "./tabs.js";
 export { palette, watchTheme } from "./theme.js";
 export { timelineBar } from "./timeline.js";
 export { visualizer } from "./widget.js";

@@ -1,6 +1,6 @@
 // The BatchedEnvTimeline: all turns of each run on one time scale, the step at the playhead in detail, and its rows.
 
-import { button, clamp, columnsOf, h, keyboard, legend, search, surface, timelineBar, visualizer } from "../_core/core.js";
+import { button, clamp, columnsOf, h, keyboard, legend, search, surface, tabs, timelineBar, visualizer } from "../_core/core.js";
 import { failurePanel, rowsPanel } from "./panels.js";
 import { resetSteps, resetsAfter, spanOf } from "./steps.js";
 
@@ -13,7 +13,7 @@ export function spoken([run], column, step) {
 }
 
 export default visualizer("batched-timeline", ({ model, root, playhead }) => {
-  const { lists, runs, columns, whole, failures, notes, legend: meanings } = model.get("_head");
+  const { lists, runs, columns, whole, failures, notes, insight, legend: meanings } = model.get("_head");
   const column = columnsOf(columns, model.get("_turns"));
   const marks = { reset: resetSteps(runs, column) };
   const bar = timelineBar(playhead, () => (marks.reset.length ? marks : {}));
@@ -54,16 +54,21 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
   const knob = (label, text, key, factor) => button({ text, label, title: `${label} (${key})`, onclick: () => zoom(factor) });
   bar.el.append(h("span", { class: "rlnb-group", role: "group", "aria-label": "zoom the step" },
     knob("zoom in", "+", "+", 0.5), knob("zoom out", "−", "-", 2), knob("fit the step", "fit", "0", 0)));
+  const parts = [
+    { name: "step", title: "This step", el: h("div", {}, detail) },
+    { name: "rows", title: "Rows", el: h("div", { class: "bt-blocks" }, ...blocks.map((block) => block.el)) },
+    ...(resets ? [{ name: "resets", title: "Resets", el: h("div", {}, resets) }] : []),
+  ];
+  // What went wrong comes first.
+  root.append(...failures.map(failurePanel));
   if (runs.length) {
-    root.append(summary, legend(meanings), overview, bar.el, words, detail, ...(resets ? [resets] : []),
-      h("div", { class: "bt-blocks" }, ...blocks.map((block) => block.el)));
+    root.append(summary, h("p", { class: "bt-insight" }, insight), overview, legend(meanings), bar.el, words, tabs(parts).el);
     slide(overview, (hit) => {
       const run = runs[Number(hit.name.slice(3))];
       return clamp(search(column(run.begin), hit.value, true) - 1, 0, column(run.begin).length - 1);
     });
     if (resets) slide(resets, (hit) => clamp(Math.floor(hit.value), 0, playhead.last));
   }
-  root.append(...failures.map(failurePanel));
   if (notes.length) root.append(h("ul", { class: "rlnb-note" }, ...notes.map((note) => h("li", {}, note))));
   if (overview) {
     for (const [name, value] of Object.entries({ tabindex: "0", role: "slider", "aria-valuemin": "0" })) overview.setAttribute(name, value);

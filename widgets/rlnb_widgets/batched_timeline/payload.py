@@ -8,6 +8,7 @@ from rlnb_widgets._core.text import shorten
 from rlnb_widgets.batched_timeline.failure import Failure
 from rlnb_widgets.batched_timeline.model import BatchRun
 from rlnb_widgets.batched_timeline.scene import RunColumns, TimelineScene
+from rlnb_widgets.batched_timeline.text import timeline_insight
 
 
 def timeline_payload(scene: TimelineScene) -> tuple[dict[str, Any], bytes]:
@@ -24,6 +25,7 @@ def timeline_payload(scene: TimelineScene) -> tuple[dict[str, Any], bytes]:
         "legend": scene.legend() if scene.runs else [],
         "runs": [_run(run, columns) for run, columns in zip(scene.runs, scene.of_run, strict=True)],
         "failures": [_failure(run, run.failure) for run in scene.model.runs if run.failure],
+        "insight": timeline_insight(scene.model),
         "notes": list(scene.model.notes),
         "whole": scene.whole,
     }, blob

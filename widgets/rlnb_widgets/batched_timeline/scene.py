@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlnb_widgets._core.display import Columns, Display, Param
+from rlnb_widgets._core.display import Columns, Display, Number, Param
 from rlnb_widgets._core.text import duration, plural, shorten
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 from rlnb_widgets.batched_timeline.text import rate_text
@@ -87,8 +87,8 @@ class TimelineScene:
         display = Display(44 * len(self.runs), self.columns)
         for i, run in enumerate(self.runs):
             y = 44.0 * i
-            display.text(0, y + 13, run.label, bold=True, size=12, within=150)
-            display.text(160, y + 13, rate_text(run), size=12)
+            display.text(0, y + 13, run.label, bold=True, size=12, within=110)
+            display.text(120, y + 13, rate_text(run), size=12)
             with display.frame(0, RIGHT):
                 words = (
                     f"{duration(1e6 * run.seconds)}, on average {run.at_work:.2g} of {plural(run.envs, 'env')} at work"
@@ -127,7 +127,7 @@ class TimelineScene:
                 display.rect(x, x2, lanes - 4, bottom - lanes + 6, fill="highlight", least=2, grow=1)
         for i, (run, top) in enumerate(zip(self.runs, tops, strict=True)):
             with display.frame(LEFT, RIGHT, (0, self.whole)):
-                self._lanes(display, i, top, 12, 96, float(run.stop[run.drawn - 1]))
+                self._lanes(display, i, top, 12, 96, 0.0, float(run.stop[run.drawn - 1]))
                 display.hit(0, self.whole, top, ends[i][1] - top + _GAP, name=f"run{i}")
             self._labels(display, run, top, 12, 96)
         with display.frame(LEFT, RIGHT, (0, self.whole)):
@@ -142,14 +142,13 @@ class TimelineScene:
         tops, height = self._rows(16, 128)
         display = Display(height + 20, self.columns)
         for i, (run, top) in enumerate(zip(self.runs, tops, strict=True)):
-            bottom = top + self._tall(run, 16, 128)
-            domain = (Param(f"from{i}"), Param(f"end{i}"))
-            with display.shown(Param(f"has{i}")), display.frame(LEFT, RIGHT, domain, clip=True):
-                self._lanes(display, i, top, 16, 128, Param(f"end{i}"))
-                # What follows belongs to later steps.
-                later = (Param(f"to{i}"), Param(f"end{i}"), top + _TITLE, bottom - top - _TITLE)
-                display.rect(*later, fill="paper", opacity=0.8)
-                display.line(Param(f"to{i}"), top + _TITLE - 2, Param(f"to{i}"), bottom, stroke="muted")
+            begin, end = Param(f"from{i}"), Param(f"to{i}")
+            with (
+                display.shown(Param(f"has{i}")),
+                display.frame(LEFT, RIGHT, (begin, Param(f"end{i}")), clip=True),
+                display.part(begin, end),
+            ):
+                self._lanes(display, i, top, 16, 128, begin, end)
             self._labels(display, run, top, 16, 128)
         with display.frame(LEFT, RIGHT, (0, Param("span"))):
             display.axis(height + 4, "duration")
@@ -211,11 +210,11 @@ class TimelineScene:
     def _tall(run: BatchRun, tall: float, most: float) -> float:
         return _TITLE + _LEARNER + 3 + _lane(run, tall, most) * run.envs
 
-    def _lanes(self, display: Display, i: int, top: float, tall: float, most: float, end: float | Param) -> None:
+    def _lanes(
+        self, display: Display, i: int, top: float, tall: float, most: float, start: Number, end: Number
+    ) -> None:
         """Draw the lane of the learner and those of the envs, in a frame of microseconds."""
         run, kept = self.runs[i], self.of_run[i]
-        begin = end if not isinstance(end, Param) else Param(f"from{i}")
-        start: float | Param = 0.0 if not isinstance(end, Param) else begin
         y = top + _TITLE
         display.rect(start, end, y, _LEARNER, fill="panel")
         display.spans([(*kept.learner, ROLES["learner"])], y, _LEARNER, least=0.6)

@@ -18,7 +18,12 @@ from rlnb_widgets.batched_timeline.failure import failure_of
 from rlnb_widgets.batched_timeline.model import BatchRun, TimelineModel, batch_run, timeline_model
 from rlnb_widgets.batched_timeline.payload import timeline_payload
 from rlnb_widgets.batched_timeline.scene import TimelineScene
-from rlnb_widgets.batched_timeline.text import timeline_explanation, timeline_headline, timeline_text
+from rlnb_widgets.batched_timeline.text import (
+    timeline_explanation,
+    timeline_headline,
+    timeline_insight,
+    timeline_text,
+)
 
 _HERE = Path(__file__).parent
 _MOST_KEYS, _WARM_UP = 4, 3
@@ -98,7 +103,17 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
 
     def _svg(self) -> Svg:
         scene, title = self._scene, f"BatchedEnvTimeline: {timeline_headline(self.model)}"
-        parts: list[Part] = [scene.summary(), scene.legend(), scene.overview(), scene.detail()] if scene.runs else []
+        parts: list[Part] = []
+        if scene.runs:
+            here = f"Step {self.t}, from its start:"
+            parts += [
+                scene.summary(),
+                timeline_insight(self.model),
+                scene.legend(),
+                scene.overview(),
+                here,
+                scene.detail(),
+            ]
         resets = scene.resets()
         parts += [resets] if resets is not None else []
         parts += [scene.failure(run) for run in self.model.runs if run.failure]
