@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from rlnb_widgets import BatchedEnvTimeline
+from rlnb_widgets import BatchedEnvTimeline, TransformInspector
 from rlnb_widgets._core.display import Display
+from rlnb_widgets.transform_inspector.scene import chain_display
 
+from rlnb.envs import CartPoleEnv, Compose, DoubleToFloat, RewardSum, StepCounter, TransformedEnv
 from rlnb.envs.batched.trace import BatchTrace, Turn
 
 Made = tuple[Display, dict[str, float]]
@@ -40,6 +42,11 @@ def _of_timeline(name: str, steps: int = 30, envs: int = 3) -> Callable[[], Made
     return made
 
 
+def _chain() -> Made:
+    env = TransformedEnv(CartPoleEnv(), Compose(StepCounter(), RewardSum(), DoubleToFloat(in_keys_inv=["action"])))
+    return chain_display(TransformInspector(env, seed=0).model), {}
+
+
 #: Name to a function that returns a display list and its parameters.
 SCENES: dict[str, Callable[[], Made]] = {
     "timeline summary": _of_timeline("summary"),
@@ -48,4 +55,5 @@ SCENES: dict[str, Callable[[], Made]] = {
     "timeline of one step": _of_timeline("detail"),
     "timeline resets": _of_timeline("resets"),
     "timeline of many resets": _of_timeline("resets", 4_000, 6),
+    "chain of transforms": _chain,
 }

@@ -40,9 +40,9 @@ export function icon(name) {
   return svg;
 }
 
-/** A button that says what it does to eyes and to screen readers; `label` is its name, `title` may add the key. */
-export function button({ icon: name = null, text = null, label, title = label, onclick }) {
-  return h("button", { type: "button", class: "rlnb-button", "aria-label": label, title, onclick },
+/** A button; `label` is its name for screen readers, `title` may add the key. A solid one has a border, as what starts something. */
+export function button({ icon: name = null, text = null, label, title = label, solid = false, onclick }) {
+  return h("button", { type: "button", class: `rlnb-button${solid ? " rlnb-solid" : ""}`, "aria-label": label, title, onclick },
     name ? icon(name) : null, text);
 }
 

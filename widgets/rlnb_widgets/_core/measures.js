@@ -15,7 +15,7 @@ const isUpper = (c) => c.toUpperCase() === c && c.toLowerCase() !== c;
 /** An estimate of the width of a text in pixels, the same on every machine. */
 export function textWidth(words, size) {
   let total = 0;
-  for (const c of words) total += NARROW.has(c) ? 33 : WIDE.has(c) ? 95 : isUpper(c) ? 70 : 58;
+  for (const c of words) total += NARROW.has(c) ? 34 : WIDE.has(c) ? 95 : isUpper(c) ? 72 : 62;
   return (total * size) / 100;
 }
 

@@ -24,9 +24,9 @@ def text_width(text: str, size: float) -> float:
 
     Example:
         >>> text_width("ill", 10), text_width("MW", 10)
-        (9.9, 19.0)
+        (10.2, 19.0)
     """
-    total = sum(33 if c in _NARROW else 95 if c in _WIDE else 70 if c.isupper() else 58 for c in text)
+    total = sum(34 if c in _NARROW else 95 if c in _WIDE else 72 if c.isupper() else 62 for c in text)
     return total * size / 100
 
 
