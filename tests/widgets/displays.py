@@ -9,7 +9,7 @@ from rlnb_widgets import BatchedEnvTimeline, TransformInspector
 from rlnb_widgets._core.display import Display
 from rlnb_widgets.transform_inspector.scene import chain_display
 
-from rlnb.envs import CartPoleEnv, Compose, DoubleToFloat, RewardSum, StepCounter, TransformedEnv
+from rlnb.envs import CartPoleEnv, Compose, RewardSum, StepCounter, TransformedEnv
 from rlnb.envs.batched.trace import BatchTrace, Turn
 
 Made = tuple[Display, dict[str, float]]
@@ -43,7 +43,7 @@ def _of_timeline(name: str, steps: int = 30, envs: int = 3) -> Callable[[], Made
 
 
 def _chain() -> Made:
-    env = TransformedEnv(CartPoleEnv(), Compose(StepCounter(), RewardSum(), DoubleToFloat(in_keys_inv=["action"])))
+    env = TransformedEnv(CartPoleEnv(), Compose(StepCounter(), RewardSum()))
     return chain_display(TransformInspector(env, seed=0).model), {}
 
 
