@@ -45,6 +45,9 @@ export function tabs(parts, { label = "views", onchoose = null } = {}) {
     choose(parts[(i + parts.length) % parts.length].name);
     buttons[place()].focus();
   };
-  keyboard(list, { ArrowRight: () => go(place() + 1), ArrowLeft: () => go(place() - 1), Home: () => go(0), End: () => go(-1) });
+  keyboard(list, {
+    ArrowRight: ["next tab", () => go(place() + 1)], ArrowLeft: ["previous tab", () => go(place() - 1)],
+    Home: ["first tab", () => go(0)], End: ["last tab", () => go(-1)],
+  });
   return tools;
 }

@@ -73,7 +73,10 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
   if (overview) {
     for (const [name, value] of Object.entries({ tabindex: "0", role: "slider", "aria-valuemin": "0" })) overview.setAttribute(name, value);
   }
-  keyboard(root, { ...bar.keys, "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => zoom(0) }, overview);
+  keyboard(root, {
+    ...bar.keys, "+": ["zoom in", () => zoom(0.5)], "=": ["zoom in", () => zoom(0.5)],
+    "-": ["zoom out", () => zoom(2)], 0: ["fit the step", () => zoom(0)],
+  }, overview);
 
   /** Move the playhead to the step under the pointer while it is pressed. */
   function slide(el, stepOf) {

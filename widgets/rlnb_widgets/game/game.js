@@ -65,11 +65,14 @@ export default visualizer("game", ({ model, root }) => {
     h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "game" }, ...Object.values(tools)), note,
     head.note ? h("p", { class: "rlnb-note" }, head.note) : null].filter(Boolean));
 
-  const keys = { n: () => ask("new"), p: () => ask("let_policy"), t: () => think() };
-  if (head.two) Object.assign(keys, { u: () => ask("take_back"), s: () => ask("swap") });
-  if (onBoard) for (const key of ARROWS) keys[key] = () => places.move(key);
+  const keys = {
+    n: [head.two ? "new game" : "new episode", () => ask("new")], p: ["let the policy move for you", () => ask("let_policy")],
+    t: ["what the policy thought", () => think()],
+  };
+  if (head.two) Object.assign(keys, { u: ["take back", () => ask("take_back")], s: ["swap sides", () => ask("swap")] });
+  if (onBoard) for (const key of ARROWS) keys[key] = ["choose a place", () => places.move(key)];
   head.actions.forEach((action, i) => action.keys.forEach((key) => {
-    if (!onBoard || !ARROWS.includes(key)) keys[key] = () => { places.focusOn?.(i); ask("act", i); };
+    if (!onBoard || !ARROWS.includes(key)) keys[key] = [action.name ?? `action ${i}`, () => { places.focusOn?.(i); ask("act", i); }];
   }));
   keyboard(root, keys, onBoard ? { focus: (options) => places.focus(options) } : (view ? stage : places.first));
 

@@ -26,8 +26,9 @@ export default visualizer("transform-inspector", ({ model, root }) => {
   const move = (by) => () => box.set(box.value + by);
   const turn = (by) => () => moment.set(moment.value + by);
   keyboard(root, {
-    ArrowLeft: move(-1), ArrowRight: move(1), Home: () => box.set(-1), End: () => box.set(last()),
-    ArrowUp: turn(-1), ArrowDown: turn(1),
+    ArrowLeft: ["box before", move(-1)], ArrowRight: ["box after", move(1)],
+    Home: ["base env", () => box.set(-1)], End: ["last box", () => box.set(last())],
+    ArrowUp: ["reset or step before", turn(-1)], ArrowDown: ["reset or step after", turn(1)],
   }, chain);
 
   const current = () => data.moments[moment.value] ?? null;
