@@ -17,7 +17,7 @@ PY  := $(BIN)/python
 OLDEST := $(subst .venv,.venv-oldest,$(PY))
 PIP := $(PY) -m pip --disable-pip-version-check
 
-.PHONY: lab test test-deep test-oldest lint bench notebooks clean
+.PHONY: lab test test-deep test-oldest lint bench notebooks specimens clean
 .DEFAULT_GOAL := test
 
 # torch goes first and alone: only this step may look at the CPU index, so that no resolver ever meets a CUDA build.
@@ -74,6 +74,10 @@ bench: .venv/.stamp
 # NB names some of them: make notebooks NB="00_welcome.ipynb 01_rollouts_and_ted.ipynb"
 notebooks: .venv/.stamp
 	$(PY) tutorials/execute.py $(NB)
+
+# Photographs of all visualizers, light and dark, at three widths, in screenshots/specimens.
+specimens: .venv/.stamp
+	$(PY) -m tests.browser.specimens
 
 clean:
 	$(PYTHON) -c "import shutil; [shutil.rmtree(d, ignore_errors=True) for d in ('.venv', '.venv-oldest', '.pytest_cache', '.ruff_cache', '.mypy_cache', '.hypothesis', 'build', 'dist', 'screenshots')]"

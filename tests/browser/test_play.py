@@ -15,6 +15,8 @@ from tests.browser.server import Server
 
 CELLS = [
     """
+import time
+
 import torch
 from rlnb.envs import ConnectFourEnv, GridWorldEnv, TicTacToeEnv
 from rlnb_widgets import RolloutPlayer, play
@@ -41,12 +43,21 @@ four
 grid = play(GridWorldEnv(["S.G", ".#H"]))
 grid
 """,
+    """
+def think(td):
+    time.sleep(1.5)
+    return first_open(td)
+
+
+slow = play(TicTacToeEnv(), think)
+slow
+""",
 ]
 
 
 @pytest.fixture(scope="module")
 def lab(open_lab: Callable[[str], Lab], server: Server) -> Iterator[Lab]:
-    """A notebook with three games, run."""
+    """A notebook with four games, run."""
     notebook = new_notebook(cells=[new_code_cell(source) for source in CELLS])
     nbformat.write(execute.normalise(notebook), server.root / "play_probe.ipynb")
     lab = open_lab("play_probe")
@@ -71,6 +82,8 @@ def started(lab: Lab, nth: int) -> Locator:
     game = lab.widget("game", nth)
     game.get_by_role("button", name="new game").click()
     expect(game).to_have_attribute("data-steps", "0")
+    # A game that has not begun has no steps either; what is pressed before the answer is ignored.
+    expect(game).not_to_have_attribute("data-waiting", "1")
     return game
 
 
@@ -173,3 +186,13 @@ def test_it_follows_the_theme_and_calls_nobody(lab: Lab, board: Locator, theme: 
     for nth, name in enumerate(("board", "four", "grid")):
         lab.shot(f"{name}_{theme}", lab.widget("game", nth))
     assert lab.console == [] and lab.remote == []
+
+
+def test_your_move_is_seen_while_the_policy_thinks(lab: Lab) -> None:
+    slow = started(lab, 3)
+    place(slow, "row 1, column 1, empty").click()
+    expect(slow.get_by_role("status")).to_have_text("O is thinking.")
+    expect(place(slow, "row 1, column 1, X")).to_be_visible()
+    expect(slow).to_have_attribute("data-steps", "1")
+    expect(slow).to_have_attribute("data-steps", "2")
+    expect(slow.get_by_role("status")).to_have_text("O played 0. Your turn: X.")

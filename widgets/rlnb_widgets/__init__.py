@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlnb_widgets._core.link import Link, link
+    from rlnb_widgets._core.side_by_side import SideBySide, side_by_side
     from rlnb_widgets._core.timeline import Timeline
     from rlnb_widgets._core.visualizer import Visualizer
     from rlnb_widgets.batched_timeline import BatchedEnvTimeline
@@ -28,6 +29,7 @@ _HOMES = {
     "Game": "game",
     "Link": "_core.link",
     "RolloutPlayer": "rollout_player",
+    "SideBySide": "_core.side_by_side",
     "SpecExplorer": "spec_explorer",
     "TEDExplorer": "ted_explorer",
     "Timeline": "_core.timeline",
@@ -37,11 +39,13 @@ _HOMES = {
     "explain_errors": "short_tracebacks",
     "link": "_core.link",
     "play": "game",
+    "side_by_side": "_core.side_by_side",
 }
 
 __all__ = [
-    "BatchedEnvTimeline", "BufferExplorer", "Game", "Link", "RolloutPlayer", "SpecExplorer", "TEDExplorer", "Timeline",
-    "TransformInspector", "TreeExplorer", "Visualizer", "explain_errors", "link", "play",
+    "BatchedEnvTimeline", "BufferExplorer", "Game", "Link", "RolloutPlayer", "SideBySide", "SpecExplorer",
+    "TEDExplorer", "Timeline", "TransformInspector", "TreeExplorer", "Visualizer", "explain_errors", "link", "play",
+    "side_by_side",
 ]  # fmt: skip
 
 

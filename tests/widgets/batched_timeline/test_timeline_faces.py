@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 from rlnb_widgets import BatchedEnvTimeline
-from rlnb_widgets.batched_timeline.text import duration
+from rlnb_widgets._core.text import duration
 
 from rlnb.envs import CartPoleEnv, GymEnv, ParallelEnv, SerialEnv
 from rlnb.envs.batched import WorkerError
@@ -71,7 +71,7 @@ def test_the_words_have_the_numbers(serial, parallel):
         "0.82 envs were at work at the same time. Of its time an env spends: 22 % runs its step; 19 % runs its reset; "
         "41 % waits for the other envs and for signals; 18 % waits for the learner" in words
     )
-    assert words.endswith("serial made 1.1 times as many steps a second as parallel.")
+    assert words.endswith("serial makes 1.1 times as many steps per second as parallel.")
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_the_picture_draws_each_piece_once(serial, parallel):
     assert resets == 2 * (3 + 1) + 1
     assert not re.search(r"\bnan\b|\binf\b", svg)
     words = [e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")]
-    assert "15,000 steps/s" in words and "step 1, from its start" in words
+    assert "15,000 steps/s" in words and "Step 1, from its start:" in words
 
 
 def test_pieces_that_are_too_many_become_columns_of_the_right_sum(long):
     timeline = BatchedEnvTimeline(long(2000, 2))
     svg = timeline.to_svg()
-    width, found = 760 - 92 - 12, 0.0
+    width, found = 736 - 92 - 12, 0.0
     for element in colours(svg, "c0"):
         boxes = re.findall(r"M[\d.]+ [\d.]+h([\d.]+)v([\d.]+)h", element.get("d", ""))
         # The few boxes are those of the one step in detail.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rlnb_widgets.batched_timeline import PHASES, batch_run, failure_of, timeline_model
 from rlnb_widgets.batched_timeline.model import MOST_CELLS
-from rlnb_widgets.batched_timeline.static import pieces
+from rlnb_widgets.batched_timeline.scene import TimelineScene
 
 from rlnb.envs.batched.trace import BatchTrace
 
@@ -51,13 +51,25 @@ def test_rates_count_steps_of_single_envs_and_envs_at_work_at_once(serial, paral
     assert two.at_work == pytest.approx((40 * 3 + 60 + 45 * 3 + 60 + 55) / 420)
 
 
-def test_pieces_are_what_was_done_and_not_the_waits(parallel):
-    run = batch_run("b", parallel)
-    assert list(pieces(run, 0, range(2, 4))) == [("step", 200, 230), ("write", 230, 240)]
-    assert list(pieces(run, 1, range(3, 4))) == [("reset", 270, 320), ("write", 320, 325)]
-    assert list(pieces(run, -1, range(5))) == [
-        ("learner", 80, 100), ("learner", 170, 190), ("learner", 260, 260), ("learner", 330, 350),
-    ]  # fmt: skip
+def test_columns_hold_what_was_done_and_not_the_waits(parallel):
+    scene = TimelineScene(timeline_model([batch_run("b", parallel)]))
+    (kept,) = scene.of_run
+
+    def times(*columns):
+        return list(zip(*(scene.columns.arrays[c].tolist() for c in columns), strict=True))
+
+    assert times(*kept.lanes[0]["step"]) == [(110, 140, 150), (200, 230, 240), (360, 390, 400)]
+    assert times(*kept.lanes[1]["reset"]) == [(15, 65, 75), (270, 320, 325)]
+    assert times(*kept.learner) == [(80, 100), (170, 190), (260, 260), (330, 350)]
+    assert times(kept.begin, kept.made, kept.end) == [(0, 100, 190), (190, 190, 350), (350, 350, 420)]
+
+
+def test_parameters_say_where_a_step_lies(serial, parallel):
+    scene = TimelineScene(timeline_model([batch_run("a", serial), batch_run("b", parallel)]))
+    found = scene.params(1)
+    assert (found["from0"], found["to0"], found["from1"], found["to1"]) == (200, 340, 190, 350)
+    assert found["span"] == pytest.approx(1.04 * 160) and found["end0"] == 200 + found["span"]
+    assert scene.params(3)["has0"] == 0
 
 
 def test_a_trace_that_begins_in_an_episode_has_no_first_reset(serial):

@@ -27,6 +27,7 @@ def test_keys_pointer_zoom_and_rows(browse, serial, parallel):
         for key in ("End", "ArrowLeft", "Home", "n", "b"):
             page.keyboard.press(key)
             found[key] = at(page)
+        page.get_by_role("tab", name="Rows").click()
         found["spoken"] = chart.get_attribute("aria-valuetext")
         found["rows"] = [
             row.inner_text().split("\t") for row in page.locator("table.bt-block").nth(1).locator("tbody tr").all()
@@ -38,24 +39,25 @@ def test_keys_pointer_zoom_and_rows(browse, serial, parallel):
         box = chart.bounding_box()
         page.mouse.click(box["x"] + box["width"] - 20, box["y"] + box["height"] - 25)
         found["pointer"] = at(page)
-        mask = page.locator(".bt-masks").bounding_box()
-        page.mouse.click(mask["x"] + 100, mask["y"] + 30)
-        found["mask"] = at(page)
+        page.get_by_role("tab", name="Resets").click()
+        resets = page.get_by_label("which envs were reset after which step").bounding_box()
+        page.mouse.click(resets["x"] + 100, resets["y"] + 30)
+        found["reset"] = at(page)
+        page.get_by_role("tab", name="This step").click()
+        page.wait_for_timeout(60)
         found["painted"] = [page.evaluate(INK, i) for i in range(3)]
-        found["rates"] = page.locator(".bt-rate").all_inner_texts()
         return found
 
     found = browse(BatchedEnvTimeline(serial=serial, parallel=parallel), act)
     assert [found[key] for key in ("first", "End", "ArrowLeft", "Home", "n", "b")] == [1, 2, 1, 0, 1, 1]
     assert found["spoken"] == "step 1, then env 1 reset"
     assert found["rows"] == [
-        ["0", "learner", "worker 0, 50 µs", "False", "goes on"],
-        ["1", "learner", "worker 1, 60 µs", "True", "worker 1, 135 µs"],
+        ["0", "worker 0, 50 µs", "False", "goes on"],
+        ["1", "worker 1, 60 µs", "True", "worker 1, 135 µs"],
     ]
     assert found["zoomed"] == pytest.approx(0.5 * 1.04 * 160, abs=1) and found["fit"] == 0
-    assert (found["pointer"], found["mask"]) == (2, 0)
+    assert (found["pointer"], found["reset"]) == (2, 0)
     assert min(found["painted"]) > 4
-    assert [rate.strip() for rate in found["rates"]] == ["serial 15,000 steps/s", "parallel 14,300 steps/s"]
 
 
 def test_a_failure_is_announced_with_its_traceback(browse, parallel):

@@ -38,7 +38,7 @@ def test_every_control_has_a_name_and_one_place_is_in_the_tab_order(browse, game
         return names, stops, at, shielded
 
     names, stops, at, shielded = browse(game, act)
-    assert len(names) == 14 and all(names) and len(set(names)) == 14
+    assert len(names) == 16 and all(names) and len(set(names)) == 16
     assert (stops, at, shielded) == (1, "row 1, column 1, X", "true")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from rlnb_widgets.game import Match
+from rlnb_widgets.game import Game, Match
 from rlnb_widgets.game.thought import read_thought
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
@@ -270,3 +270,16 @@ def test_what_cannot_be_played_is_refused(name):
         Match(make())
     with pytest.raises(ValueError, match="you, your player, must be 0 or 1, got 2"):
         Match(TicTacToeEnv(), you=2)
+
+
+def test_your_move_is_shown_before_the_policy_answers():
+    seen = []
+
+    def policy(board, turn, mask):
+        seen.append((game._state["steps"], game._state["status"], game._state["thinking"], any(game._state["legal"])))
+        return mask.long().argmax(-1)
+
+    game = Game(TicTacToeEnv(), policy)
+    game.act(4)
+    assert seen == [(1, "O is thinking.", True, False)]
+    assert (game._state["steps"], game._state["thinking"]) == (2, False)

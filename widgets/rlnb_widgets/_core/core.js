@@ -2,8 +2,12 @@
 export { bytes, clamp, text, throttle, typed } from "./data.js";
 export { stage } from "./canvas.js";
 export { Channel } from "./channel.js";
-export { button, errorBox, h, icon, keyboard, select } from "./dom.js";
+export { button, errorBox, h, icon, keyboard, keysOf, select } from "./dom.js";
+export { legend } from "./legend.js";
+export { BUCKET, cut, duration, formatValue, roundStep, search, textWidth, thin, ticks } from "./measures.js";
+export { columnsOf, hitAt, paint, surface } from "./paint.js";
 export { Playhead, advance, nextMark } from "./playhead.js";
+export { tabs } from "./tabs.js";
 export { palette, watchTheme } from "./theme.js";
 export { timelineBar } from "./timeline.js";
 export { visualizer } from "./widget.js";

@@ -12,6 +12,8 @@ const ICONS = {
   forward10: "M2 3l6 5-6 5zM8 3l6 5-6 5z",
   loop: "M4 4h6V2l4 3-4 3V6H4v3H2V6a2 2 0 012-2zm8 8H6v2l-4-3 4-3v2h6V7h2v3a2 2 0 01-2 2z",
   previous: "M10.5 3.5L6 8l4.5 4.5-1.5 1.5-6-6 6-6z",
+  whole: "M2 2h5v2H4v3H2zM9 2h5v5h-2V4H9zM2 9h2v3h3v2H2zM12 9h2v5H9v-2h3z",
+  part: "M5 2h2v5H2V5h3zM9 2h2v3h3v2H9zM2 9h5v5H5v-3H2zM9 9h5v2h-3v3H9z",
   next: "M5.5 3.5L10 8l-4.5 4.5 1.5 1.5 6-6-6-6z",
 };
 
@@ -40,9 +42,9 @@ export function icon(name) {
   return svg;
 }
 
-/** A button that says what it does to eyes and to screen readers; `label` is its name, `title` may add the key. */
-export function button({ icon: name = null, text = null, label, title = label, onclick }) {
-  return h("button", { type: "button", class: "rlnb-button", "aria-label": label, title, onclick },
+/** A button; `label` is its name for screen readers, `title` may add the key. A solid one has a border, as what starts something. */
+export function button({ icon: name = null, text = null, label, title = label, solid = false, onclick }) {
+  return h("button", { type: "button", class: `rlnb-button${solid ? " rlnb-solid" : ""}`, "aria-label": label, title, onclick },
     name ? icon(name) : null, text);
 }
 
@@ -69,8 +71,22 @@ export function keepsFocus(root, target) {
   return (own !== null && own !== root && root.contains(own)) || root.ownerDocument.getSelection()?.isCollapsed === false;
 }
 
+// What the keys of an element do, for the help of its visualizer.
+const told = new WeakMap();
+
+/** The keys of a visualizer and what they do: a Map of words to a list of keys, each listed once. */
+export function keysOf(root) {
+  const found = new Map();
+  for (const element of [root, ...root.querySelectorAll("[data-lm-suppress-shortcuts]")]) {
+    for (const [key, words] of told.get(element) ?? []) {
+      found.set(words, [...new Set([...(found.get(words) ?? []), key])]);
+    }
+  }
+  return found;
+}
+
 /**
- * Let `root` take keys: actions maps KeyboardEvent.key to a function.
+ * Let `root` take keys: actions maps KeyboardEvent.key to [what it does in words, function].
  *
  * JupyterLab listens for single letters and arrows too; it leaves them alone only where the focused element itself
  * carries the attribute, so it is put on whatever inside `root` takes the focus. Keys not listed stay the page's.
@@ -79,6 +95,7 @@ export function keepsFocus(root, target) {
 export function keyboard(root, actions, home = null) {
   const mark = (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true");
   root.setAttribute("data-lm-suppress-shortcuts", "true");
+  told.set(root, [...(told.get(root) ?? []), ...Object.entries(actions).map(([key, [words]]) => [key, words])]);
   root.addEventListener("focusin", mark);
   // On click, which comes last: JupyterLab moves the focus when the button goes down and when it comes up.
   if (home) root.addEventListener("click", (event) => { if (!keepsFocus(root, event.target)) home.focus({ preventScroll: true }); });
@@ -91,6 +108,6 @@ export function keyboard(root, actions, home = null) {
     if (!action) return;
     event.preventDefault();
     event.stopPropagation();
-    action(event);
+    action[1](event);
   });
 }

@@ -135,8 +135,11 @@ class Svg:
 
     def image(self, x: float, y: float, w: float, h: float, data: bytes, mime: str = "image/png") -> None:
         """Add a raster picture, embedded."""
-        href = f"data:{mime};base64,{base64.b64encode(data).decode()}"
-        attrs = {"x": x, "y": y, "width": w, "height": h, "href": href, "image-rendering": "auto"}
+        self.image_from(x, y, w, h, f"data:{mime};base64,{base64.b64encode(data).decode()}")
+
+    def image_from(self, x: float, y: float, w: float, h: float, source: str) -> None:
+        """Add a raster picture by its ``data:`` address."""
+        attrs = {"x": x, "y": y, "width": w, "height": h, "href": source, "image-rendering": "auto"}
         self._shape("image", attrs, None, {}, paint=False)
 
     def open(self, transform: str = "", **attrs: Any) -> None:

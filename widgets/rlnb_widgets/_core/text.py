@@ -47,6 +47,21 @@ def bytes_text(size: float) -> str:
     return f"{size:.3g} B"
 
 
+def duration(microseconds: float) -> str:
+    """Format a time span in microseconds with three digits.
+
+    Example:
+        >>> duration(0.4), duration(12.34), duration(12_345), duration(2_500_000), duration(float("nan"))
+        ('0.4 µs', '12.3 µs', '12.3 ms', '2.5 s', 'unknown')
+    """
+    if not math.isfinite(microseconds):
+        return "unknown"
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if abs(microseconds) >= 0.9995 * size:
+            return f"{microseconds / size:.3g} {unit}"
+    return f"{microseconds:.3g} µs"
+
+
 def plural(n: int, noun: str, nouns: str | None = None) -> str:
     """Return a count with its noun.
 

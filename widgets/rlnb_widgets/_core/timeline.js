@@ -8,18 +8,18 @@ const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16];
 /** The keys of a playhead, for `keyboard`. `jump(direction)` goes to a neighbouring mark. */
 export function timelineKeys(playhead, jump) {
   return {
-    " ": () => playhead.toggle(),
-    ArrowRight: () => playhead.step(1),
-    ArrowLeft: () => playhead.step(-1),
-    PageDown: () => playhead.step(10),
-    PageUp: () => playhead.step(-10),
-    Home: () => playhead.seek(0),
-    End: () => playhead.seek(playhead.last),
-    n: () => jump(1),
-    p: () => jump(-1),
-    "[": () => playhead.limit("start"),
-    "]": () => playhead.limit("stop"),
-    "\\": () => playhead.limit("all"),
+    " ": ["play or pause", () => playhead.toggle()],
+    ArrowRight: ["one step forward", () => playhead.step(1)],
+    ArrowLeft: ["one step back", () => playhead.step(-1)],
+    PageDown: ["ten steps forward", () => playhead.step(10)],
+    PageUp: ["ten steps back", () => playhead.step(-10)],
+    Home: ["first step", () => playhead.seek(0)],
+    End: ["last step", () => playhead.seek(playhead.last)],
+    n: ["next mark", () => jump(1)],
+    p: ["previous mark", () => jump(-1)],
+    "[": ["play only from here on", () => playhead.limit("start")],
+    "]": ["play only up to here", () => playhead.limit("stop")],
+    "\\": ["play all", () => playhead.limit("all")],
   };
 }
 

@@ -3,7 +3,10 @@
 import { h } from "./dom.js";
 import { depthOf, foldable, label, move, printable, siblings, slice, topsOf } from "./tree.js";
 
-const KEYS = ["ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight", "PageDown", "PageUp", "Home", "End", "Enter"];
+const KEYS = {
+  ArrowDown: "next row", ArrowUp: "previous row", ArrowLeft: "fold, or go to the parent", ArrowRight: "unfold, or go to the first child",
+  PageDown: "ten rows down", PageUp: "ten rows up", Home: "first row", End: "last row", Enter: "fold or unfold",
+};
 
 /** Make the element of a row with its key; `place` comes from the tree, `spoken` is what a screen reader says of it. */
 export function rowOf(row, i, place, { spoken, badges = [] }) {
@@ -178,7 +181,7 @@ export function treeView({ rows, name, id, header: head, heights, nodeHeights = 
     el,
     focusable: scroller,
     filtering: false,
-    keys: Object.fromEntries(KEYS.map((key) => [key, onKey])),
+    keys: Object.fromEntries(Object.entries(KEYS).map(([key, words]) => [key, [words, onKey]])),
     focus: () => scroller.focus(),
     filter(text) { search = text.trim(); refresh(); return shown.length; },
     foldAll(fold) {

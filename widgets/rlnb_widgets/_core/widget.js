@@ -1,6 +1,7 @@
-// What every visualizer's module exports by default: the life of a widget, with errors shown and not thrown.
+// What every visualizer's module exports by default: its start and end, with errors shown and not thrown.
 
 import { errorBox, h } from "./dom.js";
+import { frame } from "./frame.js";
 import { Playhead } from "./playhead.js";
 
 /**
@@ -24,6 +25,7 @@ export function visualizer(name, render) {
         let clean = null;
         try {
           clean = render({ model, root, playhead: own(model) });
+          frame(root, el, model.get("_label") ?? "");
           requestAnimationFrame(() => requestAnimationFrame(() => root.setAttribute("data-ready", "1")));
         } catch (error) {
           console.error(error);

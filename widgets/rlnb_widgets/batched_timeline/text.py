@@ -6,25 +6,10 @@ import math
 
 import numpy as np
 
-from rlnb_widgets._core.text import plural, shorten, table
+from rlnb_widgets._core.text import duration, plural, shorten, table
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 
 _MOST_ENVS, _MOST_STEPS, _MOST_RUNS = 16, 10, 12
-
-
-def duration(microseconds: float) -> str:
-    """Format a time span with three digits.
-
-    Example:
-        >>> duration(0.4), duration(12.34), duration(12_345), duration(2_500_000), duration(float("nan"))
-        ('0.4 µs', '12.3 µs', '12.3 ms', '2.5 s', 'unknown')
-    """
-    if not math.isfinite(microseconds):
-        return "unknown"
-    for unit, size in (("s", 1e6), ("ms", 1e3)):
-        if abs(microseconds) >= 0.9995 * size:
-            return f"{microseconds / size:.3g} {unit}"
-    return f"{microseconds:.3g} µs"
 
 
 def rate_text(run: BatchRun) -> str:
@@ -92,11 +77,21 @@ def timeline_explanation(model: TimelineModel) -> str:
     ]
     for run in model.runs:
         parts.append(_run_words(run))
+    insight = timeline_insight(model)
+    return "\n\n".join([*parts, *([insight] if len(model.runs) > 1 and insight else []), *model.notes])
+
+
+def timeline_insight(model: TimelineModel) -> str:
+    """Return in one sentence what the picture shows."""
     measured = [run for run in model.runs if math.isfinite(run.rate)]
     if len(measured) > 1:
         fast, slow = max(measured, key=lambda run: run.rate), min(measured, key=lambda run: run.rate)
-        parts.append(f"{fast.label} made {fast.rate / slow.rate:.2g} times as many steps a second as {slow.label}.")
-    return "\n\n".join([*parts, *model.notes])
+        return f"{fast.label} makes {fast.rate / slow.rate:.2g} times as many steps per second as {slow.label}."
+    if not measured:
+        return ""
+    run = measured[0]
+    waits = round(100 * float(run.shares[list(PHASES).index("wait")]))
+    return f"On average {run.at_work:.2g} of {plural(run.envs, 'env')} are at work; an env waits {waits} % of its time."
 
 
 def _run_words(run: BatchRun) -> str:

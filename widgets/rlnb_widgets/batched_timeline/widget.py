@@ -8,6 +8,7 @@ from typing import Any
 
 import traitlets
 
+from rlnb_widgets._core.display_svg import Part, stacked
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg, image_tag
 from rlnb_widgets._core.text import path_text, shorten
@@ -16,8 +17,13 @@ from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.batched_timeline.failure import failure_of
 from rlnb_widgets.batched_timeline.model import BatchRun, TimelineModel, batch_run, timeline_model
 from rlnb_widgets.batched_timeline.payload import timeline_payload
-from rlnb_widgets.batched_timeline.static import timeline_svg
-from rlnb_widgets.batched_timeline.text import timeline_explanation, timeline_headline, timeline_text
+from rlnb_widgets.batched_timeline.scene import TimelineScene
+from rlnb_widgets.batched_timeline.text import (
+    timeline_explanation,
+    timeline_headline,
+    timeline_insight,
+    timeline_text,
+)
 
 _HERE = Path(__file__).parent
 _MOST_KEYS, _WARM_UP = 4, 3
@@ -85,7 +91,8 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
         _check(named, error, steps)
         runs = _runs(named, error, operator.index(steps), policy)
         self.model: TimelineModel = timeline_model(runs)
-        head, turns = timeline_payload(self.model)
+        self._scene = TimelineScene(self.model)
+        head, turns = timeline_payload(self._scene)
         super().__init__(
             length=self.model.length, t=self.model.opening if t is None else t, fps=4.0, _head=head, _turns=turns,
             _label=f"BatchedEnvTimeline: {timeline_headline(self.model)}",
@@ -95,7 +102,22 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
         return timeline_text(self.model)
 
     def _svg(self) -> Svg:
-        return timeline_svg(self.model, self.t)
+        scene, title = self._scene, f"BatchedEnvTimeline: {timeline_headline(self.model)}"
+        parts: list[Part] = []
+        if scene.runs:
+            here = f"Step {self.t}, from its start:"
+            parts += [
+                scene.summary(),
+                timeline_insight(self.model),
+                scene.legend(),
+                scene.overview(),
+                here,
+                scene.detail(),
+            ]
+        resets = scene.resets()
+        parts += [resets] if resets is not None else []
+        parts += [scene.failure(run) for run in self.model.runs if run.failure]
+        return stacked(title, timeline_explanation(self.model), parts, scene.params(self.t))
 
     def _explain(self) -> str:
         return timeline_explanation(self.model)

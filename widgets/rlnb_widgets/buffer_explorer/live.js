@@ -102,9 +102,10 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   };
   keyboard(root, {
     ...bar.keys,
-    ArrowRight: go(1), ArrowLeft: go(-1), ArrowUp: go(-10), ArrowDown: go(10), Home: end(false), End: end(true),
-    PageUp: () => playhead.step(-1), PageDown: () => playhead.step(1),
-    o: () => turn.click(), s: nextSampled,
+    ArrowRight: ["next row", go(1)], ArrowLeft: ["previous row", go(-1)], ArrowUp: ["ten rows back", go(-10)],
+    ArrowDown: ["ten rows forward", go(10)], Home: ["first row", end(false)], End: ["last row", end(true)],
+    PageUp: ["moment before", () => playhead.step(-1)], PageDown: ["moment after", () => playhead.step(1)],
+    o: ["physical or chronological order", () => turn.click()], s: ["next row that was sampled", nextSampled],
   }, ring.el);
 
   let queued = 0;

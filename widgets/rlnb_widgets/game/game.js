@@ -14,7 +14,8 @@ export default visualizer("game", ({ model, root }) => {
   let waiting = false;
   let patience = 0;
   let timer = 0;
-  let thinking = false;
+  let thinking = false; // whether what the policy thought is shown
+  let moved = 0; // when your last move was shown
 
   const ask = (what, action) => {
     if (!kernel || waiting) return;
@@ -65,25 +66,31 @@ export default visualizer("game", ({ model, root }) => {
     h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "game" }, ...Object.values(tools)), note,
     head.note ? h("p", { class: "rlnb-note" }, head.note) : null].filter(Boolean));
 
-  const keys = { n: () => ask("new"), p: () => ask("let_policy"), t: () => think() };
-  if (head.two) Object.assign(keys, { u: () => ask("take_back"), s: () => ask("swap") });
-  if (onBoard) for (const key of ARROWS) keys[key] = () => places.move(key);
+  const keys = {
+    n: [head.two ? "new game" : "new episode", () => ask("new")], p: ["let the policy move for you", () => ask("let_policy")],
+    t: ["what the policy thought", () => think()],
+  };
+  if (head.two) Object.assign(keys, { u: ["take back", () => ask("take_back")], s: ["swap sides", () => ask("swap")] });
+  if (onBoard) for (const key of ARROWS) keys[key] = ["choose a place", () => places.move(key)];
   head.actions.forEach((action, i) => action.keys.forEach((key) => {
-    if (!onBoard || !ARROWS.includes(key)) keys[key] = () => { places.focusOn?.(i); ask("act", i); };
+    if (!onBoard || !ARROWS.includes(key)) keys[key] = [action.name ?? `action ${i}`, () => { places.focusOn?.(i); ask("act", i); }];
   }));
   keyboard(root, keys, onBoard ? { focus: (options) => places.focus(options) } : (view ? stage : places.first));
 
-  const showFrames = () => {
+  // `after`: your move is shown already, since the policy was thinking.
+  const showFrames = (after) => {
     clearTimeout(timer);
     if (!view || !state.frames.length) return;
     const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-    let i = still ? state.frames.length - 1 : 0;
+    let i = still ? state.frames.length - 1 : after ? Math.min(1, state.frames.length - 1) : 0;
     const tick = () => {
       view.show(state.frames[i]);
       i += 1;
       if (i < state.frames.length) timer = setTimeout(tick, PAUSE);
     };
-    tick();
+    const shown = performance.now() - moved;
+    if (after && !still && shown < PAUSE) timer = setTimeout(tick, PAUSE - shown);
+    else tick();
   };
   const paint = () => {
     headline.textContent = state.headline;
@@ -98,15 +105,19 @@ export default visualizer("game", ({ model, root }) => {
     for (const name of ["take_back", "swap", "let_policy"]) tools[name].disabled = !kernel || !state.can[name];
     root.setAttribute("data-steps", state.steps);
     root.setAttribute("data-done", state.done);
-    root.removeAttribute("data-waiting");
+    root.toggleAttribute("data-thinking", state.thinking);
+    root.toggleAttribute("data-thoughts", thinking);
+    if (!state.thinking) root.removeAttribute("data-waiting");
   };
   const colours = () => view?.paint(palette(root)("dark") === "1" ? 1 : 0);
   const onState = () => {
+    const after = state.thinking;
     state = model.get("_state");
-    waiting = false;
+    waiting = state.thinking;
     clearTimeout(patience);
     paint();
-    showFrames();
+    showFrames(after);
+    if (state.thinking) moved = performance.now();
   };
   model.on("change:_state", onState);
   const unwatch = watchTheme(colours);

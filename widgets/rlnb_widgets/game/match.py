@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -72,6 +73,8 @@ class Match:
         self._roots: list[TensorDictBase] = []
         self.thought: Thought | None = None
         self.problem = ""
+        #: Called before the policy chooses its answer.
+        self.before_answer: Callable[[], None] = lambda: None
         self.root: TensorDictBase = TensorDict({})
         self.new()
 
@@ -208,6 +211,7 @@ class Match:
 
     def _answer(self) -> None:
         while self.two_players and not self.done and self.turn != self.you:
+            self.before_answer()
             self._policy_step("policy")
 
     def _policy_step(self, mover: str) -> None:

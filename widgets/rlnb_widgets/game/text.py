@@ -26,6 +26,8 @@ def status(match: Match) -> str:
         if who is not None:
             names = {match.you: f"You ({SIDES[match.you]}) have won."}
             return "A draw." if who < 0 else names.get(who, f"{SIDES[who]} has won, and you have lost.")
+        if not match.your_turn:
+            return f"{SIDES[1 - match.you]} is thinking."
         moved = _last_move(match)
         return f"{moved}Your turn: {SIDES[match.you]}."
     total = f"return {number(sum(match.rewards))}"

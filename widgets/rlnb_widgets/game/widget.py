@@ -70,9 +70,10 @@ class Game(Visualizer):
         self._spec = find_scene(env)
         self._actions = actions_of(self._spec, self.match.n_actions)
         self._since = len(self.match.steps)
-        self._asked = 0
+        self._asked = self._before = 0
         self._problem = ""
         super().__init__(_head=self._describe(), _state=self._now())
+        self.match.before_answer = self._show_your_move
         self.on_msg(self._on_message)
 
     # For Python ---------------------------------------------------------------------------------------------------
@@ -126,13 +127,18 @@ class Game(Visualizer):
         self._change("let_policy")
 
     def _change(self, what: str, *arguments: int) -> None:
-        before = len(self.match.steps)
+        self._before = before = len(self.match.steps)
         try:
             getattr(self.match, what)(*arguments)
         finally:
             self._since = len(self.match.steps) if what == "new" else max(0, len(self.match.steps) - before)
             self._problem = ""
             self._send_state()
+
+    def _show_your_move(self) -> None:
+        """Show your move while the policy chooses its answer."""
+        self._since, self._problem = max(0, len(self.match.steps) - self._before), ""
+        self._send_state()
 
     # For the page -------------------------------------------------------------------------------------------------
 
@@ -184,6 +190,7 @@ class Game(Visualizer):
             "places": list(seen.places),
             "legal": match.legal if match.your_turn else [False] * match.n_actions,
             "done": match.done,
+            "thinking": not match.done and not match.your_turn,
             "can": {"take_back": match.can_take_back, "swap": match.can_swap, "let_policy": match.your_turn},
             "thought": None if thought is None else asdict(thought),
         }

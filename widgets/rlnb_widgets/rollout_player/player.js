@@ -53,7 +53,8 @@ export default visualizer("rollout-player", ({ model, root, playhead }) => {
 
   keyboard(root, {
     ...bar.keys,
-    "+": () => strips.zoom(0.5), "=": () => strips.zoom(0.5), "-": () => strips.zoom(2), 0: () => strips.zoom(0),
+    "+": ["zoom in", () => strips.zoom(0.5)], "=": ["zoom in", () => strips.zoom(0.5)],
+    "-": ["zoom out", () => strips.zoom(2)], 0: ["show all steps", () => strips.zoom(0)],
   }, strips.slider);
 
   let frame = 0;

@@ -68,7 +68,7 @@ export default visualizer("spec-explorer", ({ model, root }) => {
     else if (event.key === "ArrowDown" || event.key === "Enter") { event.preventDefault(); event.stopPropagation(); tree.focus(); }
   });
   const find = () => { search.focus(); search.select(); };
-  const common = { c: () => details.copy(), "/": find, t: () => details.focus() };
+  const common = { c: ["copy the code", () => details.copy()], "/": ["search", find], t: ["try a value", () => details.focus()] };
   keyboard(tree.focusable, { ...tree.keys, ...common });
   keyboard(root, common);
   const stops = [

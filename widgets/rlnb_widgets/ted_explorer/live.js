@@ -97,10 +97,10 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   tools.addEventListener("refilter", filter);
   const find = () => { search.focus(); search.select(); };
   const moves = timed ? { ",": bar.keys.ArrowLeft, ".": bar.keys.ArrowRight, " ": bar.keys[" "], n: bar.keys.n, p: bar.keys.p } : {};
-  keyboard(tree.focusable, { ...tree.keys, ...moves, c: () => details.copy(), "/": find });
+  keyboard(tree.focusable, { ...tree.keys, ...moves, c: ["copy the code", () => details.copy()], "/": ["search", find] });
   if (walk) keyboard(walk.focusable, { ...walk.keys, ...(timed ? bar.keys : {}) });
   const home = { focus: (options) => (root.dataset.view === "steps" ? walk.focusable : root.dataset.view === "entries" || !strip ? tree.focusable : strip.el).focus(options) };
-  keyboard(root, { ...(timed ? bar.keys : {}), c: () => details.copy(), "/": () => { shown.set("entries"); find(); } }, home);
+  keyboard(root, { ...(timed ? bar.keys : {}), c: ["copy the code", () => details.copy()], "/": ["search", () => { shown.set("entries"); find(); }] }, home);
 
   const update = () => {
     view.t = playhead.t;

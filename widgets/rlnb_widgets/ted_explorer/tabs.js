@@ -25,7 +25,10 @@ export function tabList(parts, id, onChoose) {
     buttons[next].focus();
   };
   if (el) {
-    keyboard(el, { ArrowRight: () => go(shown + 1), ArrowLeft: () => go(shown - 1), Home: () => go(0), End: () => go(-1) });
+    keyboard(el, {
+      ArrowRight: ["next tab", () => go(shown + 1)], ArrowLeft: ["previous tab", () => go(shown - 1)],
+      Home: ["first tab", () => go(0)], End: ["last tab", () => go(-1)],
+    });
   }
   return {
     el,

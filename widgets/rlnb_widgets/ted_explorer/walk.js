@@ -129,7 +129,7 @@ export function walkPanel(view, playhead, here, select) {
   return {
     el,
     focusable: el.querySelector(".ted-steps"),
-    keys: { Enter: () => turn(1), Backspace: () => turn(-1) },
+    keys: { Enter: ["next part of the step", () => turn(1)], Backspace: ["previous part of the step", () => turn(-1)] },
     update() {
       const by = view.t - at;
       at = view.t;

@@ -4,7 +4,8 @@ import { button, Channel, clamp, h, keyboard, select, visualizer } from "../_cor
 import { crossing, fate, inwards, split, spoken } from "./lanes.js";
 
 const SIGNS = { new: "+", removed: "−", changed: "→", same: "", lost: "" };
-const MOST_KEYS = 5; // in a box; all of them are in the tables below
+const MOST_KEYS = 3; // in a box; all of them are in the tables below
+const IN_A_BOX = ["gives", "takes", "writes", "inverse writes"];
 const keyList = (keys) => (keys.length ? keys.slice(0, MOST_KEYS).join(", ") + (keys.length > MOST_KEYS ? ` and ${keys.length - MOST_KEYS} more` : "") : "—");
 
 export default visualizer("transform-inspector", ({ model, root }) => {
@@ -25,8 +26,9 @@ export default visualizer("transform-inspector", ({ model, root }) => {
   const move = (by) => () => box.set(box.value + by);
   const turn = (by) => () => moment.set(moment.value + by);
   keyboard(root, {
-    ArrowLeft: move(-1), ArrowRight: move(1), Home: () => box.set(-1), End: () => box.set(last()),
-    ArrowUp: turn(-1), ArrowDown: turn(1),
+    ArrowLeft: ["box before", move(-1)], ArrowRight: ["box after", move(1)],
+    Home: ["base env", () => box.set(-1)], End: ["last box", () => box.set(last())],
+    ArrowUp: ["reset or step before", turn(-1)], ArrowDown: ["reset or step after", turn(1)],
   }, chain);
 
   const current = () => data.moments[moment.value] ?? null;
@@ -40,9 +42,10 @@ export default visualizer("transform-inspector", ({ model, root }) => {
       button({ icon: "next", label: "box after", title: "box after (right)", onclick: move(1) })),
     moments,
     running ? h("span", { class: "rlnb-group" },
-      button({ text: "step", label: "step a copy of the env", onclick: ask("step") }),
-      button({ text: "reset", label: "reset a copy of the env", onclick: ask("reset") })) : null,
-    h("span", { class: "rlnb-note ti-lanes" }, h("span", { class: "ti-out" }, "→ out of the env "), h("span", { class: "ti-in" }, "← into the env")),
+      button({ text: "Step", solid: true, label: "step a copy of the env", onclick: ask("step") }),
+      button({ text: "Reset", solid: true, label: "reset a copy of the env", onclick: ask("reset") })) : null,
+    h("span", { class: "ti-lanes" }, h("span", { class: "ti-out" }, "→ out of the env, after a reset or step"),
+      data.boxes.some((b) => b.invertible) ? h("span", { class: "ti-in" }, "← into the env, before a step") : null),
   ].filter(Boolean));
 
   function fillMoments() {
@@ -52,34 +55,27 @@ export default visualizer("transform-inspector", ({ model, root }) => {
 
   function fillChain() {
     const now = current();
-    const card = (i, title, lines, inward) => {
+    const card = (i, title, lines) => {
       const state = fate(now, i, data.boxes.length);
       const chosen = i === box.value;
       return h("div", {
-        class: "ti-box", role: "option", id: `${id}-${i}`, "aria-selected": String(chosen), "data-box": i, "data-fate": state,
+        class: "ti-box", title: [title, ...lines.map(([what, keys]) => `${what} ${keys.join(", ") || "nothing"}`)].join("\n"), role: "option", id: `${id}-${i}`, "aria-selected": String(chosen), "data-box": i, "data-fate": state,
         "data-beyond": box.value >= 0 && i >= box.value ? "1" : null, onclick: () => box.set(i),
-      }, h("div", { class: "ti-name" }, title), ...lines.map(([what, keys, kind]) => h("div", { class: `ti-keys ti-${kind}` }, h("span", { class: "rlnb-note" }, `${what} `), keyList(keys))),
+      }, h("div", { class: "ti-name" }, title), ...lines.filter(([what]) => IN_A_BOX.includes(what)).map(([what, keys]) => h("div", { class: "ti-keys" }, h("span", { class: "rlnb-note" }, `${what} `), keyList(keys))),
       state === "failed" ? h("div", { class: "ti-failed" }, "stopped here") : null,
-      state === "unreached" ? h("div", { class: "rlnb-note" }, "not reached") : null,
-      inward ? null : h("div", { class: "rlnb-note" }, "no inverse"));
+      state === "unreached" ? h("div", { class: "rlnb-note" }, "not reached") : null);
     };
     const keysOf = (changes) => changes.map((change) => change[0]);
-    const parts = [card(-1, data.env, [["gives", keysOf(data.given), "out"], ["takes", keysOf(data.taken), "in"]], true)];
+    const parts = [card(-1, data.env, [["gives", keysOf(data.given)], ["takes", keysOf(data.taken)]])];
     data.boxes.forEach((b, i) => {
       const cut = i === box.value;
       parts.push(h("div", { class: "ti-gap", "aria-hidden": "true", "data-cut": cut ? "1" : null, title: cut ? `${b.code}.parent ends here` : null },
-        h("span", { class: "ti-out" }, "→"), h("span", { class: b.invertible ? "ti-in" : "ti-pale" }, "←")));
-      const inverse = b.inverseWrites.length ? [["inverse reads", b.inverseReads, "in"], ["inverse writes", b.inverseWrites, "in"]] : [];
-      parts.push(card(i, b.title, [["reads", b.reads, "out"], ["writes", b.writes, "out"], ...inverse], b.invertible));
+        h("span", { class: "ti-out" }, "→"), b.invertible ? h("span", { class: "ti-in" }, "←") : null));
+      const inverse = b.inverseWrites.length ? [["inverse reads", b.inverseReads], ["inverse writes", b.inverseWrites]] : [];
+      parts.push(card(i, b.title, [["reads", b.reads], ["writes", b.writes], ...inverse]));
     });
     chain.replaceChildren(...parts);
     chain.setAttribute("aria-activedescendant", `${id}-${box.value}`);
-    scrollToBox();
-  }
-
-  function scrollToBox() {
-    const shown = chain.querySelector('[aria-selected="true"]');
-    if (shown && chain.clientWidth) chain.scrollLeft = clamp(chain.scrollLeft, shown.offsetLeft + shown.offsetWidth - chain.clientWidth + 40, Math.max(shown.offsetLeft - 40, 0));
   }
 
   function valueCell(value) {
@@ -137,9 +133,9 @@ export default visualizer("transform-inspector", ({ model, root }) => {
       h("p", { class: "ti-cut rlnb-note" }, h("code", {}, `${b.code}.parent`), ` is what is left of the dashed line: ${data.env}${i ? ` with ${i === 1 ? "the box" : `the ${i} boxes`} before this one` : " with no transform"}.`),
       stopped(now, i), b.error ? h("div", { class: "rlnb-error", role: "alert" }, b.error) : null,
       h("div", { class: "ti-columns" },
+        out, now?.what === "reset" && b.invertible ? h("p", { class: "rlnb-note" }, "A reset takes no action: the inverse has nothing to do.") : inward,
         grid("specs of what the env gives", ["before the box", "after it"], b.output, specCell),
-        b.input.some((change) => change[1] !== "same") || b.invertible ? grid("specs of what the env takes", ["outside", "inside"], inwards(b.input), specCell) : null,
-        out, now?.what === "reset" && b.invertible ? h("p", { class: "rlnb-note" }, "A reset takes no action: the inverse has nothing to do.") : inward),
+        b.input.some((change) => change[1] !== "same") || b.invertible ? grid("specs of what the env takes", ["outside", "inside"], inwards(b.input), specCell) : null),
     ];
   }
 
@@ -157,10 +153,7 @@ export default visualizer("transform-inspector", ({ model, root }) => {
   const stops = [box.subscribe(update), moment.subscribe(update)];
   fillMoments();
   update();
-  const resize = new ResizeObserver(scrollToBox); // before it is attached, the chain has no width
-  resize.observe(chain);
   return () => {
-    resize.disconnect();
     model.off("change:payload", arrived);
     stops.forEach((stop) => stop());
     box.dispose();

@@ -17,7 +17,7 @@ from rlnb_widgets.rollout_player.pictures import as_rgb
 from rlnb_widgets.transform_inspector.chain import path_key
 from rlnb_widgets.transform_inspector.schema import ChangeKind, Picture, Value
 
-MAX_SIDE = 72  # pixels of a thumbnail
+MAX_SIDE = 132  # pixels of a thumbnail, which several frames share
 LEAST_SIDE = 8  # pixels, of an entry that counts as an image
 MOST_CHANNELS = 16
 MOST_FRAMES = 4  # of a stack
@@ -82,7 +82,7 @@ def thumbnail(tensor: torch.Tensor, batch_dims: int) -> Picture | None:
 
     Example:
         >>> thumbnail(torch.zeros(3, 84, 96), 0).width, thumbnail(torch.zeros(4), 0)
-        (48, None)
+        (96, None)
         >>> thumbnail(torch.zeros(2, 84, 96), 0).width
         98
     """
@@ -97,7 +97,8 @@ def thumbnail(tensor: torch.Tensor, batch_dims: int) -> Picture | None:
         array = np.moveaxis(array, 0, -1)
     if array.dtype.kind == "f":
         array = _to_unit(array)
-    image = _tiled([_small(frame) for frame in _frames(array)])
+    frames = _frames(array)
+    image = _tiled([_small(frame, MAX_SIDE if len(frames) == 1 else MAX_SIDE // 2) for frame in frames])
     out = io.BytesIO()
     image.save(out, "PNG")
     return Picture(out.getvalue(), *image.size)
@@ -112,9 +113,9 @@ def _frames(array: np.ndarray) -> list[np.ndarray]:
     return frames[-MOST_FRAMES:]
 
 
-def _small(frame: np.ndarray) -> Image.Image:
+def _small(frame: np.ndarray, side: int) -> Image.Image:
     image = Image.fromarray(np.ascontiguousarray(as_rgb(frame)))
-    factor = -(-max(image.size) // MAX_SIDE)
+    factor = -(-max(image.size) // side)
     return image.reduce(factor) if factor > 1 else image
 
 

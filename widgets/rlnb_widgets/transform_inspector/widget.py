@@ -11,14 +11,16 @@ from tensordict import TensorDictBase
 
 from rlnb.envs.base import EnvBase
 from rlnb.envs.transforms.transformed_env import TransformedEnv
+from rlnb_widgets._core.display_svg import stacked
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg
+from rlnb_widgets._core.text import plural
 from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.transform_inspector.chain import assert_inspectable, inspector_model, with_moment
 from rlnb_widgets.transform_inspector.payload import inspector_payload
+from rlnb_widgets.transform_inspector.scene import WAYS, chain_display
 from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, What
 from rlnb_widgets.transform_inspector.session import CannotCopy, Session
-from rlnb_widgets.transform_inspector.static import inspector_svg
 from rlnb_widgets.transform_inspector.text import inspector_headline, inspector_text, inspector_words
 
 _HERE = Path(__file__).parent
@@ -144,7 +146,10 @@ class TransformInspector(Visualizer):
         return inspector_text(self.model)
 
     def _svg(self) -> Svg:
-        return inspector_svg(self.model, self._explain())
+        model, title = self.model, f"{self.model.env} and {plural(len(self.model.boxes), 'transform')}"
+        if model.seed is not None and model.moments:
+            title += f"; values of {model.moments[-1].label}, seed {model.seed}"
+        return stacked(title, self._explain(), [WAYS, chain_display(model)], {})
 
     def _explain(self) -> str:
         return inspector_words(self.model)

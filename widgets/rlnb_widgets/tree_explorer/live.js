@@ -120,11 +120,12 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
   }
   keyboard(root, {
     ...bar.keys, ...tree.keys,
-    End: () => select(mainLine(look().tree).at(-1)),
-    PageUp: () => playhead.step(-1), PageDown: () => playhead.step(1), ",": () => time.step(-1), ".": () => time.step(1),
-    "/": () => filters.focusSearch(),
+    End: ["end of the main line", () => select(mainLine(look().tree).at(-1))],
+    PageUp: ["previous simulation", () => playhead.step(-1)], PageDown: ["next simulation", () => playhead.step(1)],
+    ",": ["previous phase", () => time.step(-1)], ".": ["next phase", () => time.step(1)],
+    "/": ["search", () => filters.focusSearch()],
   }, tree);
-  if (there) for (const [name, action] of Object.entries(there.keys)) {
+  if (there) for (const [name, [, action]] of Object.entries(there.keys)) {
     there.el.addEventListener("keydown", (event) => { if (event.key === name && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); event.stopPropagation(); action(event); } });
   }
 

@@ -205,7 +205,10 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
 
   return {
     el,
-    keys: { ArrowLeft: onKey, ArrowRight: onKey, ArrowUp: onKey, ArrowDown: onKey, Home: onKey, Enter: () => act(itemOf(active)) },
+    keys: {
+      ArrowLeft: ["parent", onKey], ArrowRight: ["child that was visited most", onKey], ArrowUp: ["sibling above", onKey],
+      ArrowDown: ["sibling below", onKey], Home: ["root", onKey], Enter: ["fold or unfold", () => act(itemOf(active))],
+    },
     focus: (options) => el.focus(options),
     /** Something changed that is looked up by look(). */
     update() {

@@ -1,20 +1,23 @@
-"""Static SVG of the chain: one row per box from the base env outwards, with keys and changes."""
+"""Display list of the chain: one row per box from the base env outwards, with keys and changes."""
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 
-from rlnb_widgets._core.svg import Svg
-from rlnb_widgets._core.text import plural, shorten
+from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.text import plural
 from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, Picture
 from rlnb_widgets.transform_inspector.text import box_label, changed, joined, moved, stopped_at, value_line
 
-WIDTH = 860
 MAX_BOXES = 24
 MAX_CHANGES = 5
-_LEFT, _BOX, _TEXT = 54, 186, 262
-_LINE = 15
+_BOX, _TEXT, _ROOM = 176.0, 196.0, 536.0
+_LINE, _GAP = 15.0, 22.0
 _ROLES = {"new": "good", "removed": "bad", "changed": "accent", "same": "muted"}
+
+#: Colours of the two ways of data through the chain, and what they mean.
+WAYS = [("accent", "down: out of the env, after each reset and step"), ("c1", "up: into the env, before each step")]
 
 
 @dataclass(frozen=True)
@@ -24,43 +27,40 @@ class _Line:
     picture: Picture | None = None
 
 
-def inspector_svg(model: InspectorModel, words: str) -> Svg:
-    """Draw the chain, with values only if there is a seed; ``words`` are for screen readers."""
+def chain_display(model: InspectorModel) -> Display:
+    """Draw the chain, with values only if there is a seed."""
     moment = model.moments[-1] if model.moments and model.seed is not None else None
     rows = [(model.env, "env.base_env", _base_lines(model, moment))]
     for i, box in enumerate(model.boxes[:MAX_BOXES]):
         rows.append((box_label(model, i), box.code, _box_lines(model, i, moment)))
     heights = [max(44.0, 12 + sum(map(_height, lines))) for _, _, lines in rows]
     rest = len(model.boxes) - MAX_BOXES
-    svg = Svg(WIDTH, 84 + sum(heights) + 22 * len(rows) + 20 * (rest > 0), title="TransformInspector", desc=words)
-    about = "" if moment is None else f"; values of {moment.label}, seed {model.seed}"
-    svg.text(
-        14, 22, shorten(f"{model.env} and {plural(len(model.boxes), 'transform')}{about}", 110), size=13, bold=True
-    )
-    svg.text(
-        14, 40, "down: out of the env, after each reset and step     up: into the env, before each step", fill="muted"
-    )
-    y = 52.0
+    display = Display(sum(heights) + _GAP * (len(rows) - 1) + 4 + 20 * (rest > 0))
+    y = 2.0
     for i, ((title, code, lines), height) in enumerate(zip(rows, heights, strict=True)):
         failed = moment is not None and moment.failed == i - 1
-        _row(svg, y, height, title, code, lines, failed)
-        _arrows(svg, y + height, i < len(model.boxes) and model.boxes[i].invertible)
-        y += height + 22
+        _row(display, y, height, title, code, lines, failed)
+        y += height + _GAP
+        if i + 1 < len(rows):
+            _arrows(display, y - _GAP, model.boxes[i].invertible)
     if rest > 0:
-        svg.text(_LEFT, y + 12, f"+{plural(rest, 'more box', 'more boxes')}", fill="muted")
-    return svg
+        display.text(0, y, f"+{plural(rest, 'more box', 'more boxes')}", fill="muted")
+    return display
 
 
-def _row(svg: Svg, y: float, height: float, title: str, code: str, lines: list[_Line], failed: bool) -> None:
-    svg.rect(_LEFT, y, _BOX, height, fill="panel", stroke="bad" if failed else "line", rx=5)
-    svg.text(_LEFT + 10, y + 19, shorten(title, 26), bold=True, size=12)
-    svg.text(_LEFT + 10, y + 35, shorten(code, 27), fill="muted", size=10, mono=True)
+def _row(display: Display, y: float, height: float, title: str, code: str, lines: list[_Line], failed: bool) -> None:
+    display.box(0, y, _BOX, height, "panel", stroke="bad" if failed else "line", radius=5)
+    display.text(10, y + 19, title, bold=True, size=12, within=_BOX - 20)
+    display.text(10, y + 35, code, fill="muted", size=10, mono=True, within=_BOX - 20)
     at = y
     for line in lines:
+        shift = 0
         if line.picture is not None:
-            svg.image(_TEXT, at + 4, line.picture.width, line.picture.height, line.picture.data)
-        shift = 0 if line.picture is None else line.picture.width + 8
-        svg.text(_TEXT + shift, at + 15, shorten(line.text, 104 - shift // 6), fill=line.role, size=10.5)
+            shift = line.picture.width + 8
+            data = base64.b64encode(line.picture.data).decode()
+            size = (line.picture.width, line.picture.height)
+            display.image(_TEXT, at + 4, *size, f"data:image/png;base64,{data}")
+        display.text(_TEXT + shift, at + 15, line.text, fill=line.role, size=10.5, within=_ROOM - shift)
         at += _height(line)
 
 
@@ -68,18 +68,18 @@ def _height(line: _Line) -> float:
     return _LINE if line.picture is None else max(_LINE, line.picture.height + 8)
 
 
-def _arrows(svg: Svg, y: float, inward: bool) -> None:
-    """Draw the arrows below a row, out of it and into it; the latter is pale without an inverse."""
-    for x, role, down in ((_LEFT + 62, "accent", True), (_LEFT + 124, "c1" if inward else "line", False)):
-        svg.line(x, y + 2, x, y + 20, stroke=role, stroke_width=2)
-        tip, wide = (y + 21, y + 14) if down else (y + 1, y + 8)
-        svg.polygon([(x, tip), (x - 4, wide), (x + 4, wide)], fill=role)
+def _arrows(display: Display, y: float, inward: bool) -> None:
+    """Draw the arrows below a row: down, out of the env, and up if the transform has an inverse."""
+    for x, role, name in ((58, "accent", "down"), (118, "c1", "up")):
+        if name == "down" or inward:
+            display.line(x, y + 2, x, y + _GAP - 2, stroke=role, width=2)
+            display.glyph(x, y + (_GAP - 5 if name == "down" else 5), name, 8, role)
 
 
 def _base_lines(model: InspectorModel, moment: Moment | None) -> list[_Line]:
     lines = [
-        _Line(f"gives {shorten(joined(tuple(c.key for c in model.given)), 90)}", "ink"),
-        _Line(f"takes {shorten(joined(tuple(c.key for c in model.taken)), 90)}", "ink"),
+        _Line(f"gives {joined(tuple(c.key for c in model.given))}", "ink"),
+        _Line(f"takes {joined(tuple(c.key for c in model.taken))}", "ink"),
     ]
     return lines + _stop(model, moment, -1)
 

@@ -1,0 +1,160 @@
+"""Each display list is drawn by the SVG writer and by the canvas painter, and the pictures are compared."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page
+from rlnb_widgets._core.display import FORMATS, GLYPHS, Display, Param
+from rlnb_widgets._core.display_svg import draw_display
+from rlnb_widgets._core.esm import bundle_css, bundle_js
+from rlnb_widgets._core.measures import cut, format_value, text_width, thin, ticks
+from rlnb_widgets._core.svg import Svg
+
+from tests.widgets.displays import SCENES
+
+MARGIN = 4
+#: Share of pixels that may differ: letters and edges are smoothed differently.
+TOLERANCE = 0.004
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
+def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """An empty page with the painter."""
+    page = browser.new_page(color_scheme=request.param)
+    module = bundle_js(Path(__file__).with_name("both_ways.js")).replace("export default", "window.bothWays =")
+    page.set_content(f'<style>{bundle_css()}</style><div class="rlnb"></div><script type="module">{module}</script>')
+    page.wait_for_function("Boolean(window.bothWays)")
+    yield page
+    page.close()
+
+
+def compare(page: Page, display: Display, params: dict[str, float], live: dict[str, float] | None = None) -> Any:
+    """Draw both ways at 680 pixels; ``live`` are other parameters for the canvas."""
+    svg = Svg(680 + 2 * MARGIN, display.height + 2 * MARGIN)
+    draw_display(svg, display, params, MARGIN, MARGIN)
+    kept, blob = display.columns.payload()
+    given = {
+        "svg": base64.b64encode(str(svg).encode()).decode(), "display": display.payload(), "columns": kept,
+        "blob": base64.b64encode(blob).decode(), "params": params if live is None else live, "width": 680,
+        "margin": MARGIN,
+    }  # fmt: skip
+    return page.evaluate("(given) => window.bothWays(given)", given)
+
+
+def every_mark() -> Display:
+    """A list with each kind of mark in several styles."""
+    rng = np.random.default_rng(0)
+    display = Display(640)
+    display.box(2, 2, 60, 24, "c0", radius=5)
+    display.box(70, 2, 60, 24, None, stroke="ink", width=2, opacity=0.5)
+    display.line(140, 4, 200, 24, "accent", 2, (5, 3))
+    display.poly([(210, 24), (240, 4), (270, 24)], fill="good", stroke="ink")
+    display.poly([(280, 24), (310, 4), (340, 24)], stroke="bad", width=2)
+    display.disc(360, 14, 10, "c1", stroke="ink")
+    display.sector(420, 60, 24, 48, 0.1, 0.8, fill="c2", stroke="line")
+    display.sector(420, 60, 56, 56, 0.0, 0.4, stroke="ink", width=3)
+    display.sector(530, 60, 20, 40, 0.0, 1.0, fill="c4")
+    for i, name in enumerate(GLYPHS):
+        display.glyph(20 + 40 * i, 50, name, 14, "danger")
+    display.text(10, 90, "Plain, bold and cut: observation", size=13)
+    display.text(10, 110, "bold", bold=True)
+    display.text(300, 110, "at the end", anchor="end", fill="muted")
+    display.text(10, 126, "a text that is too long for its place", within=120)
+    display.text(200, 126, "def  f(x):", mono=True)
+    dot = base64.b64encode(_png()).decode()
+    display.image(600, 4, 40, 40, f"data:image/png;base64,{dot}")
+    with display.frame(90, 12, (Param("low"), Param("high")), clip=True), display.moved(140):
+        t = np.sort(rng.uniform(0, 1000, 400))
+        display.rect(0, 1000, 0, 20, fill="panel")
+        display.spans([(t[::2], t[1::2], "c0"), (t[1:-1:2], t[2::2], "c1")], 0, 20, unit=0.01)
+        few = np.arange(0.0, 1000, 40)
+        display.spans([(few, few + 25, "c2")], 26, 20, gap=2, opacity=0.5)
+        noise = np.cumsum(rng.normal(size=5000))
+        noise[100:200] = np.nan
+        noise[299], noise[300], noise[301] = np.nan, 3.0, np.nan
+        low, high = float(np.nanmin(noise)), float(np.nanmax(noise))
+        display.curve(noise, 56, 60, low, high, "accent", count=1000, cuts=np.array([400, 700]))
+        display.curve(noise, 126, 60, low, high, "c3", first=1000, count=4000)
+        display.curve(np.zeros(1000), 196, 30, 0, 0, "c5", opacity=0.5)
+        logits = rng.dirichlet(np.ones(3), 1000)
+        display.shares([(logits[:, k], f"c{k}") for k in range(3)], 236, 40)
+        display.rules(np.array([100.0, 480, 950]), 50, 290, "danger", 1.5, (4, 3))
+        display.rules(np.arange(0.0, 1000, 2), 50, 290, "muted", dense=(285, 292))
+        display.axis(300, "count", integer=True)
+        display.line(Param("t", 0.5), 0, Param("t", 0.5), 300, "ink", 1.5)
+    with display.frame(90, 12, (0, 2500)), display.faded(0.5):
+        display.rect(100, 900, 480, 20, fill="c6", least=2, grow=3)
+        display.rect(1500, 1500, 480, 20, fill="bad", least=2)
+        display.axis(520, "duration")
+        with display.part(300, 900):
+            t = np.arange(0.0, 2500, 130)
+            display.spans([(t, t + 100, "c4")], 530, 20)
+    with display.shown(Param("t")):
+        display.box(10, 580, 100, 20, "c7")
+    with display.shown(Param("none")):
+        display.box(200, 580, 100, 20, "bad")
+    return display
+
+
+def _png() -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(np.full((8, 8, 3), (200, 60, 20), dtype=np.uint8)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("window", [(0, 1000), (250, 330)])
+def test_every_mark_looks_the_same_on_a_canvas_and_as_svg(page: Page, window: tuple[float, float]) -> None:
+    params = {"low": window[0], "high": window[1], "t": 300, "none": 0}
+    found = compare(page, every_mark(), params)
+    assert found["differ"] < TOLERANCE, found
+    assert found["drawn"] > 0.15
+
+
+def test_the_comparison_sees_a_playhead_that_is_elsewhere(page: Page) -> None:
+    params = {"low": 0, "high": 1000, "t": 300, "none": 0}
+    found = compare(page, every_mark(), params, {**params, "low": 30})
+    assert found["differ"] > 2 * TOLERANCE, found
+
+
+def test_measures_are_the_same_in_both_languages(page: Page) -> None:
+    rng = np.random.default_rng(1)
+    ask = "([name, ...given]) => window.bothWays.measures[name](...given)"
+    words = ["observation", "Mill, wide…", "äöü µs", "[0, 1]", "W" * 40, ""]
+    for text in words:
+        assert page.evaluate(ask, ["textWidth", text, 11]) == pytest.approx(text_width(text, 11))
+        for within in (3, 20, 60):
+            assert page.evaluate(ask, ["cut", text, within, 11]) == cut(text, within, 11)
+    for span in 10.0 ** rng.uniform(-3, 7, 30):
+        low, whole = float(rng.normal() * span), bool(rng.integers(2))
+        count = int(rng.integers(1, 12))
+        asked = page.evaluate(ask, ["ticks", low, low + float(span), count, whole])
+        assert asked == pytest.approx(ticks(low, low + float(span), count, whole))
+        value = float(rng.normal() * span)
+        for kind in FORMATS:
+            assert page.evaluate(ask, ["formatValue", value, kind]) == format_value(value, kind), value
+    for n, room in ((10, 9), (1000, 7), (1000, 499), (5, 1)):
+        values = rng.normal(size=n)
+        values[rng.random(n) < 0.2] = np.nan
+        kept, broken = thin(values, room)
+        asked = page.evaluate(
+            "([values, n, room]) => window.bothWays.measures.thin(values.map((v) => v ?? NaN), 0, n, room)",
+            [[None if np.isnan(v) else v for v in values.tolist()], n, room],
+        )
+        assert asked == [[i, b] for i, b in zip(kept.tolist(), broken.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_each_scene_looks_the_same_on_a_canvas_and_as_svg(page: Page, name: str) -> None:
+    make: Callable[[], tuple[Display, dict[str, float]]] = SCENES[name]
+    display, params = make()
+    found = compare(page, display, params)
+    assert found["differ"] < TOLERANCE, found
+    assert found["drawn"] > 0.002

@@ -1,0 +1,106 @@
+"""Display lists: what travels to the page, what is refused, and what the SVG of a list contains."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rlnb_widgets._core.display import Columns, Display, Param
+from rlnb_widgets._core.display_svg import stacked
+from rlnb_widgets._core.measures import spent, thin
+
+KINDS = {"u1": "<u1", "i1": "<i1", "u2": "<u2", "i2": "<i2", "i4": "<i4", "f4": "<f4", "f8": "<f8"}
+
+
+def read(columns):
+    """Decode the bytes of columns as the page does."""
+    kept, blob = columns.payload()
+    found = []
+    for kind, start, count, *unit in kept:
+        values = np.frombuffer(blob, KINDS[kind], count, start)
+        assert start % values.itemsize == 0, "typed arrays of the page need aligned bytes"
+        found.append(values * unit[0] if unit else values)
+    return found
+
+
+@given(st.lists(st.lists(st.integers(-(2**40), 2**40), max_size=9), max_size=6))
+def test_integers_travel_exactly_in_the_smallest_kind(lists):
+    columns = Columns()
+    for values in lists:
+        columns.add(np.array(values, dtype=np.int64))
+    assert [values.tolist() for values in read(columns)] == lists
+    assert len(columns.payload()[1]) <= sum(8 * len(values) + 7 for values in lists)
+
+
+@given(st.lists(st.floats(0, 1e8), min_size=1, max_size=9))
+def test_times_travel_as_multiples_of_their_unit(times):
+    columns = Columns()
+    columns.add(np.array(times), unit=0.1)
+    assert np.abs(read(columns)[0] - times).max() <= 0.05 + 1e-6
+
+
+def test_the_list_is_json_with_parameters_by_name_and_no_unset_style():
+    display = Display(30)
+    with display.frame(92, 12, (Param("from"), Param("from", 10.0)), clip=True):
+        display.rect(Param("t"), Param("t", 1), 0, 8, stroke="ink")
+        display.spans([(np.array([0, 4]), np.array([2, 5]), "c0")], 10, 8)
+    assert json.loads(json.dumps(display.payload())) == {
+        "height": 30,
+        "marks": [
+            {
+                "kind": "group", "left": 92, "right": 12, "clip": True,
+                "domain": [{"param": "from", "plus": 0}, {"param": "from", "plus": 10}],
+                "marks": [
+                    {"kind": "rect", "x": {"param": "t", "plus": 0}, "x2": {"param": "t", "plus": 1}, "y": 0, "h": 8,
+                     "stroke": "ink"},
+                    {"kind": "spans", "series": [[0, 1, "c0"]], "y": 10, "h": 8},
+                ],
+            }
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (lambda d: d.rect(0, 1, 0, 1, fill="blue"), "unknown colour role 'blue'; the roles are ink, muted"),
+        (lambda d: d.glyph(0, 0, "star"), "unknown glyph 'star'; the glyphs are up, down"),
+        (lambda d: d.axis(0, "percent"), "unknown format 'percent'; the formats are number, duration, count."),
+        (lambda d: d.image(0, 0, 1, 1, "https://a/b.png"), "an image is embedded: its source starts with data:image/."),
+        (
+            lambda d: d.curve(np.zeros((2, 2)), 0, 1, 0, 1, "ink"),
+            r"one dimension, got the shape \[2, 2\].",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(draw, words):
+    display = Display(10)
+    with pytest.raises(ValueError, match=words):
+        draw(display)
+    assert display.marks == []
+
+
+def test_static_pictures_stack_lists_and_legends_and_escape_their_texts():
+    display = Display(20)
+    display.text(0, 12, "<b>&")
+    display.hit(0, 10, 0, 10, tip="a <tip>")
+    text = str(stacked("<T>", "about", [display, [("c0", "one < two")]], {}))
+    assert "&lt;b&gt;&amp;" in text and "a &lt;tip&gt;" in text and "one &lt; two" in text and "<b>" not in text
+    assert float(re.search(r'height="([\d.]+)"', text)[1]) == 40 + 20 + 10 + 16 + 10
+
+
+def test_many_spans_become_shares_that_add_up_to_the_time_they_cover():
+    edges = np.linspace(0, 100, 51)
+    starts = np.arange(0.0, 100, 0.5)
+    assert spent(starts, starts + 0.2, edges).sum() == pytest.approx(40)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=300), st.integers(1, 40))
+def test_thinning_keeps_the_highest_and_the_lowest(values, room):
+    kept, broken = thin(np.array(values), room)
+    assert len(kept) <= max(2 * room, 1) and (np.diff(kept) > 0).all() and broken[0] and not broken[1:].any()
+    assert max(np.array(values)[kept]) == max(values) and min(np.array(values)[kept]) == min(values)

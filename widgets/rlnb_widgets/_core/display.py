@@ -1,0 +1,399 @@
+"""Display lists: what a visualizer draws, as plain marks that the SVG writer and the canvas painter both draw.
+
+A visualizer's ``scene.py`` turns its model into a :class:`Display`. :func:`display_svg` draws it for the static view,
+``paint.js`` on the canvas of the live one. Both read the same marks, so that nothing about a picture is decided twice.
+
+Vertical coordinates are pixels. Horizontal coordinates are pixels from the left, or, inside of :meth:`Display.frame`,
+values of a domain that is spread over the width that there is. Any number can be a :class:`Param`, whose value the page
+knows and Python need not be asked for: the playhead, or the part of time that is shown. Long series are *columns*:
+arrays that travel as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets._core.colors import ROLES
+
+#: Paths of the glyphs, in units of half their size, with the middle at 0, 0; the painter has the same table.
+GLYPHS: dict[str, tuple[tuple[float, float], ...]] = {
+    "up": ((-1, 1), (1, 1), (0, -1)),
+    "down": ((-1, -1), (1, -1), (0, 1)),
+    "left": ((1, -1), (1, 1), (-1, 0)),
+    "right": ((-1, -1), (-1, 1), (1, 0)),
+    "diamond": ((0, -1), (1, 0), (0, 1), (-1, 0)),
+    "cross": ((-1, -1), (1, 1), (1, -1), (-1, 1)),
+    "check": ((-1, 0), (-0.3, 0.8), (1, -0.9)),
+}
+#: Glyphs that are drawn as lines.
+STROKED = ("cross", "check")
+#: Formats of the numbers at an axis.
+FORMATS = ("number", "duration", "count")
+
+
+@dataclass(frozen=True)
+class Param:
+    """A number that the page supplies by name, such as the playhead ``"t"``, plus a constant.
+
+    Example:
+        >>> Param("t", 0.5).value({"t": 3})
+        3.5
+    """
+
+    name: str
+    plus: float = 0.0
+
+    def value(self, params: dict[str, float]) -> float:
+        """Return the number for the values of the parameters."""
+        return float(params[self.name]) + self.plus
+
+
+Number = float | int | Param
+
+
+class Columns:
+    """Arrays of numbers of one or more display lists, for the page as one block of bytes.
+
+    Args:
+        unit: Resolution of columns of floats that are kept as integers, or None to keep them as float32.
+
+    Example:
+        >>> columns = Columns()
+        >>> columns.add(np.array([1.0, 2.0])), columns.add(np.arange(3)), columns.arrays[1].tolist()
+        (0, 1, [0, 1, 2])
+    """
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray] = []
+        self._kept: list[list[Any]] = []
+        self._blob = bytearray()
+
+    def add(self, values: Any, unit: float | None = None) -> int:
+        """Keep a one-dimensional array and return its number.
+
+        Args:
+            values: The numbers, ``[n]``. Integers keep their values; floats become float32.
+            unit: Resolution of floats that must stay exact far from zero, such as times: they travel as multiples of it
+                in 32 bits.
+        """
+        array = np.asarray(values)
+        if array.ndim != 1:
+            raise ValueError(f"a column has one dimension, got the shape {list(array.shape)}.")
+        kind, stored = _stored(array, unit)
+        self._blob += bytes(-len(self._blob) % stored.itemsize)
+        self._kept.append([kind, len(self._blob), len(stored), *([] if unit is None else [unit])])
+        self._blob += stored.tobytes()
+        self.arrays.append(array)
+        return len(self.arrays) - 1
+
+    def payload(self) -> tuple[list[list[Any]], bytes]:
+        """Return kind, first byte, length and unit of each column, and the bytes of all."""
+        return self._kept, bytes(self._blob)
+
+
+def _stored(array: np.ndarray, unit: float | None) -> tuple[str, np.ndarray]:
+    if unit is not None:
+        return "i4", np.round(array / unit).astype("<i4")
+    if array.dtype == np.bool_:
+        return "u1", array.astype("u1")
+    if array.dtype.kind in "iu":
+        low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
+        for kind in ("u1", "i1", "u2", "i2", "i4"):
+            limits = np.iinfo(kind)
+            if limits.min <= low and high <= limits.max:
+                return kind, array.astype(f"<{kind}")
+        return "f8", array.astype("<f8")
+    return "f4", array.astype("<f4")
+
+
+class Display:
+    """A display list: marks from back to front, ``height`` pixels high and as wide as there is room.
+
+    Args:
+        height: Height in pixels.
+        columns: Store of the long series; several lists of one visualizer share it. None: one of its own.
+
+    Colours are roles of `rlnb_widgets._core.colors.ROLES`. A style that is not given is left to both painters.
+
+    Example:
+        >>> display = Display(20)
+        >>> with display.frame(10, 10, (0, 4)):
+        ...     display.rect(1, 2, 5, 10, fill="accent")
+        >>> display.payload()["marks"][0]["marks"]
+        [{'kind': 'rect', 'x': 1, 'x2': 2, 'y': 5, 'h': 10, 'fill': 'accent'}]
+    """
+
+    def __init__(self, height: float, columns: Columns | None = None) -> None:
+        self.height = float(height)
+        self.columns = columns if columns is not None else Columns()
+        self.marks: list[dict[str, Any]] = []
+        self._open = [self.marks]
+
+    def payload(self) -> dict[str, Any]:
+        """Return the list without its columns, for JSON."""
+        return {"height": self.height, "marks": _plain(self.marks)}
+
+    # Groups
+
+    @contextmanager
+    def frame(
+        self, left: float, right: float, domain: tuple[Number, Number] = (0.0, 1.0), clip: bool = False
+    ) -> Iterator[None]:
+        """Let horizontal coordinates inside be values of ``domain``.
+
+        Args:
+            left: Pixels to the left of the frame.
+            right: Pixels to the right of it.
+            domain: Values at the left and at the right edge.
+            clip: Whether to draw nothing outside.
+        """
+        with self._group(left=left, right=right, domain=list(domain), clip=clip or None):
+            yield
+
+    @contextmanager
+    def part(self, low: Number, high: Number) -> Iterator[None]:
+        """Draw inside only what lies between two values of the frame's domain, at the same scale."""
+        with self._group(part=[low, high]):
+            yield
+
+    @contextmanager
+    def moved(self, y: Number) -> Iterator[None]:
+        """Move all that is drawn inside down by ``y`` pixels."""
+        with self._group(y=y):
+            yield
+
+    @contextmanager
+    def faded(self, opacity: float) -> Iterator[None]:
+        """Draw all inside with an opacity."""
+        with self._group(opacity=opacity):
+            yield
+
+    @contextmanager
+    def shown(self, param: Param) -> Iterator[None]:
+        """Draw what is inside only where a parameter is not zero."""
+        with self._group(show=param):
+            yield
+
+    @contextmanager
+    def _group(self, **attributes: Any) -> Iterator[None]:
+        marks: list[dict[str, Any]] = []
+        self._add("group", **attributes, marks=marks)
+        self._open.append(marks)
+        try:
+            yield
+        finally:
+            self._open.pop()
+
+    # Single marks
+
+    def rect(
+        self, x: Number, x2: Number, y: Number, h: Number, fill: str | None = None, stroke: str | None = None,
+        width: float | None = None, radius: float | None = None, opacity: float | None = None,
+        least: float | None = None, grow: float | None = None,
+    ) -> None:  # fmt: skip
+        """Add a rectangle from ``x`` to ``x2``.
+
+        Args:
+            x: Left edge.
+            x2: Right edge.
+            y: Top edge, in pixels.
+            h: Height.
+            fill: Role of the inside.
+            stroke: Role of the outline.
+            width: Width of the outline, in pixels.
+            radius: Radius of the corners.
+            opacity: Opacity of the inside.
+            least: Width in pixels that it has at least.
+            grow: Pixels by which it is wider at each side; negative leaves a gap.
+        """
+        style = {"fill": fill, "stroke": stroke, "width": width, "radius": radius, "opacity": opacity}
+        self._add("rect", x=x, x2=x2, y=y, h=h, **style, least=least, grow=grow)
+
+    def box(self, x: float, y: float, w: float, h: float, fill: str | None = None, **style: Any) -> None:
+        """Add a rectangle by its width, outside of frames; style as for :meth:`rect`."""
+        self.rect(x, x + w, y, h, fill, **style)
+
+    def line(
+        self, x: Number, y: Number, x2: Number, y2: Number, stroke: str = "line", width: float | None = None,
+        dash: Sequence[float] | None = None, opacity: float | None = None,
+    ) -> None:  # fmt: skip
+        """Add a straight line from (x, y) to (x2, y2); ``dash`` lists the pixels of dashes and gaps."""
+        self._add("line", x=x, y=y, x2=x2, y2=y2, stroke=stroke, width=width, dash=_list(dash), opacity=opacity)
+
+    def poly(
+        self, points: Sequence[Sequence[Number]], fill: str | None = None, stroke: str | None = None,
+        width: float | None = None, dash: Sequence[float] | None = None, opacity: float | None = None,
+        closed: bool | None = None,
+    ) -> None:  # fmt: skip
+        """Add a polygon, or an open line through points (x, y) if it has no fill and is not ``closed``."""
+        shape = {"points": [list(point) for point in points], "closed": closed}
+        style = {"fill": fill, "stroke": stroke, "width": width, "dash": _list(dash), "opacity": opacity}
+        self._add("poly", **shape, **style)
+
+    def disc(
+        self, x: Number, y: Number, r: float, fill: str | None = None, stroke: str | None = None,
+        width: float | None = None, opacity: float | None = None,
+    ) -> None:  # fmt: skip
+        """Add a disc of radius ``r`` pixels."""
+        self._add("disc", x=x, y=y, r=r, fill=fill, stroke=stroke, width=width, opacity=opacity)
+
+    def sector(
+        self, x: Number, y: Number, r: float, r2: float, turn: float, turn2: float, fill: str | None = None,
+        stroke: str | None = None, width: float | None = None, opacity: float | None = None,
+        dash: Sequence[float] | None = None,
+    ) -> None:  # fmt: skip
+        """Add the part of a ring between two radii and two turns, clockwise from the top; an arc if ``r == r2``."""
+        style = {"fill": fill, "stroke": stroke, "width": width, "opacity": opacity, "dash": _list(dash)}
+        self._add("sector", x=x, y=y, r=r, r2=r2, turn=turn, turn2=turn2, **style)
+
+    def glyph(
+        self, x: Number, y: Number, name: str, size: float = 8, fill: str = "ink", width: float | None = None
+    ) -> None:
+        """Add one of `GLYPHS` around (x, y)."""
+        if name not in GLYPHS:
+            raise ValueError(f"unknown glyph {name!r}; the glyphs are {', '.join(GLYPHS)}.")
+        self._add("glyph", x=x, y=y, name=name, size=size, fill=fill, width=width)
+
+    def text(
+        self, x: Number, y: Number, text: object, fill: str | None = None, size: float | None = None,
+        anchor: str | None = None, bold: bool | None = None, mono: bool | None = None, within: float | None = None,
+        shift: float | None = None,
+    ) -> None:  # fmt: skip
+        """Add a line of text with its baseline at ``y``.
+
+        Args:
+            x: Where it begins, has its middle, or ends.
+            y: Baseline, in pixels.
+            text: The text, on one line.
+            fill: Role; ``"ink"`` if not given.
+            size: Height of the font in pixels; 11 if not given.
+            anchor: ``"middle"`` or ``"end"``; it begins at ``x`` if not given.
+            bold: Whether to use bold letters.
+            mono: Whether to use letters of one width.
+            within: Pixels that it has; a longer text is cut and ends in an ellipsis.
+            shift: Pixels to the right of ``x``, inside of frames.
+        """
+        style = {"fill": fill, "size": size, "anchor": anchor, "bold": bold, "mono": mono}
+        self._add("text", x=x, y=y, text=str(text), **style, within=within, shift=shift)
+
+    def image(self, x: Number, y: Number, w: float, h: float, source: str) -> None:
+        """Add a raster image from a ``data:`` address, ``w`` by ``h`` pixels."""
+        if not source.startswith("data:image/"):
+            raise ValueError("an image is embedded: its source starts with data:image/.")
+        self._add("image", x=x, y=y, w=w, h=h, source=source)
+
+    def hit(self, x: Number, x2: Number, y: Number, h: Number, name: str | None = None, tip: str | None = None) -> None:
+        """Add an area that answers the pointer: with a tooltip, and to the page by its name."""
+        self._add("hit", x=x, x2=x2, y=y, h=h, name=name, tip=tip)
+
+    # Series, drawn from columns
+
+    def spans(
+        self, series: Sequence[tuple[Any, Any, str]], y: float, h: float, unit: float | None = None,
+        least: float | None = None, gap: float | None = None, opacity: float | None = None,
+    ) -> None:  # fmt: skip
+        """Add spans of time in one lane; where they are too many to be told apart, the share of each kind is drawn.
+
+        Args:
+            series: Starts ``[n]``, stops ``[n]`` and role of each kind: arrays, or numbers of columns. The spans of a
+                kind are in order, and do not overlap.
+            y: Top edge of the lane.
+            h: Height of the lane.
+            unit: Resolution of the times; see :meth:`Columns.add`.
+            least: Width in pixels that a span has at least.
+            gap: Pixels between a span and the next one, where there is room.
+            opacity: Opacity of the spans.
+        """
+        found = [[self._column(a, unit), self._column(b, unit), role] for a, b, role in series]
+        self._add("spans", series=found, y=y, h=h, least=least, gap=gap, opacity=opacity)
+
+    def curve(
+        self, values: Any, y: float, h: float, low: float, high: float, stroke: str, width: float | None = None,
+        first: int | None = None, count: int | None = None, cuts: Any = None, opacity: float | None = None,
+    ) -> None:  # fmt: skip
+        """Add a line through values over steps, each in the middle of its step; values that are not finite break it.
+
+        Args:
+            values: The values ``[n]``, or the number of a column that has them from ``first`` on.
+            y: Top edge of the plot.
+            h: Height of the plot.
+            low: Value at the bottom.
+            high: Value at the top.
+            stroke: Role of the line.
+            width: Width of the line.
+            first: First element of the column.
+            count: Number of elements.
+            cuts: Steps ``[m]`` at which a new line begins, or the number of their column.
+            opacity: Opacity of the line.
+        """
+        column = self._column(values)
+        count = len(self.columns.arrays[column]) - (first or 0) if count is None else count
+        where = {"first": first, "count": count, "cuts": None if cuts is None else self._column(cuts)}
+        style = {"stroke": stroke, "width": width, "opacity": opacity}
+        self._add("curve", values=column, y=y, h=h, low=low, high=high, **style, **where)
+
+    def shares(
+        self, series: Sequence[tuple[Any, str]], y: float, h: float, first: int | None = None, count: int | None = None
+    ) -> None:
+        """Add shares of one, stacked over steps from the bottom: values ``[n]``, or their column, and role of each."""
+        found = [(self._column(values), role) for values, role in series]
+        count = len(self.columns.arrays[found[0][0]]) - (first or 0) if count is None else count
+        self._add("shares", series=[list(pair) for pair in found], y=y, h=h, first=first, count=count)
+
+    def rules(
+        self, places: Any, y: float, y2: float, stroke: str, width: float | None = None,
+        dash: Sequence[float] | None = None, dense: tuple[float, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Add vertical lines at ``places`` ``[n]``, which are in order.
+
+        If they are closer than six pixels, they reach from ``dense[0]`` to ``dense[1]`` only.
+        """
+        column = self._column(places)
+        self._add("rules", places=column, y=y, y2=y2, stroke=stroke, width=width, dash=_list(dash), dense=_list(dense))
+
+    def axis(self, y: float, format: str = "number", integer: bool | None = None) -> None:
+        """Add the scale of the frame: ticks above ``y`` and numbers below, at round values.
+
+        Args:
+            y: Where the ticks end, in pixels.
+            format: ``"number"``, ``"duration"`` (of microseconds) or ``"count"`` (with commas).
+            integer: Whether only integers have ticks, in the middle of their step.
+        """
+        if format not in FORMATS:
+            raise ValueError(f"unknown format {format!r}; the formats are {', '.join(FORMATS)}.")
+        self._add("axis", y=y, format=format, integer=integer)
+
+    def _column(self, values: Any, unit: float | None = None) -> int:
+        return values if isinstance(values, int) else self.columns.add(values, unit)
+
+    def _add(self, kind: str, **attributes: Any) -> None:
+        for name in ("fill", "stroke"):
+            role = attributes.get(name)
+            if role is not None and role not in ROLES:
+                raise ValueError(f"unknown colour role {role!r}; the roles are {', '.join(ROLES)}.")
+        self._open[-1].append({"kind": kind, **{name: v for name, v in attributes.items() if v is not None}})
+
+
+def _list(values: Sequence[float] | None) -> list[float] | None:
+    return None if values is None else list(values)
+
+
+def _plain(value: Any) -> Any:
+    """Return marks for JSON: a parameter is ``[name, plus]``, other numbers are rounded to a thousandth."""
+    if isinstance(value, Param):
+        return {"param": value.name, "plus": value.plus}
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, (bool, str)) or value is None:
+        return value
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    short = float(f"{float(value):.9g}")
+    return int(short) if short.is_integer() else short

@@ -1,0 +1,48 @@
+// What every visualizer has at its top: its title, the help of its keys, and the whole window.
+
+import { button, h, icon, keyboard, keysOf } from "./dom.js";
+
+const SIGNS = { " ": "space", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", PageUp: "Page Up", PageDown: "Page Down" };
+
+/** Put the title and the two buttons at the top of a visualizer's root, after all its keys are known. */
+export function frame(root, el, title) {
+  const rows = h("dl", { class: "rlnb-keys" });
+  const help = h("div", { class: "rlnb-help", role: "region", "aria-label": "keys", hidden: true }, rows);
+  const ask = button({ text: "?", label: "keys", title: "keys (?)", onclick: () => tell(help.hidden) });
+  const grow = button({ icon: "whole", label: "whole window", title: "whole window", onclick: () => fill(!root.matches(":popover-open")) });
+  ask.setAttribute("aria-expanded", "false");
+  root.prepend(h("div", { class: "rlnb-titlebar" }, h("span", { class: "rlnb-title-text" }, title), ask, grow), help);
+
+  function tell(on) {
+    rows.replaceChildren(...(on ? [...keysOf(root)] : []).flatMap(([words, keys]) => [
+      h("dt", {}, ...keys.map((key) => h("kbd", {}, SIGNS[key] ?? key))), h("dd", {}, words)]));
+    help.hidden = !on;
+    ask.setAttribute("aria-expanded", String(on));
+  }
+
+  // In the top layer of the page the visualizer covers the window, whatever its ancestors clip or move.
+  function fill(on) {
+    el.style.minHeight = on ? `${el.offsetHeight}px` : "";
+    if (on) {
+      root.setAttribute("popover", "manual");
+      root.showPopover();
+    } else {
+      root.hidePopover();
+      root.removeAttribute("popover");
+    }
+    grow.replaceChildren(icon(on ? "part" : "whole"));
+    const words = on ? "back to the page" : "whole window";
+    grow.setAttribute("aria-label", words);
+    grow.title = on ? `${words} (Escape)` : words;
+    grow.focus({ preventScroll: true });
+  }
+
+  keyboard(root, { "?": ["show or hide this list of keys", () => tell(help.hidden)] });
+  root.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented) return;
+    if (!help.hidden) tell(false);
+    else if (root.matches(":popover-open")) fill(false);
+    else return;
+    event.stopPropagation();
+  });
+}

@@ -1,0 +1,385 @@
+// Canvas painter of display lists (display.py): the live view of what the SVG writer draws.
+
+import { stage } from "./canvas.js";
+import { clamp, typed } from "./data.js";
+import { h } from "./dom.js";
+import { BUCKET, RULE_ROOM, SPAN_ROOM, cut, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
+
+const SANS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
+const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+const TURN = 2 * Math.PI;
+
+// Points of the glyphs, in units of half their size.
+const GLYPHS = {
+  up: [[-1, 1], [1, 1], [0, -1]],
+  down: [[-1, -1], [1, -1], [0, 1]],
+  left: [[1, -1], [1, 1], [-1, 0]],
+  right: [[-1, -1], [-1, 1], [1, 0]],
+  diamond: [[0, -1], [1, 0], [0, 1], [-1, 0]],
+  cross: [[-1, -1], [1, 1], [1, -1], [-1, 1]],
+  check: [[-1, 0], [-0.3, 0.8], [1, -0.9]],
+};
+
+/** The columns of display lists as arrays of numbers, each decoded when it is first read. */
+export function columnsOf(kept, blob) {
+  const known = new Map();
+  return (i) => {
+    if (!known.has(i)) {
+      const [kind, start, count, unit] = kept[i];
+      const stored = typed(blob, kind, start, count);
+      known.set(i, unit ? Float64Array.from(stored, (value) => value * unit) : stored);
+    }
+    return known.get(i);
+  };
+}
+
+/** Paint marks with a pen; `width` is that of the picture, `column` from columnsOf, `params` the values of parameters. */
+export function paint(pen, marks, { width, params, column, color }) {
+  const painter = { pen, width, params, column, color };
+  draw(painter, marks, { left: 0, right: width, low: 0, high: width, down: 0, opacity: 1 });
+}
+
+/** The topmost hit area at a point: { name, tip, value }, the value in the domain of its frame; null without one. */
+export function hitAt(marks, { width, params }, px, py) {
+  let found = null;
+  const visit = (list, place) => {
+    for (const mark of list) {
+      if (mark.kind === "group" && mark.show && !number(params, mark.show)) continue;
+      if (mark.kind === "group") visit(mark.marks, inside({ width, params }, mark, place));
+      else if (mark.kind === "hit") {
+        const [a, b] = [mark.x, mark.x2].map((value) => xOf(place, number(params, value)));
+        const top = number(params, mark.y) + place.down;
+        if (px >= a && px < b && py >= top && py < top + number(params, mark.h)) {
+          found = { name: mark.name, tip: mark.tip, value: place.low + (px - place.left) / scaleOf(place) };
+        }
+      }
+    }
+  };
+  visit(marks, { left: 0, right: width, low: 0, high: width, down: 0 });
+  return found;
+}
+
+/**
+ * Show a display list in an element that is as high as the list: { el, invalidate, at, destroy }.
+ *
+ * params() gives the values of parameters at the moment. What depends on none that is named in `moving` is painted once
+ * and kept as a bitmap. `tips` says whether hit areas show their tooltips; at(event) is the hit under a pointer.
+ */
+export function surface(display, column, { params = () => ({}), moving = ["t"], tips = true, ...attributes } = {}) {
+  const el = h("div", { ...attributes, style: `position:relative;height:${display.height}px` });
+  const tip = h("div", { class: "rlnb-tip", hidden: true });
+  const layers = layersOf(display.marks, moving);
+  let bitmaps = [];
+  let made = "";
+  const view = stage(el, (pen, { width, height, color }) => {
+    const now = params();
+    const fixed = Object.entries(now).filter(([name]) => !moving.includes(name));
+    const density = pen.canvas.width / width;
+    const key = JSON.stringify([width, height, density, color("ink"), color("paper"), fixed]);
+    if (key !== made) bitmaps = [];
+    made = key;
+    layers.forEach(({ marks, still }, i) => {
+      const scene = { width, params: now, column, color };
+      if (!still || layers.length === 1) return paint(pen, marks, scene);
+      bitmaps[i] ??= bitmapOf(marks, scene, pen.canvas, density);
+      pen.drawImage(bitmaps[i], 0, 0, width, height);
+    });
+  });
+  const at = (event) => {
+    const box = el.getBoundingClientRect();
+    return hitAt(display.marks, { width: box.width, params: params() }, event.clientX - box.left, event.clientY - box.top);
+  };
+  if (tips) {
+    el.append(tip);
+    el.addEventListener("pointermove", (event) => {
+      const words = at(event)?.tip;
+      tip.hidden = !words;
+      if (!words) return;
+      const box = el.getBoundingClientRect();
+      tip.textContent = words;
+      tip.style.left = `${clamp(event.clientX - box.left + 12, 0, Math.max(box.width - tip.offsetWidth, 0))}px`;
+      tip.style.top = `${event.clientY - box.top + 16}px`;
+    });
+    el.addEventListener("pointerleave", () => { tip.hidden = true; });
+  }
+  return { el, at, ...view };
+}
+
+/** The marks in runs that move with one of the parameters, and runs that do not: [{ marks, still }]. */
+function layersOf(marks, moving) {
+  const moves = (value) => {
+    if (Array.isArray(value)) return value.some(moves);
+    if (value === null || typeof value !== "object") return false;
+    return moving.includes(value.param) || Object.values(value).some(moves);
+  };
+  const layers = [];
+  for (const mark of marks) {
+    const still = !moves(mark);
+    if (layers.at(-1)?.still !== still) layers.push({ marks: [], still });
+    layers.at(-1).marks.push(mark);
+  }
+  return layers;
+}
+
+function bitmapOf(marks, scene, { width, height }, density) {
+  const canvas = document.createElement("canvas");
+  Object.assign(canvas, { width, height });
+  const pen = canvas.getContext("2d");
+  pen.scale(density, density);
+  paint(pen, marks, scene);
+  return canvas;
+}
+
+const number = (params, value) => (typeof value === "number" ? value : params[value.param] + value.plus);
+const scaleOf = ({ left, right, low, high }) => (right - left) / (high - low || 1);
+const xOf = (place, value) => place.left + (value - place.low) * scaleOf(place);
+
+function inside({ width, params }, mark, place) {
+  const next = { ...place, down: place.down + number(params, mark.y ?? 0), opacity: place.opacity * (mark.opacity ?? 1) };
+  if (mark.part) {
+    const [low, high] = mark.part.map((value) => number(params, value));
+    return { ...next, left: xOf(place, low), right: xOf(place, high), low, high };
+  }
+  if (!mark.domain) return next;
+  const [low, high] = mark.domain.map((value) => number(params, value));
+  return { ...next, left: mark.left, right: width - mark.right, low, high };
+}
+
+function draw(painter, marks, place) {
+  for (const mark of marks) DRAW[mark.kind](painter, mark, place);
+}
+
+/** Fill and outline the path of the pen as a mark says. */
+function finish({ pen, color }, mark, place) {
+  pen.globalAlpha = place.opacity * (mark.opacity ?? 1);
+  if (mark.fill) {
+    pen.fillStyle = color(mark.fill);
+    pen.fill();
+  }
+  if (mark.stroke) {
+    pen.strokeStyle = color(mark.stroke);
+    pen.lineWidth = mark.width ?? 1;
+    pen.setLineDash(mark.dash ?? []);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+  pen.globalAlpha = 1;
+}
+
+const DRAW = {
+  group(painter, mark, place) {
+    const { pen, params } = painter;
+    if (mark.show && !number(params, mark.show)) return;
+    const inner = inside(painter, mark, place);
+    if (!mark.clip) return draw(painter, mark.marks, inner);
+    pen.save();
+    pen.beginPath();
+    pen.rect(inner.left, 0, inner.right - inner.left, pen.canvas.height);
+    pen.clip();
+    draw(painter, mark.marks, inner);
+    pen.restore();
+  },
+
+  rect(painter, mark, place) {
+    const { pen, params } = painter;
+    const grow = mark.grow ?? 0;
+    const [x, x2] = [mark.x, mark.x2].map((value) => xOf(place, number(params, value)));
+    const wide = Math.max(x2 - x + 2 * grow, mark.least ?? 0);
+    const box = [x - grow, number(params, mark.y) + place.down, wide, number(params, mark.h)];
+    pen.beginPath();
+    if (mark.radius) pen.roundRect(...box, mark.radius);
+    else pen.rect(...box);
+    finish(painter, mark, place);
+  },
+
+  line(painter, mark, place) {
+    const { pen, params } = painter;
+    pen.beginPath();
+    pen.moveTo(xOf(place, number(params, mark.x)), number(params, mark.y) + place.down);
+    pen.lineTo(xOf(place, number(params, mark.x2)), number(params, mark.y2) + place.down);
+    finish(painter, mark, place);
+  },
+
+  poly(painter, mark, place) {
+    const { pen, params } = painter;
+    pen.beginPath();
+    for (const [x, y] of mark.points) pen.lineTo(xOf(place, number(params, x)), number(params, y) + place.down);
+    if (mark.fill || mark.closed) pen.closePath();
+    finish(painter, mark.fill || mark.closed ? mark : { stroke: "line", ...mark }, place);
+  },
+
+  disc(painter, mark, place) {
+    const { pen, params } = painter;
+    pen.beginPath();
+    pen.arc(xOf(place, number(params, mark.x)), number(params, mark.y) + place.down, mark.r, 0, TURN);
+    finish(painter, mark, place);
+  },
+
+  sector(painter, mark, place) {
+    const { pen, params } = painter;
+    const at = [xOf(place, number(params, mark.x)), number(params, mark.y) + place.down];
+    const [from, to] = [mark.turn, mark.turn2].map((turn) => (turn - 0.25) * TURN);
+    pen.beginPath();
+    pen.arc(...at, mark.r2, from, to);
+    if (mark.r !== mark.r2) {
+      pen.arc(...at, mark.r, to, from, true);
+      pen.closePath();
+    }
+    finish(painter, mark, place);
+  },
+
+  glyph(painter, mark, place) {
+    const { pen, params } = painter;
+    const [x, y, half] = [xOf(place, number(params, mark.x)), number(params, mark.y) + place.down, mark.size / 2];
+    pen.beginPath();
+    GLYPHS[mark.name].forEach(([dx, dy], i) => {
+      if (mark.name === "cross" && i === 2) pen.moveTo(x + half * dx, y + half * dy);
+      else pen.lineTo(x + half * dx, y + half * dy);
+    });
+    const stroked = mark.name === "cross" || mark.name === "check";
+    if (!stroked) pen.closePath();
+    finish(painter, stroked ? { stroke: mark.fill, width: mark.width ?? 1.6 } : { fill: mark.fill }, place);
+  },
+
+  text(painter, mark, place) {
+    const { pen, params, color } = painter;
+    const size = mark.size ?? 11;
+    pen.font = `${mark.bold ? "600 " : ""}${size}px ${mark.mono ? MONO : SANS}`;
+    pen.textAlign = { middle: "center", end: "right" }[mark.anchor] ?? "left";
+    pen.textBaseline = "alphabetic";
+    pen.globalAlpha = place.opacity;
+    pen.fillStyle = color(mark.fill ?? "ink");
+    const words = mark.within === undefined ? mark.text : cut(mark.text, mark.within, size);
+    pen.fillText(words, xOf(place, number(params, mark.x)) + (mark.shift ?? 0), number(params, mark.y) + place.down);
+    pen.globalAlpha = 1;
+  },
+
+  image(painter, mark, place) {
+    const { pen, params } = painter;
+    const picture = pictureOf(mark.source);
+    if (picture.complete) pen.drawImage(picture, xOf(place, number(params, mark.x)), number(params, mark.y) + place.down, mark.w, mark.h);
+  },
+
+  hit() {},
+
+  spans(painter, mark, place) {
+    const { pen, column, color } = painter;
+    const series = mark.series.map(([a, b, role]) => {
+      const [starts, stops] = [column(a), column(b)];
+      return { starts, stops, role, first: search(stops, place.low, true), last: search(starts, place.high) };
+    });
+    const y = mark.y + place.down;
+    const seen = series.reduce((sum, { first, last }) => sum + Math.max(last - first, 0), 0);
+    const base = new Float64Array(Math.max(Math.round((place.right - place.left) / BUCKET), 1));
+    const crowded = seen * SPAN_ROOM > place.right - place.left;
+    pen.globalAlpha = place.opacity * (mark.opacity ?? 1);
+    for (const one of series) {
+      pen.fillStyle = color(one.role);
+      if (crowded) crowd(pen, one, base, y, mark.h, place);
+      else apart(pen, one, y, mark, place);
+    }
+    pen.globalAlpha = 1;
+  },
+
+  curve(painter, mark, place) {
+    const { pen, column, color } = painter;
+    const first = mark.first ?? 0;
+    const values = column(mark.values);
+    const cuts = mark.cuts === undefined ? [] : [...column(mark.cuts)];
+    const span = mark.high - mark.low;
+    const ends = [...cuts, mark.count];
+    const lone = [];
+    pen.beginPath();
+    [0, ...cuts].forEach((begin, k) => {
+      const start = Math.max(begin, Math.floor(place.low));
+      const stop = Math.min(ends[k], Math.ceil(place.high));
+      if (stop <= start) return;
+      const kept = thin(values, first + start, stop - start, Math.max(2, Math.round(((stop - start) * scaleOf(place)) / BUCKET)));
+      kept.forEach(([i, broken], n) => {
+        const share = span ? (values[first + start + i] - mark.low) / span : 0.5;
+        const at = [xOf(place, start + i + 0.5), mark.y + place.down + mark.h - 1 - share * (mark.h - 2)];
+        if (broken) pen.moveTo(...at);
+        else pen.lineTo(...at);
+        if (broken && (kept[n + 1]?.[1] ?? true)) lone.push(at);
+      });
+    });
+    pen.lineJoin = "round";
+    finish(painter, { width: 1.5, ...mark }, place);
+    pen.fillStyle = color(mark.stroke);
+    for (const at of lone) {
+      pen.beginPath();
+      pen.arc(...at, 1.5, 0, TURN);
+      pen.fill();
+    }
+  },
+
+  shares(painter, mark, place) {
+    const { pen, column, color } = painter;
+    const count = Math.max(Math.round((place.right - place.left) / BUCKET), 1);
+    const wide = (place.right - place.left) / count;
+    const base = new Float64Array(count);
+    for (const [index, role] of mark.series) {
+      const values = column(index);
+      pen.fillStyle = color(role);
+      for (let i = 0; i < count; i++) {
+        const step = Math.floor(place.low + ((i + 0.5) * (place.high - place.low)) / count);
+        if (step < 0 || step >= mark.count) continue;
+        const share = clamp(values[(mark.first ?? 0) + step] || 0, 0, 1 - base[i]);
+        pen.fillRect(place.left + i * wide, mark.y + place.down + mark.h * (1 - base[i] - share), wide, mark.h * share);
+        base[i] += share;
+      }
+    }
+  },
+
+  rules(painter, mark, place) {
+    const { pen, column } = painter;
+    const all = column(mark.places);
+    const [first, last] = [search(all, place.low), search(all, place.high, true)];
+    const dense = mark.dense && (last - first) * RULE_ROOM > place.right - place.left;
+    const [top, bottom] = dense ? mark.dense : [mark.y, mark.y2];
+    pen.beginPath();
+    for (let i = first; i < last; i++) {
+      const x = xOf(place, all[i]);
+      pen.moveTo(x, top + place.down);
+      pen.lineTo(x, bottom + place.down);
+    }
+    finish(painter, dense ? { ...mark, dash: [], width: 0.75 } : mark, place);
+  },
+
+  axis(painter, mark, place) {
+    for (const value of ticks(place.low, place.high, (place.right - place.left) / 90, mark.integer)) {
+      const x = value + (mark.integer ? 0.5 : 0);
+      const words = formatValue(value, mark.format);
+      const half = textWidth(words, 10) / 2;
+      const middle = clamp(xOf(place, x), place.left + half, place.right - half);
+      DRAW.line(painter, { x, x2: x, y: mark.y - 4, y2: mark.y, stroke: "line" }, place);
+      const onPage = { left: 0, right: painter.width, low: 0, high: painter.width, down: place.down, opacity: place.opacity };
+      DRAW.text(painter, { x: middle, y: mark.y + 11, text: words, fill: "muted", size: 10, anchor: "middle" }, onPage);
+    }
+  },
+};
+
+function apart(pen, { starts, stops, first, last }, y, { h: tall, gap = 0, least = 0.5 }, place) {
+  for (let i = first; i < last; i++) {
+    const left = Math.max(xOf(place, starts[i]), place.left);
+    const wide = Math.min(xOf(place, stops[i]), place.right) - left;
+    if (wide >= 0 && stops[i] > starts[i]) pen.fillRect(left, y, Math.max(wide - (wide > 3 * gap ? gap : 0), least), tall);
+  }
+}
+
+function crowd(pen, { starts, stops, first, last }, base, y, tall, place) {
+  const wide = (place.right - place.left) / base.length;
+  const shares = spent(starts, stops, first, last, place.low, place.high, new Float64Array(base.length));
+  for (let i = 0; i < base.length; i++) {
+    const share = clamp(shares[i], 0, 1 - base[i]);
+    if (share > 0.01) pen.fillRect(place.left + i * wide, y + tall * (1 - base[i] - share), wide, tall * share);
+    base[i] += share;
+  }
+}
+
+const pictures = new Map();
+
+function pictureOf(source) {
+  if (!pictures.has(source)) pictures.set(source, Object.assign(new Image(), { src: source }));
+  return pictures.get(source);
+}

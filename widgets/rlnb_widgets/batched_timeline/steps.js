@@ -1,0 +1,42 @@
+// What the columns of a run say about a step: pure functions, no page needed.
+
+import { search } from "../_core/core.js";
+
+/** When a step began and when the next one did, or null where a run does not have it. */
+export function spanOf(run, column, step) {
+  const begin = column(run.begin);
+  return step < begin.length ? [begin[step], column(run.end)[step]] : null;
+}
+
+/** The activity of an env from `low` on and before `high`: [got its command, had acted, had written], or null. */
+export function activity([told, acted, written], column, low, high) {
+  const i = search(column(told), low);
+  return i < column(told).length && column(told)[i] < high ? [told, acted, written].map((part) => column(part)[i]) : null;
+}
+
+/** What an env did in a step: { from, step, reset }, the reset being the one that followed the step. */
+export function doneIn(run, column, step, env) {
+  const span = spanOf(run, column, step);
+  if (!span) return { from: 0, step: null, reset: null };
+  const from = column(run.made)[step];
+  const lane = run.lanes[env];
+  return { from, step: activity(lane.slice(0, 3), column, from, span[1]), reset: activity(lane.slice(3), column, from, span[1]) };
+}
+
+/** The envs that were reset after a step. */
+export function resetsAfter(run, column, step) {
+  return run.lanes.map((_, env) => env).filter((env) => doneIn(run, column, step, env).reset);
+}
+
+/** Steps of all runs after which an env was reset, sorted. */
+export function resetSteps(runs, column) {
+  const found = new Set();
+  for (const run of runs) {
+    const made = column(run.made);
+    for (const lane of run.lanes) {
+      // A reset before the first step follows none.
+      for (const told of column(lane[3])) if (told >= made[0]) found.add(search(made, told, true) - 1);
+    }
+  }
+  return [...found].sort((a, b) => a - b);
+}
