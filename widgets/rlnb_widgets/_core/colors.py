@@ -29,7 +29,7 @@ AGENTS: tuple[tuple[str, str], ...] = (
 #: Role to (light, dark) colour. Every picture uses these names only.
 ROLES: dict[str, tuple[str, str]] = {
     "ink": ("#1f2328", "#e6e6e6"),
-    "muted": ("#656d76", "#a3a9b1"),
+    "muted": ("#57606a", "#a3a9b1"),
     "line": ("#d0d7de", "#454b54"),
     "paper": ("#ffffff", "#161a1f"),
     "panel": ("#f4f6f8", "#22272e"),
@@ -40,6 +40,9 @@ ROLES: dict[str, tuple[str, str]] = {
     "bad": ("#c44f00", "#f0803c"),
     "warn": ("#9a6700", "#e6b13d"),
     "water": ("#56b4e9", "#3c86b3"),
+    "batch": ("#96346f", "#e09cc2"),
+    "time": ("#005f96", "#5cb2e6"),
+    "nested": ("#855800", "#e6b13d"),
     "highlight": ("#fff3bf", "#4d4420"),
     **{f"c{i}": pair for i, pair in enumerate(zip(_SERIES_LIGHT, _SERIES_DARK, strict=True))},
     **{f"agent{k}": pair for k, pair in enumerate(AGENTS)},

@@ -10,7 +10,7 @@ from rlnb_widgets._core.svg import Svg
 Role = Literal["batch", "time", "nested", "feature"]
 
 ROLE_TAG: dict[str, str] = {"batch": "B", "time": "T", "nested": "N", "feature": ""}
-COLORS = {"batch": "c4", "time": "accent", "nested": "c1", "feature": "ink"}
+COLORS = {"batch": "batch", "time": "time", "nested": "nested", "feature": "ink"}
 CHAR = 6.05  # advance of the fixed-width font at size 10
 
 

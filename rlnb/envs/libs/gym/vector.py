@@ -40,8 +40,9 @@ class VectorBackend:
         self._over = np.zeros(env.num_envs, dtype=bool)
         self._fresh: tuple[Any, Mapping[str, Any]] | None = None
         self._started = False
-        if isinstance(getattr(env.unwrapped, "env_fns", None), Iterator):
-            env.unwrapped.env_fns = ()  # Gymnasium 1.3 keeps an exhausted generator here, which cannot be copied
+        inner: Any = env.unwrapped
+        if isinstance(getattr(inner, "env_fns", None), Iterator):
+            inner.env_fns = ()  # Gymnasium 1.3 keeps an exhausted generator here, which cannot be copied
         if self.mode == NEXT_STEP and getattr(env.unwrapped, "shared_memory", True) is False:
             # Its workers forget a reset that was requested: the next step would reset them again.
             raise ValueError(

@@ -1,0 +1,58 @@
+"""Specimens of all visualizers, opened at three widths in both themes: nothing sticks out, and axe finds no fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.specimens import SPECIMENS, THEMES, WIDTHS, opened
+
+#: What reaches beyond the right edge of the window.
+OUTSIDE = """() => [...document.querySelectorAll('.rlnb *')].filter((e) => {
+  const box = e.getBoundingClientRect();
+  if (!box.width || box.right <= innerWidth + 1) return false;
+  for (let up = e.parentElement; up; up = up.parentElement) {
+    if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(up).overflowX)) return false;
+  }
+  return true;
+}).map((e) => `${e.tagName}.${e.className}`).slice(0, 5)"""
+AXE = """async () => {
+  const found = await axe.run(document.querySelector('.rlnb'), { resultTypes: ['violations'] });
+  return found.violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(' ')}`));
+}"""
+
+
+@pytest.fixture(scope="module", params=SPECIMENS)
+def page_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a specimen."""
+    path = tmp_path_factory.mktemp("specimens") / f"{request.param}.html"
+    SPECIMENS[request.param]().to_html(path)
+    return path
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_specimen_fits_each_width_and_has_no_barrier(
+    browser: Browser, page_of: Path, theme: str, missing: Callable[[str, str], NoReturn]
+) -> None:
+    outside = {}
+    page = browser.new_page(color_scheme=theme)
+    try:
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width + 32, "height": 560})
+            opened(page, page_of)
+            outside[width] = page.evaluate(OUTSIDE)
+        assert outside == {width: [] for width in WIDTHS}
+        if find_spec("axe_playwright_python") is None:
+            missing("axe", "axe-playwright-python is not installed; pip install axe-playwright-python")
+        page.set_viewport_size({"width": 712, "height": 560})
+        opened(page, page_of)
+        page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+        assert page.evaluate(AXE) == []
+    finally:
+        page.close()
