@@ -38,7 +38,7 @@ BufferExplorer: TensorDictReplayBuffer, 8 of 8 rows filled, next is row 2
 max_priority_within_buffer: False, batch_size: 4
   transform  none                        reading and writing: leave the data as it is
   All 8 rows are filled. Row 2 is the oldest and is written over next; row 1 is the newest. The seam lies between them.
-  age, physical order, newest full
+  age, physical order, fuller is newer
     ██▒▒▓▓▓█
       ^ next: row 2
   3 trajectories of 1 to 4 rows, by ("next", "done")

@@ -38,7 +38,7 @@ def _settings(settings: tuple[tuple[str, str], ...]) -> str:
 
 
 def _ring_lines(moment: Moment, order: str) -> list[str]:
-    """Return age as shades, the newest fullest, with the cursor below."""
+    """Return age as shades, the newest the fullest, with the cursor below."""
     ring, grid = moment.ring, moment.grid
     if not ring.length:
         return []
@@ -48,7 +48,7 @@ def _ring_lines(moment: Moment, order: str) -> list[str]:
     marks = [_SHADES[0] if a == -1 else "?" if a == -2 else _SHADES[4 - int(3 * a / (most + 1))] for a in ages]
     per = -(-len(marks) // _MOST_CELLS)
     row = "".join(marks[::per])
-    what = "newest full" if ring.ordered else "last written full"
+    what = "fuller is newer" if ring.ordered else "fuller was written later"
     lines = [f"  age, {order} order, {what}{'' if per * grid.rows == grid.cells else ', rows in cells'}", f"    {row}"]
     if ring.ordered and not ring.frozen and ring.limit is not None:
         at = int(np.flatnonzero(cells == grid.cell(ring.cursor))[0]) // per
