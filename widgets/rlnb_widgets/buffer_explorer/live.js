@@ -224,7 +224,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     const [row, col] = [selection.value, column.value];
     words.textContent = `Moment ${here()} of ${head.moments.length - 1}: ${m.words}.`;
     about.textContent = [m.state, m.trajectories && `${m.trajectories}.`].filter(Boolean).join(" ");
-    turn.textContent = `${order.value} order`;
+    turn.textContent = `order: ${order.value}`;
     guarded(cell, m, row, col, beta);
     guarded(pictures);
     for (const part of [tree, weights, slices]) guarded(part);

@@ -11,9 +11,10 @@ const breakable = (name) => name.split(/(?=[A-Z][a-z])/).flatMap((part) => [part
 
 /** Writer, storage, sampler and transform, in the order of the data's way through them. */
 export function boxesPanel() {
-  const el = h("div", { class: "be-boxes", role: "list", "aria-label": "the components of the buffer, in the order of the data's way through them" });
+  const list = h("div", { class: "be-boxes", role: "list", "aria-label": "the components of the buffer, in the order of the data's way through them" });
+  const el = h("section", { class: "be-panel" }, list);
   const update = (head) => {
-    el.replaceChildren(...head.boxes.flatMap(([role, name, settings], i) => [
+    list.replaceChildren(...head.boxes.flatMap(([role, name, settings], i) => [
       i ? h("span", { class: "be-arrow", "aria-hidden": "true" }, "→") : null,
       h("div", { class: "be-box", role: "listitem", "data-role": role },
         h("div", { class: "rlnb-note be-small" }, role), h("div", { class: "be-name" }, ...breakable(name)),

@@ -154,7 +154,8 @@ def tree_display(column: Numbers, levels: int) -> Display:
             with display.shown(Param(f"on{depth}")):
                 way = (Param(f"way{depth}"), Param(f"way{depth} to"), LEVEL * depth + 3, LEVEL - 3)
                 display.rect(*way, stroke="ink", width=2, least=2)
-        display.line(Param("mass"), 0, Param("mass"), Param("reached"), stroke="ink", width=1.5, dash=(4, 3))
+        # Dashes between the levels only, so that none goes through a number.
+        display.line(Param("mass"), 0, Param("mass"), Param("reached"), stroke="ink", width=3, dash=(6, LEVEL - 6))
     return display
 
 
@@ -222,7 +223,7 @@ def legend_of(model: ExplorerModel) -> list[tuple[str, str]]:
         ("warn", "overwritten by it (dashed)", any((m.touched == 2).any() for m in moments)),
         ("c1", "drawn by this sample", any(len(m.drawn) for m in moments)),
         ("danger", "written next", any(m.ring.ordered and not m.ring.frozen and m.ring.length for m in moments)),
-        ("ink", "trajectories: black and grey arcs in turn", any(len(m.arcs.drawn) for m in moments)),
+        ("ink", "trajectories (arcs in two tones)", any(len(m.arcs.drawn) for m in moments)),
         ("bad", "too short for a slice (dashed)", short),
         ("c2", "slice", any(len(m.slices) for m in moments)),
     ]
@@ -348,7 +349,7 @@ def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
         levels = min(depth_of(moment.priorities.sums.size), _MOST_LEVELS)
         params["reached"] = LEVEL * levels
         words = (
-            "Sum tree: each node is the sum of the two below it, and as wide. A random number, the dashed line, finds "
+            "Sum tree: each node is the sum of the two below it, and as wide. A random number, the thick dashes, finds "
             "its way down to an item. Outlined: the way to the largest priority."
         )
         parts += [bars_display(column, "priorities", "c4"), words, tree_display(column, levels)]
