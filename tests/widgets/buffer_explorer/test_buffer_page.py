@@ -192,17 +192,26 @@ def test_what_is_odd_is_drawn_too(browse):
     listed = BufferExplorer(ReplayBuffer(storage=ListStorage(), batch_size=2))
     listed.extend(["<b>", 3, None])
     listed.sample()
+    columns = BufferExplorer(make_buffer(12, ndim=2, sampler=PrioritizedSampler(12, 0.5, 0.5)))
+    columns.extend(torch.stack([make_steps([2, 1]), make_steps([3])]))
+    columns.sample()
 
     def act(page):
         page.locator(RING).focus()
-        for key in ("End", "ArrowLeft", "o", "s", "n", "Home"):
+        for tab in page.get_by_role("tab").all():
+            tab.click()
+            page.wait_for_timeout(60)
+        page.locator(RING).focus()
+        for key in ("End", "ArrowLeft", "o", "s", "n", "Home", "PageUp", "PageUp", "PageDown", "PageDown"):
             page.keyboard.press(key)
+            page.wait_for_timeout(20)
         page.wait_for_timeout(60)
         return page.locator(".be-notes").inner_text(), page.locator("[role=alert]").count()
 
     for made, scheme, note in (
         (BufferExplorer(make_buffer(6)), "dark", "The buffer is empty."),
         (listed, "light", "The storage has no limit"),
+        (columns, "light", ""),
         (BufferExplorer(big), "dark", "1,000,000 rows share 512 cells"),
     ):
         notes, errors = browse(made, act, color_scheme=scheme)

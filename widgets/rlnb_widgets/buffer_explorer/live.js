@@ -90,7 +90,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
       const found = source()[name];
       if (found) return found;
     }
-    throw new Error(`there are no numbers "${name}"`);
+    return []; // A picture that is about to be replaced may ask for what this state has not.
   };
   const params = () => ({
     ...ringParams(moment(), before(), phase, order.value, selection.value, column.value), ...bars().params, ...lengths().params,
@@ -131,11 +131,11 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   const words = h("p", { class: "be-words", "aria-live": "polite" });
   const about = h("p", { class: "rlnb-note be-state" });
   const notes = h("ul", { class: "rlnb-note be-notes" });
-  const meanings = h("div", {});
+  const meanings = h("div", { class: "be-meanings" });
   const panels = h("div", {});
 
   root.setAttribute("role", "group");
-  root.append(bar.el, words, h("div", { class: "be-top" }, ring, h("div", { class: "be-side" }, cell.el, about)), meanings, panels, notes);
+  root.append(bar.el, words, h("div", { class: "be-top" }, ring, h("div", { class: "be-side" }, cell.el, about), meanings), panels, notes);
   follow(ring, (event) => {
     const box = ring.firstChild.getBoundingClientRect();
     const found = hit(moment(), event.clientX - box.left, event.clientY - box.top, order.value);
@@ -147,6 +147,20 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   function follow(el, pick) {
     el.addEventListener("pointerdown", (event) => { if (event.button === 0 && pick(event)) el.setPointerCapture(event.pointerId); });
     el.addEventListener("pointermove", (event) => { if (el.hasPointerCapture(event.pointerId)) pick(event); });
+  }
+
+  const barNames = () => ["draws", ...(head.lists.curves ? ["priorities", "weights"] : [])];
+
+  /** Bars in which a click chooses a cell. */
+  function barsOf(name) {
+    if (charts.has(name)) return charts.get(name);
+    const made = chart(name, { class: "be-chart", role: "img" });
+    follow(made.el, (event) => {
+      const found = made.at(event);
+      if (found?.name === "slot") select(cellAt(moment(), clamp(Math.floor(found.value), 0, moment().cells - 1), order.value));
+      return found;
+    });
+    return made;
   }
 
   /** The tabs that there is something for; what slices are is not taught before the sampler draws some. */
@@ -164,34 +178,23 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     const names = parts.map((part) => part.name).join();
     if (names === arranged) return;
     arranged = names;
+    barsPanel.replaceChildren(drawWords, ...barNames().map((name) => barsOf(name).el));
     const shown = panel?.shown;
     panel = tabs(parts, { label: "what to look at" });
     if (shown) panel.show(shown);
     panels.replaceChildren(panel.el);
   }
 
-  /** Put the picture of the ring, and those of the bars that there are, in place. */
+  /** Show the ring of this state, and tell what it and the bars say. */
   function mount() {
     const m = moment();
     const picture = chart(`ring${m.columns}`, { class: "be-disk" });
     if (ring.firstChild !== picture.el) ring.replaceChildren(picture.el);
-    const rows = [...(m.batches ? ["draws"] : []), ...(m.priorities?.total > 0 ? ["priorities", "weights"] : [])].map((name) => {
-      const made = charts.has(name);
-      const bar = chart(name, { class: "be-chart", role: "img" });
-      if (bar && !made) {
-        follow(bar.el, (event) => {
-          const found = bar.at(event);
-          if (found?.name === "slot") select(cellAt(moment(), clamp(Math.floor(found.value), 0, moment().cells - 1), order.value));
-          return found;
-        });
-      }
-      return [name, bar?.el];
-    }).filter(([, el]) => el);
     const numbers = bars().params;
-    for (const [name, el] of rows) el.setAttribute("aria-label", `${name} by cell, ${numbers[`${name} to`]}; ${numbers[`${name} about`]}`);
+    for (const name of barNames()) {
+      chart(name).el.setAttribute("aria-label", `${name} by cell, ${numbers[`${name} to`]}; ${numbers[`${name} about`]}`);
+    }
     drawWords.textContent = m.drawWords ? `${m.drawWords[0].toUpperCase()}${m.drawWords.slice(1)}.` : "No sample was counted yet.";
-    const wanted = [drawWords, ...rows.map(([, el]) => el)];
-    if (wanted.length !== barsPanel.children.length || wanted.some((el, i) => barsPanel.children[i] !== el)) barsPanel.replaceChildren(...wanted);
   }
 
   const go = (cells) => () => selection.set(moved(moment(), selection.value, cells, order.value));

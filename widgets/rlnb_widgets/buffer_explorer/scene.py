@@ -46,7 +46,7 @@ _EDGES: list[dict[str, Any]] = [
     {"stroke": "muted", "opacity": 0.6},
     {"stroke": "c0"},
     {"stroke": "good", "width": 2.5},
-    {"stroke": "warn", "width": 2.5, "dash": [4, 2]},
+    {"stroke": "good", "width": 2.5, "dash": [4, 2]},
 ]
 _ARCS: list[dict[str, Any]] = [
     {"stroke": "ink", "width": 3},
@@ -216,11 +216,11 @@ def legend_of(model: ExplorerModel) -> list[tuple[str, str]]:
     moments = model.moments
     ordered = any(m.ring.ordered for m in moments)
     short = any(m.slicing and (m.arcs.drawn.length < m.slicing.slice_len).any() for m in moments)
+    over = " (dashed: over older rows)" if any((m.touched == 2).any() for m in moments) else ""
     occurs = [
         ("c0", "filled; the stronger, the newer" if ordered else "filled; the stronger, the later it was written", 1),
         ("muted", "filled before the record began", any((m.age == -2).any() for m in moments)),
-        ("good", "written by this call", any((m.touched == 1).any() for m in moments)),
-        ("warn", "overwritten by it (dashed)", any((m.touched == 2).any() for m in moments)),
+        ("good", f"written by this call{over}", any(m.touched.any() for m in moments)),
         ("c1", "drawn by this sample", any(len(m.drawn) for m in moments)),
         ("danger", "written next", any(m.ring.ordered and not m.ring.frozen and m.ring.length for m in moments)),
         ("ink", "trajectories (arcs in two tones)", any(len(m.arcs.drawn) for m in moments)),
