@@ -174,8 +174,19 @@ def test_what_the_page_is_sent_is_bounded():
         explorer.update_priority(sample["index"], torch.rand(64))
     explorer.to_html()
     assert len(explorer.model.moments) > 30
-    assert len(explorer._cells) + len(json.dumps(explorer._head)) < 1_000_000
+    assert len(explorer._cells) + len(json.dumps(explorer._head)) < 350_000
+    assert len(json.dumps(explorer._lists)) < 20_000
     assert len(explorer.to_svg()) < 200_000 and len(repr(explorer)) < 6_000
+
+
+def test_lists_are_sent_once_for_all_states():
+    explorer = prioritized()
+    explorer.to_html()
+    seen = []
+    explorer.observe(lambda change: seen.append(change.name), ["_lists", "_head"])
+    explorer.sample()
+    explorer.to_html()
+    assert seen == ["_head"]
 
 
 def test_equal_numbers_travel_once():

@@ -58,6 +58,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   let marks = marksOf(head.moments);
   const here = () => clamp(playhead.t, 0, head.moments.length - 1);
   const moment = () => frame(here());
+  const lists = () => model.get("_lists");
   const order = new Channel(model, "order", (v) => (ORDERS.includes(v) ? v : ORDERS[0]));
   const selection = new Channel(model, "selection", (v) => clamp(Math.round(Number(v) || 0), 0, moment().size - 1));
   const column = new Channel(model, "selected_env", (v) => clamp(Math.round(Number(v) || 0), 0, moment().columns - 1));
@@ -99,8 +100,8 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   });
   const charts = new Map();
   const chart = (name, attributes, more = () => ({})) => {
-    if (!charts.has(name) && head.lists[name]) {
-      charts.set(name, surface(head.lists[name], numbersOf, { params: () => ({ ...params(), ...more() }), moving: MOVING, ...attributes }));
+    if (!charts.has(name) && lists()[name]) {
+      charts.set(name, surface(lists()[name], numbersOf, { params: () => ({ ...params(), ...more() }), moving: MOVING, ...attributes }));
     }
     return charts.get(name);
   };
@@ -149,7 +150,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     el.addEventListener("pointermove", (event) => { if (el.hasPointerCapture(event.pointerId)) pick(event); });
   }
 
-  const barNames = () => ["draws", ...(head.lists.curves ? ["priorities", "weights"] : [])];
+  const barNames = () => ["draws", ...(lists().curves ? ["priorities", "weights"] : [])];
 
   /** Bars in which a click chooses a cell. */
   function barsOf(name) {
@@ -167,11 +168,10 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   let arranged = null;
   let panel = null;
   function arrange() {
-    const { lists } = head;
     const parts = [
       { name: "draws", title: "Draws", el: barsPanel },
-      ...(lists.curves ? [{ name: "tree", title: "Sum tree", el: tree.el }, { name: "weights", title: "Weights", el: weights.el }] : []),
-      ...(lists.lengths ? [{ name: "slices", title: "Slices", el: slices.el }] : []),
+      ...(lists().curves ? [{ name: "tree", title: "Sum tree", el: tree.el }, { name: "weights", title: "Weights", el: weights.el }] : []),
+      ...(lists().lengths ? [{ name: "slices", title: "Slices", el: slices.el }] : []),
       { name: "memory", title: "Memory", el: memory.el },
       { name: "parts", title: "Components", el: boxes.el },
     ].map((part) => ({ ...part, onshow: () => update() }));

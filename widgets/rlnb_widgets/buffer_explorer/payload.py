@@ -8,7 +8,7 @@ import numpy as np
 
 from rlnb_widgets._core.text import bytes_text
 from rlnb_widgets.buffer_explorer.model import ExplorerModel, Moment, Priorities, Trajectories
-from rlnb_widgets.buffer_explorer.scene import legend_of, page_displays
+from rlnb_widgets.buffer_explorer.scene import legend_of
 from rlnb_widgets.buffer_explorer.words import draw_words, moment_words, room_words, state_words, trajectory_words
 
 
@@ -57,7 +57,6 @@ def buffer_payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
         "notes": list(model.notes),
         "strict": model.strict,
         "slices": model.slices,
-        "lists": {name: display.payload() for name, display in page_displays(model).items()},
         "legend": legend_of(model),
     }
     return head, bytes(out.blob)

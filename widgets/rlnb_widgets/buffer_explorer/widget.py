@@ -24,7 +24,7 @@ from rlnb_widgets.buffer_explorer.model import ExplorerModel, What
 from rlnb_widgets.buffer_explorer.parts import check_buffer
 from rlnb_widgets.buffer_explorer.payload import buffer_payload
 from rlnb_widgets.buffer_explorer.record import BufferRecorder, Options, explorer_model
-from rlnb_widgets.buffer_explorer.scene import buffer_svg
+from rlnb_widgets.buffer_explorer.scene import buffer_svg, page_displays
 from rlnb_widgets.buffer_explorer.text import buffer_text
 from rlnb_widgets.buffer_explorer.words import buffer_explanation, buffer_headline
 
@@ -95,6 +95,7 @@ class BufferExplorer(TimeTraits, Visualizer):
     selected_env = traitlets.Int(0).tag(sync=True)
     order = traitlets.Enum(_ORDERS, default_value=_ORDERS[0]).tag(sync=True)
     _head = traitlets.Dict().tag(sync=True)
+    _lists = traitlets.Dict().tag(sync=True)  # of their own, since they hardly ever change
     _cells = traitlets.Bytes().tag(sync=True)
     _label = traitlets.Unicode().tag(sync=True)
 
@@ -293,6 +294,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         head, cells = buffer_payload(self.model)
         self._sent, self._sent_at = self.model, time.monotonic()
         with self.hold_sync():
+            self._lists = {name: display.payload() for name, display in page_displays(self.model).items()}
             self._head, self._cells = head, cells
             self._label = f"BufferExplorer: {buffer_headline(self.model, self.model.moments[-1])}"
 
