@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from rlnb_widgets import BufferExplorer
 from rlnb_widgets._core.display import Display
-from rlnb_widgets.buffer_explorer.scene import LEVEL, Numbers, bars_display, ring_display, state_values, tree_display
+from rlnb_widgets.buffer_explorer.scene import LEVEL, Numbers, bars_display, ring_display, tree_display
+from rlnb_widgets.buffer_explorer.values import state_values
 from tensordict import TensorDict
 
 from rlnb.data import PrioritizedSampler, SliceSampler

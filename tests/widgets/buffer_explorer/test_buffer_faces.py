@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 from rlnb_widgets import BufferExplorer
-from rlnb_widgets.buffer_explorer.scene import levels_of
+from rlnb_widgets.buffer_explorer.values import levels_of
 from rlnb_widgets.buffer_explorer.words import rows_text
 from tensordict import TensorDict
 

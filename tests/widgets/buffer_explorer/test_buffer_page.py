@@ -11,7 +11,7 @@ import torch
 from rlnb_widgets import BufferExplorer
 from rlnb_widgets import buffer_explorer as bundle
 from rlnb_widgets.buffer_explorer.payload import buffer_payload
-from rlnb_widgets.buffer_explorer.scene import state_values
+from rlnb_widgets.buffer_explorer.values import state_values
 from tensordict import TensorDict
 
 from rlnb.data import ListStorage, PrioritizedSampler, ReplayBuffer

@@ -1,12 +1,11 @@
-"""Display lists of the buffer explorer: ring, bars, sum tree, weights and slices, and the numbers of the static view.
+"""Display lists of the buffer explorer: ring, bars, sum tree, weights and slices; and its static view.
 
 A list serves all recorded states, both orders and every selection: its columns are names and its parameters come from
-``values.js``. For the static view :func:`state_values` has the same numbers.
+``values.js``, and for the static view from ``values.py``.
 """
 
 from __future__ import annotations
 
-import math
 import textwrap
 from typing import Any
 
@@ -16,19 +15,19 @@ from rlnb_widgets._core.display import Columns, Display, Param
 from rlnb_widgets._core.display_svg import Part, stacked
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import bytes_text, number, shorten
-from rlnb_widgets.buffer_explorer.model import ExplorerModel, Moment
+from rlnb_widgets.buffer_explorer.model import ExplorerModel
+from rlnb_widgets.buffer_explorer.values import MIDDLE, RADIUS, SHADES, depth_of, state_values, thickness
 from rlnb_widgets.buffer_explorer.words import (
     buffer_explanation,
     buffer_headline,
     draw_words,
     moment_words,
-    room_words,
     state_words,
     trajectory_words,
 )
 
-#: Width and height of the ring with all around it, its middle, and its radius.
-RING, MIDDLE, RADIUS = 300.0, 150.0, 112.0
+#: Width and height of the ring with all around it.
+RING = 300.0
 #: Pixels to the left and to the right of bars.
 LEFT, RIGHT = 118.0, 8.0
 #: Height of a level of the sum tree.
@@ -36,11 +35,10 @@ LEVEL = 22.0
 #: Number of values of a curve of weights, for beta from 0 to 1.
 BETAS = 61
 
-_SHADES = 8
 _AGES: list[dict[str, Any]] = [
     {},
     {"fill": "muted", "opacity": 0.35},
-    *({"fill": "c0", "opacity": round(1 - 0.85 * k / _SHADES, 3)} for k in range(_SHADES + 1)),
+    *({"fill": "c0", "opacity": round(1 - 0.85 * k / SHADES, 3)} for k in range(SHADES + 1)),
 ]
 _EDGES: list[dict[str, Any]] = [
     {"stroke": "muted", "opacity": 0.6},
@@ -54,8 +52,6 @@ _ARCS: list[dict[str, Any]] = [
     {"stroke": "bad", "width": 3, "dash": [3, 3]},
 ]
 _LIFTS = (6.0, 10.0, 14.0)
-# Share of a cell that is left free, and of a turn between trajectories.
-_GAP, _ARC_GAP, _MOST_GAPS = 0.12, 0.005, 128
 _MOST_LEVELS, _MOST_SETTINGS, _MOST_KEYS, _MOST_LINES = 6, 7, 8, 5
 
 
@@ -78,11 +74,6 @@ class Numbers:
         if name not in self._kept:
             self._kept[name] = self.columns.add(self.values[name])
         return self._kept[name]
-
-
-def thickness(columns: int) -> float:
-    """Return the pixels from one ring to the next one within."""
-    return min(0.42 * RADIUS / columns, 40.0)
 
 
 def ring_display(column: Numbers, columns: int) -> Display:
@@ -218,7 +209,7 @@ def legend_of(model: ExplorerModel) -> list[tuple[str, str]]:
     short = any(m.slicing and (m.arcs.drawn.length < m.slicing.slice_len).any() for m in moments)
     over = " (dashed: over older rows)" if any((m.touched == 2).any() for m in moments) else ""
     occurs = [
-        ("c0", "filled; the stronger, the newer" if ordered else "filled; the stronger, the later it was written", 1),
+        ("c0", "filled; a stronger colour is newer" if ordered else "filled; a stronger colour was written later", 1),
         ("muted", "filled before the record began", any((m.age == -2).any() for m in moments)),
         ("good", f"written by this call{over}", any(m.touched.any() for m in moments)),
         ("c1", "drawn by this sample", any(len(m.drawn) for m in moments)),
@@ -228,110 +219,6 @@ def legend_of(model: ExplorerModel) -> list[tuple[str, str]]:
         ("c2", "slice", any(len(m.slices) for m in moments)),
     ]
     return [(role, words) for role, words, there in occurs if there]
-
-
-# The numbers of a recorded state -------------------------------------------------------------------------------------
-
-
-def depth_of(leaves: int) -> int:
-    """Return the number of levels of a binary tree with so many leaves."""
-    return 1 + math.ceil(math.log2(max(leaves, 1)))
-
-
-def levels_of(sums: np.ndarray) -> list[np.ndarray]:
-    """Return the levels of a binary sum tree over its leaves, ``[n]``; the root comes first.
-
-    Example:
-        >>> [level.tolist() for level in levels_of(np.array([1.0, 2.0, 3.0]))]
-        [[6.0], [3.0, 3.0], [1.0, 2.0, 3.0]]
-    """
-    levels = [np.asarray(sums, np.float64)]
-    while len(levels[0]) > 1:
-        levels.insert(0, np.add.reduceat(levels[0], np.arange(0, len(levels[0]), 2)))
-    return levels
-
-
-def state_values(moment: Moment, order: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the columns and the parameters of a recorded state, with no row selected."""
-    ring, grid = moment.ring, moment.grid
-    first = grid.cell(ring.first) if order == "chronological" else 0
-    # Turns are counted in cells if several rows share one, so that a row begins where its cell does.
-    top = first * grid.rows / grid.cells if grid.cells < grid.rows else first
-    turn = lambda row: ((row - top) % grid.rows) / grid.rows  # noqa: E731
-    slot = (np.arange(grid.cells) - first) % grid.cells
-    gap = _GAP if grid.cells <= _MOST_GAPS else 0.0
-    middle = 0.5 * (1 - gap) / grid.cells
-    ages = moment.age.astype(np.float64)
-    shades = 2 + np.round(_SHADES * ages / max(float(ages.max(initial=0)), 1.0))
-    edges = np.maximum((moment.age != -1) * (grid.cells <= _MOST_GAPS), np.where(moment.touched, moment.touched + 1, 0))
-    columns: dict[str, np.ndarray] = {
-        "from": slot / grid.cells,
-        "to": (slot + 1 - gap) / grid.cells,
-        "ages": np.where(moment.age == -1, 0, np.where(moment.age == -2, 1, shades)).astype(np.uint8),
-        "edges": edges.astype(np.uint8),
-    }
-    if grid.cells > _MOST_GAPS:
-        # Outlines of cells this narrow would cover them; only what is empty or was written has one.
-        columns["edges"] = np.where((moment.age != -1) & (moment.touched == 0), 4, edges).astype(np.uint8)
-    found, size = moment.arcs.drawn, ring.size
-    slicing = moment.slicing.slice_len if moment.slicing else 1
-    lanes = len(_LIFTS) if grid.columns == 1 else 1
-    drawn_row, drawn_column = np.divmod(moment.drawn, ring.columns)
-    for c in range(grid.columns):
-        drawn = np.zeros(grid.cells, np.uint8)
-        drawn[drawn_row[drawn_column == c] * grid.cells // grid.rows] = 1
-        own = np.flatnonzero(found.column == c)
-        begin = turn(found.start[own])
-        sweep = np.maximum(found.length[own] / size - min(0.25 / size, _ARC_GAP), 0.0006)
-        kinds = np.where(found.length[own] < slicing, 2, own % 2).astype(np.uint8)
-        columns |= {f"drawn{c}": drawn, f"arcs from{c}": begin, f"arcs to{c}": begin + sweep, f"arcs{c}": kinds}
-        for lane in range(lanes):
-            some = moment.slices[lane::lanes]
-            _, row, length = some[some[:, 0] == c].T
-            columns |= {f"slices{lane} from{c}": turn(row), f"slices{lane} to{c}": turn(row) + length / size}
-    cursor, zero = turn(ring.cursor % size) + middle, turn(0) + middle
-    params: dict[str, Any] = {
-        "cells": grid.cells, "slot": 0, "selected": 0, "filled": f"{ring.length:,}", "room": room_words(ring),
-        "next": f"next: row {ring.cursor:,}", "turns": ring.ordered and not ring.frozen and ring.length > 0,
-        "seam": ring.seam, "cursor": cursor, "seam at": turn(ring.cursor % size) - 0.5 * gap / grid.cells,
-        "zero x": MIDDLE + 139 * math.sin(math.tau * zero), "zero y": MIDDLE - 139 * math.cos(math.tau * zero) + 4,
-        "chosen": 0.0, "chosen to": 0.0, **{f"in{c}": 0 for c in range(grid.columns)},
-    }  # fmt: skip
-    inner = RADIUS - (grid.columns - 1 + 0.66) * thickness(grid.columns)
-    for k, (shift, r) in enumerate(((0.0, inner - 3), (-0.018, inner - 15), (0.018, inner - 15))):
-        angle = math.tau * (cursor + shift)
-        params |= {f"tip{k} x": MIDDLE + r * math.sin(angle), f"tip{k} y": MIDDLE - r * math.cos(angle)}
-    _bar_values(moment, first, columns, params)
-    _tree_values(moment, columns, params)
-    return columns, params
-
-
-def _bar_values(moment: Moment, first: int, columns: dict[str, np.ndarray], params: dict[str, Any]) -> None:
-    known = moment.expected.size > 0
-    columns["draws"] = np.roll(moment.draws.sum(0), -first)
-    columns["expected"] = np.roll(moment.expected.sum(0), -first) if known else np.zeros(0)
-    most = max(float(columns["draws"].max(initial=0)), float(columns["expected"].max(initial=0)))
-    params |= {"draws to": f"to {number(most, 3)}", "draws most": most}
-    params["draws about"] = "dashed: expected" if known else "expected: not known"
-    if moment.priorities is not None:
-        columns["priorities"] = np.roll(moment.priorities.sums.sum(0), -first)
-        most = float(columns["priorities"].max(initial=0))
-        params |= {"priorities to": f"to {number(most, 3)}", "priorities most": most}
-        params["priorities about"] = f"stored, sum {number(moment.priorities.total)}"
-
-
-def _tree_values(moment: Moment, columns: dict[str, np.ndarray], params: dict[str, Any]) -> None:
-    """Add the tree, with the way down to the largest priority."""
-    if moment.priorities is None:
-        return
-    leaves = moment.priorities.sums.T.ravel()
-    levels, aim = levels_of(leaves), int(leaves.argmax())
-    for depth, level in enumerate(levels):
-        ends = np.concatenate([[0.0], np.cumsum(level)])
-        on = aim >> (len(levels) - 1 - depth)
-        columns |= {f"node{depth}": ends[:-1], f"node{depth} to": ends[1:], f"sum{depth}": level}
-        params |= {f"on{depth}": 1, f"way{depth}": ends[on], f"way{depth} to": ends[on + 1]}
-    params |= {"total": float(levels[0][0]), "mass": float(leaves[:aim].sum() + leaves[aim] / 2)}
 
 
 # The static view -----------------------------------------------------------------------------------------------------

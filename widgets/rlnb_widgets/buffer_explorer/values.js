@@ -4,7 +4,7 @@ import { text, typed } from "../_core/core.js";
 import { levelsOf } from "./sumtree.js";
 
 const ARRAYS = ["age", "touched", "draws", "expected", "drawn", "slices", "arcs", "lengths"];
-const [MIDDLE, RADIUS] = [150, 112]; // of the ring, as in scene.py
+const [MIDDLE, RADIUS] = [150, 112]; // of the ring, as in values.py
 const TURN = 2 * Math.PI;
 const SHADES = 8;
 const LIFTS = 3;
@@ -135,7 +135,7 @@ export function writing(m, row, phase) {
   return place < writtenAt(m, phase) ? "done" : "yet";
 }
 
-// Columns and parameters of the lists; state_values in scene.py has the same numbers.
+// Columns and parameters of the lists; values.py computes the same for the static view.
 
 const shadesOf = (ages) => {
   const most = ages.reduce((a, b) => Math.max(a, b), 1);
