@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from rlnb_widgets import BufferExplorer
 from rlnb_widgets._core.display import Display
-from rlnb_widgets.buffer_explorer.scene import LEVEL, Numbers, bars_display, ring_display, tree_display
+from rlnb_widgets.buffer_explorer.scene import (
+    LEVEL,
+    Numbers,
+    bars_display,
+    lengths_display,
+    ring_display,
+    tree_display,
+    weights_display,
+)
 from rlnb_widgets.buffer_explorer.values import state_values
 from tensordict import TensorDict
 
@@ -75,6 +84,21 @@ def _of(make: Callable[[], BufferExplorer], name: str, t: int = -1) -> Callable[
     return made
 
 
+def _weights() -> Made:
+    beta = np.linspace(0, 1, 61)
+    curves = {"smallest": np.ones(61), "largest": 16.0**-beta, "here": 3.0**-beta}
+    params = {"beta": 30.5, **{f"{name} shown": 1 for name in curves}}
+    return weights_display(Numbers(curves)), params | {f"{n} y": 128 - 120 * v[30] for n, v in curves.items()}
+
+
+def _lengths() -> Made:
+    counts = np.array([0, 2, 1, 0, 5, 3, 0, 1])
+    short = np.arange(8) < 4
+    columns = {"long enough": np.where(short, 0, counts), "too short": np.where(short, counts, 0)}
+    params = {"bins": 8, "edge": 4, "most lengths": 5, "longest": "longest: 7 rows"}
+    return lengths_display(Numbers(columns)), params
+
+
 SCENES: dict[str, Callable[[], Made]] = {
     "ring of a buffer that was written over": _of(prioritized, "ring", -2),
     "ring of a prioritized sample": _of(prioritized, "ring"),
@@ -85,4 +109,6 @@ SCENES: dict[str, Callable[[], Made]] = {
     "bars of the priorities of 5,000 rows": _of(large, "priorities"),
     "sum tree": _of(prioritized, "tree"),
     "sum tree of 5,000 rows": _of(large, "tree"),
+    "weights against beta": _weights,
+    "lengths of trajectories": _lengths,
 }

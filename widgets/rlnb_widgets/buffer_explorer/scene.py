@@ -150,9 +150,9 @@ def tree_display(column: Numbers, levels: int) -> Display:
     return display
 
 
-def weights_display() -> Display:
+def weights_display(column: Numbers) -> Display:
     """Draw the importance weights of three priorities against beta."""
-    display = Display(150)
+    display = Display(150, column.columns)
     for share in (0, 0.5, 1):
         display.text(28, 128 - 120 * share + 4, number(share), fill="muted", anchor="end")
     with display.frame(34, 10, (0, BETAS)):
@@ -160,7 +160,7 @@ def weights_display() -> Display:
             display.line(0.5, 128 - 120 * share, BETAS - 0.5, 128 - 120 * share)
             display.text((BETAS - 1) * share + 0.5, 144, number(share), fill="muted", anchor="middle")
         for name, dash in (("smallest", (6, 3)), ("largest", (2, 3)), ("here", None)):
-            display.curve(name, 7, 122, 0, 1, "c4" if name == "here" else "ink", 2, dash=dash)
+            display.curve(column(name), 7, 122, 0, 1, "c4" if name == "here" else "ink", 2, dash=dash)
     with display.frame(34, 10, (0, BETAS)):
         display.line(Param("beta"), 8, Param("beta"), 128, stroke="muted", dash=(4, 3))
         for name in ("smallest", "largest", "here"):
@@ -169,12 +169,12 @@ def weights_display() -> Display:
     return display
 
 
-def lengths_display() -> Display:
+def lengths_display(column: Numbers) -> Display:
     """Draw how many trajectories have each length, those too short for a slice left of the dashed line."""
-    display = Display(90)
+    display = Display(90, column.columns)
     with display.frame(4, 4, (0, Param("bins"))):
-        display.bars("long enough", 6, 66, Param("most lengths"), "c2")
-        display.bars("too short", 6, 66, Param("most lengths"), "bad")
+        display.bars(column("long enough"), 6, 66, Param("most lengths"), "c2")
+        display.bars(column("too short"), 6, 66, Param("most lengths"), "bad")
         display.line(0, 72, Param("bins"), 72)
         display.text(0, 86, "length 1", fill="muted")
         display.text(Param("bins"), 86, Param("longest"), fill="muted", anchor="end")
@@ -189,11 +189,11 @@ def page_displays(model: ExplorerModel) -> dict[str, Display]:
     found["draws"] = bars_display(names, "draws", "c1", expected=True)
     if any(m.priorities is not None for m in moments):
         found |= {name: bars_display(names, name, "c4") for name in ("priorities", "weights")}
-        found["curves"] = weights_display()
+        found["curves"] = weights_display(names)
         levels = sorted({depth_of(m.grid.cells * m.grid.columns) for m in moments})
         found |= {f"tree{n}": tree_display(names, n) for n in levels}
     if shows_slices(model):
-        found["lengths"] = lengths_display()
+        found["lengths"] = lengths_display(names)
     return found
 
 
