@@ -88,7 +88,7 @@ def test_the_player_moves_the_cell_and_not_the_record(lab: Lab, explorer: Locato
     expect(explorer).to_have_attribute("data-t", "9")
 
 
-def test_an_element_of_a_sample_opens_its_frame(lab: Lab, explorer: Locator) -> None:
+def test_an_item_of_a_sample_opens_its_frame(lab: Lab, explorer: Locator) -> None:
     ring = explorer.get_by_role("slider", name="cell of the ring")
     ring.press("PageUp")  # to the moment of the last sample
     expect(explorer).to_have_attribute("data-t", "8")
@@ -100,6 +100,7 @@ def test_an_element_of_a_sample_opens_its_frame(lab: Lab, explorer: Locator) -> 
 
 
 def test_a_draw_goes_down_the_tree_and_selects_what_it_finds(lab: Lab, explorer: Locator) -> None:
+    explorer.get_by_role("tab", name="Sum tree").click()
     tree = explorer.locator('[data-part="tree"]')
     tree.get_by_role("button", name="draw a number and go down").click()
     expect(tree).to_have_attribute("data-depth", "0")
@@ -116,6 +117,7 @@ def test_slices_lie_on_the_arcs(lab: Lab) -> None:
     explorer = lab.widget("buffer-explorer", 1)
     expect(explorer).to_have_attribute("data-order", "chronological")
     expect(explorer.locator(".be-words")).to_have_text("Moment 2 of 2: sample of 18: 3 slices.")
+    explorer.get_by_role("tab", name="Slices").click()
     length = explorer.get_by_label("length of slices")
     length.focus()
     length.press("End")

@@ -62,6 +62,11 @@ def every_mark() -> Display:
     display.sector(420, 60, 24, 48, 0.1, 0.8, fill="c2", stroke="line")
     display.sector(420, 60, 56, 56, 0.0, 0.4, stroke="ink", width=3)
     display.sector(530, 60, 20, 40, 0.0, 1.0, fill="c4")
+    turns = np.arange(40) / 40
+    looks = [{"fill": "c0"}, {"fill": "c0", "opacity": 0.4}, {"stroke": "warn", "width": 2, "dash": (3, 2)}]
+    display.sectors(610, 80, 24, 36, turns, turns + 0.02, looks, np.arange(40) % 3)
+    display.sectors(610, 80, 42, 42, turns[::8], turns[::8] + 0.1, [{"stroke": "ink", "width": 3}])
+    display.sectors(610, 80, 10, 18, turns[::5], turns[::5] + 0.02, [{"fill": "c1", "stroke": "paper"}], dot=3)
     for i, name in enumerate(GLYPHS):
         display.glyph(20 + 40 * i, 50, name, 14, "danger")
     display.text(10, 90, "Plain, bold and cut: observation", size=13)
@@ -97,6 +102,12 @@ def every_mark() -> Display:
         with display.part(300, 900):
             t = np.arange(0.0, 2500, 130)
             display.spans([(t, t + 100, "c4")], 530, 20)
+    with display.frame(90, 12, (0, 40)):
+        display.bars(rng.uniform(0, 5, 40), 590, 30, Param("top"), "c4")
+        display.curve(rng.uniform(0, 5, 40), 590, 30, 0, Param("top"), "ink", dash=(4, 3))
+    with display.frame(300, 12, (0, 40)):
+        display.labels(np.array([0.0, 10, 12]), np.array([10.0, 12, 40]), np.array([0.25, 1.5, 12345.6]), 575)
+    display.text(240, 575, Param("words"))
     with display.shown(Param("t")):
         display.box(10, 580, 100, 20, "c7")
     with display.shown(Param("none")):
@@ -112,14 +123,14 @@ def _png() -> bytes:
 
 @pytest.mark.parametrize("window", [(0, 1000), (250, 330)])
 def test_every_mark_looks_the_same_on_a_canvas_and_as_svg(page: Page, window: tuple[float, float]) -> None:
-    params = {"low": window[0], "high": window[1], "t": 300, "none": 0}
+    params = {"low": window[0], "high": window[1], "t": 300, "none": 0, "top": 5, "words": "42"}
     found = compare(page, every_mark(), params)
     assert found["differ"] < TOLERANCE, found
     assert found["drawn"] > 0.15
 
 
 def test_the_comparison_sees_a_playhead_that_is_elsewhere(page: Page) -> None:
-    params = {"low": 0, "high": 1000, "t": 300, "none": 0}
+    params = {"low": 0, "high": 1000, "t": 300, "none": 0, "top": 5, "words": "42"}
     found = compare(page, every_mark(), params, {**params, "low": 30})
     assert found["differ"] > 2 * TOLERANCE, found
 

@@ -2,15 +2,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ageOf, arcsOf, cellOf, filledIn, reader, rowsOf, sampled, trajectoryAt } from "../../../widgets/rlnb_widgets/buffer_explorer/frames.js";
-import { angleOf, cellAt, hit, radii, slotOf, spanOf, TURN, writing } from "../../../widgets/rlnb_widgets/buffer_explorer/geometry.js";
+import { leafName } from "../../../widgets/rlnb_widgets/buffer_explorer/controls.js";
 import { marksOf, moved } from "../../../widgets/rlnb_widgets/buffer_explorer/live.js";
 import { facts } from "../../../widgets/rlnb_widgets/buffer_explorer/panels.js";
-import { shade } from "../../../widgets/rlnb_widgets/buffer_explorer/ring.js";
-import { fitting, verdict } from "../../../widgets/rlnb_widgets/buffer_explorer/slicing.js";
+import { fitting, lengthNumbers, verdict } from "../../../widgets/rlnb_widgets/buffer_explorer/slices.js";
 import { descend, levelsOf, massOf, stepWords } from "../../../widgets/rlnb_widgets/buffer_explorer/sumtree.js";
-import { leafName, leavesOf } from "../../../widgets/rlnb_widgets/buffer_explorer/treepanel.js";
-import { meanPriorities, weight } from "../../../widgets/rlnb_widgets/buffer_explorer/weights.js";
+import {
+  ageOf, arcsOf, barNumbers, cellAt, cellOf, curveNumbers, filledIn, hit, leavesOf, meanPriorities, radii, reader, ringColumns, ringParams, rowsOf,
+  sampled, slotOf, spanOf, trajectoryAt, treeNumbers, turnOf, weight, writing,
+} from "../../../widgets/rlnb_widgets/buffer_explorer/values.js";
 
 // 8 rows, full, the cursor at row 2; trajectories 2-4, 5-0, 1.
 const m = {
@@ -35,14 +35,14 @@ test("a moment is read from bytes once", () => {
   const blob = new Uint8Array(4 * 8 + 8);
   new Int32Array(blob.buffer, 0, 8).set(m.age);
   blob.set(m.touched, 32);
-  const none = [0, 0];
-  const head = { moments: [{ words: "w", age: [0, 8], touched: [32, 8], draws: none, expected: none, drawn: none, slices: none, arcs: none, lengths: none, priorities: null }] };
+  const none = ["u1", 0, 0];
+  const head = { moments: [{ words: "w", age: ["i4", 0, 8], touched: ["u1", 32, 8], draws: none, expected: none, drawn: none, slices: none, arcs: none, lengths: none, priorities: null }] };
   const frame = reader(head, blob);
   assert.deepEqual([[...frame(0).age], [...frame(0).touched]], [[...m.age], [...m.touched]]);
   assert.equal(frame(0), frame(0));
 });
 
-test("ages, trajectories and samples of an element", () => {
+test("ages, trajectories and samples of an item", () => {
   assert.deepEqual([0, 1, 2, 7].map((row) => ageOf(m, row)), [1, 0, 7, 2]);
   assert.equal(ageOf(binned, 6), 0);
   assert.equal(trajectoryAt(m, 0, 0).step, 3);
@@ -57,23 +57,23 @@ test("ages, trajectories and samples of an element", () => {
 test("the orders are turns of each other", () => {
   assert.deepEqual([...Array(8).keys()].map((slot) => cellAt(m, slot, "chronological")), [2, 3, 4, 5, 6, 7, 0, 1]);
   for (const order of ["physical", "chronological"]) for (let c = 0; c < 8; c++) assert.equal(cellAt(m, slotOf(m, c, order), order), c);
-  assert.equal(angleOf(m, 2, "chronological"), 0);
-  assert.ok(Math.abs(angleOf(m, 1, "chronological") - (7 / 8) * TURN) < 1e-9);
-  for (const order of ["physical", "chronological"]) for (let c = 0; c < 8; c++) assert.ok(Math.abs(spanOf(m, c, order)[0] - angleOf(m, c, order)) < 1e-9);
+  assert.equal(turnOf(m, 2, "chronological"), 0);
+  assert.equal(turnOf(m, 1, "chronological"), 7 / 8);
+  for (const order of ["physical", "chronological"]) for (let c = 0; c < 8; c++) assert.ok(Math.abs(spanOf(m, c, order)[0] - turnOf(m, c, order)) < 1e-9);
 });
 
 test("a point of the ring leads to its cell, and one beside it to none", () => {
-  const { outer, inner } = radii(m, 400);
+  const r = (112 + radii(m).inner) / 2;
   for (const order of ["physical", "chronological"]) {
     for (let c = 0; c < 8; c++) {
-      const angle = spanOf(m, c, order).reduce((a, b) => a + b) / 2;
-      const r = (outer + inner) / 2;
-      assert.deepEqual(hit(m, r * Math.sin(angle), -r * Math.cos(angle), 400, order), { cell: c, column: 0 });
+      const angle = Math.PI * spanOf(m, c, order).reduce((a, b) => a + b);
+      assert.deepEqual(hit(m, 150 + r * Math.sin(angle), 150 - r * Math.cos(angle), order), { cell: c, column: 0 });
     }
   }
-  assert.equal(hit(m, 0, 0, 400, "physical"), null);
+  assert.equal(hit(m, 150, 150, "physical"), null);
+  assert.equal(hit(m, 1, 1, "physical"), null);
   const two = { ...m, columns: 2 };
-  assert.equal(hit(two, 0, -(radii(two, 400).inner + 2), 400, "physical").column, 1);
+  assert.equal(hit(two, 150, 150 - (radii(two).inner + 2), "physical").column, 1);
 });
 
 test("moves stay within the ring, in either order", () => {
@@ -87,7 +87,31 @@ test("a write appears row by row", () => {
   assert.deepEqual(states(0), ["no", "yet", "yet", "yet", "yet", "no"]);
   assert.deepEqual(states(0.6), ["no", "done", "done", "yet", "yet", "no"]);
   assert.deepEqual(states(1), ["no", "done", "done", "done", "done", "no"]);
-  assert.deepEqual([shade(-1, 7)[0], shade(-2, 7)[0], shade(0, 7)], ["line", "muted", ["c0", 1]]);
+  const before = { ...m, age: Int32Array.of(4, 3, 2, 1, 0, -1, -1, -1), length: 5, cursor: 5 };
+  const shown = (phase) => [...ringColumns(m, before, phase, "physical", 1).ages];
+  assert.deepEqual(shown(1), [3, 2, 10, 9, 8, 7, 5, 4], "kind 2 is the newest, 10 the oldest");
+  assert.deepEqual(shown(0).slice(5), [0, 0, 0], "what was empty is so until it is written");
+  assert.deepEqual(ringColumns(m, before, 0.6, "physical", 1).edges.slice(5), [2, 2, 2].map((kind, i) => (i < 3 ? kind : 0)));
+  assert.equal(ringParams(m, before, 0.6, "physical", 0, 0).next, "next: row 0");
+  assert.equal(ringParams(m, before, 1, "physical", 0, 0).next, "next: row 2");
+});
+
+test("columns and parameters of the ring", () => {
+  const found = ringColumns(m, null, 1, "chronological", 4);
+  assert.deepEqual(found.drawn0, [1, 0, 0, 0, 0, 1, 0, 0]);
+  assert.deepEqual(found.arcs0, [2, 1, 2], "the arcs of three and one are shorter than a slice of four");
+  assert.deepEqual(found["arcs from0"], [0, 3 / 8, 7 / 8]);
+  const params = ringParams(m, null, 1, "chronological", 5, 0);
+  assert.deepEqual([params.slot, params.seam, params.in0, params.chosen], [3, 1, 1, 3 / 8]);
+  const sliced = { ...m, slices: Int32Array.of(0, 5, 3, 0, 6, 2) };
+  const lanes = ringColumns(sliced, null, 1, "physical", 1);
+  assert.deepEqual([lanes["slices0 from0"], lanes["slices1 from0"], lanes["slices2 from0"]], [[5 / 8], [6 / 8], []], "beside each other");
+});
+
+test("bars lie in the order of the cells", () => {
+  const { columns, params } = barNumbers(m, "chronological", 0.5);
+  assert.deepEqual([...columns.draws], [0, 0, 0, 2, 0, 0, 1, 0]);
+  assert.deepEqual([params["draws to"], params["draws about"]], ["to 2", "dashed: expected"]);
 });
 
 test("marks by what was done", () => {
@@ -131,6 +155,11 @@ test("weights", () => {
   assert.deepEqual([weight(4, 1, 0), weight(4, 1, 0.5), weight(4, 1, 1), weight(1, 1, 0.7), weight(0, 1, 1)], [1, 0.5, 0.25, 1, 0]);
   const means = meanPriorities({ ...binned, priorities: { sums: Float32Array.of(3, 4, 1, 0) } });
   assert.deepEqual([...means], [1, 2, 0.5, 0]);
+  const one = { ...m, priorities: { sums: Float32Array.of(1, 1, 1, 1, 1, 4, 1, 0.25), least: 0.25, most: 4, total: 10.25, beta: 0.5 } };
+  const { curves, columns, params } = curveNumbers(one, 5, 0.5);
+  assert.deepEqual(curves, [["smallest", 0.25], ["largest", 4], ["here", 4]]);
+  assert.deepEqual([columns.here[0], columns.here[30], params.beta, params["here y"]], [1, 0.25, 30.5, 98]);
+  assert.deepEqual([treeNumbers(one).levels.length, treeNumbers(m).levels.length], [4, 0]);
 });
 
 test("slices against the lengths", () => {
@@ -138,5 +167,7 @@ test("slices against the lengths", () => {
   assert.equal(verdict(m, 3, true), "A slice of 3 rows fits into 2 of 3 trajectories, at 3 starts. 1 trajectory is too short and left out.");
   assert.equal(verdict(m, 9, true), "A slice of 9 rows is impossible: the longest of 3 trajectories has 4 rows.");
   assert.match(verdict({ ...m, interleaved: 2 }, 9, true), /the longest run has 4 rows\. 2 trajectories are interleaved/);
+  assert.deepEqual([...lengthNumbers(m, 3).columns["too short"]], [0, 1, 0, 0, 0]);
+  assert.deepEqual([...lengthNumbers(m, 3).columns["long enough"]], [0, 0, 0, 1, 1]);
   assert.match(verdict(m, 9, false), /each is drawn whole, since strict_length is False/);
 });

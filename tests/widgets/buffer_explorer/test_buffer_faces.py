@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 from rlnb_widgets import BufferExplorer
-from rlnb_widgets.buffer_explorer.static import levels_of
+from rlnb_widgets.buffer_explorer.values import levels_of
 from rlnb_widgets.buffer_explorer.words import rows_text
 from tensordict import TensorDict
 
@@ -33,12 +33,12 @@ def test_the_text():
         == """\
 BufferExplorer: TensorDictReplayBuffer, 8 of 8 rows filled, next is row 2
   writer     TensorDictRoundRobinWriter  next: row 2, written: 10 rows
-  storage    LazyTensorStorage           room: 8 elements, ndim: 1, device: cpu
+  storage    LazyTensorStorage           room: 8 items, ndim: 1, device: cpu
   sampler    PrioritizedSampler          alpha: 1, beta: 0.5, eps: 0, dtype: torch.float32, reduction: max, \
 max_priority_within_buffer: False, batch_size: 4
   transform  none                        reading and writing: leave the data as it is
   All 8 rows are filled. Row 2 is the oldest and is written over next; row 1 is the newest. The seam lies between them.
-  age, physical order, newest dark
+  age, physical order, fuller is newer
     ██▒▒▓▓▓█
       ^ next: row 2
   3 trajectories of 1 to 4 rows, by ("next", "done")
@@ -51,13 +51,13 @@ max_priority_within_buffer: False, batch_size: 4
   priorities as stored, (p + eps)^1: 0.25 to 4, sum 10.25; the largest is drawn with probability 0.39
     ▂▁▂▂▂█▂▂
   weights at beta 0.5: 0.25 to 1
-  72 B in memory, cpu, 9 B an element
+  72 B in memory, cpu, 9 B an item
     "observation"     float32 [2]  64 B
     ("next", "done")  bool [1]      8 B
   record, at moment 4 of 4
       0  as it was found
-      1  extend by 5 elements: rows 0 to 4 written
-      2  extend by 5 elements: rows 5 to 7 and 0 to 1 written, 2 rows over the oldest, 1 trajectory gone
+      1  extend by 5 items: rows 0 to 4 written
+      2  extend by 5 items: rows 5 to 7 and 0 to 1 written, 2 rows over the oldest, 1 trajectory gone
       3  update_priority
     > 4  sample from elsewhere of 3"""
     )
@@ -74,8 +74,8 @@ def test_the_text_is_that_of_the_moment_at_the_playhead():
     explorer.t = 1
     lines = repr(explorer).splitlines()
     assert lines[0].endswith("5 of 8 rows filled, next is row 5")
-    assert "    > 1  extend by 5 elements: rows 0 to 4 written" in lines
-    assert "moment 1 of 4: extend by 5 elements" in " ".join(words_of(explorer.to_svg()))
+    assert "    > 1  extend by 5 items: rows 0 to 4 written" in lines
+    assert "Moment 1 of 4: extend by 5 items" in " ".join(words_of(explorer.to_svg()))
 
 
 def words_of(svg):
@@ -174,8 +174,19 @@ def test_what_the_page_is_sent_is_bounded():
         explorer.update_priority(sample["index"], torch.rand(64))
     explorer.to_html()
     assert len(explorer.model.moments) > 30
-    assert len(explorer._cells) + len(json.dumps(explorer._head)) < 1_000_000
+    assert len(explorer._cells) + len(json.dumps(explorer._head)) < 350_000
+    assert len(json.dumps(explorer._lists)) < 20_000
     assert len(explorer.to_svg()) < 200_000 and len(repr(explorer)) < 6_000
+
+
+def test_lists_are_sent_once_for_all_states():
+    explorer = prioritized()
+    explorer.to_html()
+    seen = []
+    explorer.observe(lambda change: seen.append(change.name), ["_lists", "_head"])
+    explorer.sample()
+    explorer.to_html()
+    assert seen == ["_head"]
 
 
 def test_equal_numbers_travel_once():

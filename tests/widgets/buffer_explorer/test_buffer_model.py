@@ -143,7 +143,7 @@ def test_boxes_have_the_settings(buffer):
     boxes = {box.role: box for box in explorer.model.boxes}
     assert list(boxes) == ["writer", "storage", "sampler", "transform"]
     assert boxes["writer"].settings == (("next", "row 0"), ("written", "0 rows"))
-    assert boxes["storage"].settings[:2] == (("room", "10 elements"), ("ndim", "1"))
+    assert boxes["storage"].settings[:2] == (("room", "10 items"), ("ndim", "1"))
     found = dict(boxes["sampler"].settings)
     assert (found["slice_len"], found["end_key"], found["strict_length"]) == ("5", '("next", "done")', "False")
     assert found["batch_size"] == "4" and "num_slices" not in found
@@ -172,7 +172,7 @@ def test_a_list_of_any_objects():
     explorer.sample()
     model = explorer.model
     assert model.memory.note == "Python objects, which are not measured: 2 str, 1 int, 1 NoneType."
-    assert [(key.key, key.reserved) for key in model.memory.keys] == [("the element", 16)]
+    assert [(key.key, key.reserved) for key in model.memory.keys] == [("the item", 16)]
     assert last(explorer).draws.sum() == 2 and last(explorer).arcs.count == 0
 
 
@@ -202,7 +202,7 @@ def test_a_dataset_that_is_only_read(steps):
     assert (moment.ring.frozen, moment.ring.seam, moment.arcs.drawn.length.tolist()) == (True, False, [3, 2])
 
 
-def test_trajectories_as_elements_are_cells(steps):
+def test_trajectories_as_items_are_cells(steps):
     rows = torch.stack([steps([5]), steps([2, 3])])
     explorer = BufferExplorer(make_buffer(4))
     explorer.extend(rows)
@@ -211,7 +211,7 @@ def test_trajectories_as_elements_are_cells(steps):
     assert moment.ring.length == 2 and moment.draws.sum() == 4
     assert moment.arcs.drawn.note.startswith("Each item has a batch size of its own")
     explorer.count(explorer.buffer.sample())
-    assert last(explorer).draws.sum() == 8, 'an "index" that is repeated over an element counts once'
+    assert last(explorer).draws.sum() == 8, 'an "index" that is repeated over an item counts once'
 
 
 @pytest.mark.parametrize("rows", [MAX_CELLS, MAX_CELLS + 1, 3 * MAX_CELLS - 5, 10_000])

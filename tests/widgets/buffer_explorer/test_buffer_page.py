@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
 import torch
 from rlnb_widgets import BufferExplorer
+from rlnb_widgets import buffer_explorer as bundle
+from rlnb_widgets.buffer_explorer.payload import buffer_payload
+from rlnb_widgets.buffer_explorer.values import state_values
 from tensordict import TensorDict
 
 from rlnb.data import ListStorage, PrioritizedSampler, ReplayBuffer
+from tests.widgets import displays_buffers
 from tests.widgets.buffer_explorer.conftest import make_buffer, make_steps
 
+VALUES = Path(bundle.__file__).parent / "values.js"
+NUMBERS = """
+import { readFileSync } from "node:fs";
+import { barNumbers, reader, ringColumns, ringParams, treeNumbers } from VALUES;
+const { head, blob, order } = JSON.parse(readFileSync(0, "utf8"));
+const frame = reader(head, Uint8Array.from(blob));
+const plain = (columns) => Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, [...values]]));
+console.log(JSON.stringify(head.moments.map((_, i) => {
+  const m = frame(i);
+  const bars = barNumbers(m, order, 0.5);
+  const ring = ringColumns(m, null, 1, order, m.slicing?.[0] ?? 1);
+  const columns = { ...ring, ...bars.columns, ...treeNumbers(m).columns };
+  return { columns: plain(columns), params: { ...ringParams(m, null, 1, order, 0, 0), ...bars.params } };
+})));
+"""
 ROOT = "[data-rlnb]"
 RING = ".be-ring"
 
@@ -64,11 +88,12 @@ def test_keys_move_by_cells_and_moments_in_both_orders(browse):
 def test_a_click_selects_a_cell_of_the_ring_and_of_the_bars(browse):
     def act(page):
         box = page.locator(RING).bounding_box()
-        page.locator(RING).click(position={"x": box["width"] / 2 + 128, "y": box["height"] / 2 + 20})
+        page.locator(RING).click(position={"x": box["width"] / 2 + 98, "y": box["height"] / 2 + 18})
         page.wait_for_timeout(60)
         found = [at(page, "row"), page.locator(RING).get_attribute("aria-valuenow")]
-        bars = page.locator(".be-bars").bounding_box()
-        page.locator(".be-bars").click(position={"x": 118 + (bars["width"] - 126) * 5.4 / 8, "y": 20})
+        bars = page.get_by_role("img", name="draws by cell")
+        wide = bars.bounding_box()["width"]
+        bars.click(position={"x": 118 + (wide - 126) * 5.4 / 8, "y": 20})
         page.wait_for_timeout(60)
         facts = [fact(page, name) for name in ("written as", "trajectory", "drawn", "stored priority")]
         return found, at(page, "row"), facts, page.locator(RING).get_attribute("aria-valuetext")
@@ -92,13 +117,13 @@ def test_the_record_plays_and_shows_what_was_overwritten(browse):
     t, where, words = browse(explorer(), act, reduced_motion="no-preference")
     assert (t, where) == (("2",), "moment 2 of 4")
     assert words == (
-        "Moment 2 of 4: extend by 5 elements: rows 5 to 7 and 0 to 1 written, 2 rows over the oldest, "
-        "1 trajectory gone."
+        "Moment 2 of 4: extend by 5 items: rows 5 to 7 and 0 to 1 written, 2 rows over the oldest, 1 trajectory gone."
     )
 
 
 def test_a_draw_goes_down_the_sum_tree_node_by_node(browse):
     def act(page):
+        page.get_by_role("tab", name="Sum tree").click()
         tree = page.locator('[data-part="tree"]')
         slider = page.get_by_label("number drawn, as a share of the sum")
         slider.fill("0.99")
@@ -133,12 +158,14 @@ def test_sliders_for_beta_and_for_the_length_of_slices(browse):
     def act(page):
         page.locator('[aria-label="row that is selected"]').fill("5")
         page.keyboard.press("Enter")
+        page.get_by_role("tab", name="Weights").click()
         beta = page.get_by_label("beta", exact=True)
         found = []
         for value in ("0", "0.5", "1"):
             beta.fill(value)
             page.wait_for_timeout(60)
             found.append(fact(page, f"weight at beta {float(value):.2f}"))
+        page.get_by_role("tab", name="Slices").click()
         slices = page.locator('[data-part="slices"]')
         for value in ("3", "5"):
             page.get_by_label("length of slices").fill(value)
@@ -165,18 +192,79 @@ def test_what_is_odd_is_drawn_too(browse):
     listed = BufferExplorer(ReplayBuffer(storage=ListStorage(), batch_size=2))
     listed.extend(["<b>", 3, None])
     listed.sample()
+    columns = BufferExplorer(make_buffer(12, ndim=2, sampler=PrioritizedSampler(12, 0.5, 0.5)))
+    columns.extend(torch.stack([make_steps([2, 1]), make_steps([3])]))
+    columns.sample()
 
     def act(page):
         page.locator(RING).focus()
-        for key in ("End", "ArrowLeft", "o", "s", "n", "Home"):
+        for tab in page.get_by_role("tab").all():
+            tab.click()
+            page.wait_for_timeout(60)
+        page.locator(RING).focus()
+        for key in ("End", "ArrowLeft", "o", "s", "n", "Home", "PageUp", "PageUp", "PageDown", "PageDown"):
             page.keyboard.press(key)
+            page.wait_for_timeout(20)
         page.wait_for_timeout(60)
         return page.locator(".be-notes").inner_text(), page.locator("[role=alert]").count()
 
     for made, scheme, note in (
         (BufferExplorer(make_buffer(6)), "dark", "The buffer is empty."),
         (listed, "light", "The storage has no limit"),
+        (columns, "light", ""),
         (BufferExplorer(big), "dark", "1,000,000 rows share 512 cells"),
     ):
         notes, errors = browse(made, act, color_scheme=scheme)
         assert note in notes and errors == 0
+
+
+def test_slices_are_spoken_of_only_where_some_are_drawn_or_asked_for(browse):
+    def act(page):
+        return page.get_by_role("tab").all_inner_texts(), page.locator(".rlnb-key").inner_text()
+
+    tabs, legend = browse(explorer(), act)
+    assert tabs == ["Draws", "Sum tree", "Weights", "Memory", "Components"] and "slice" not in legend
+    tabs, legend = browse(explorer(slice_len=3), act)
+    assert "Slices" in tabs and "too short for a slice" in legend
+
+
+def test_it_fits_a_narrow_cell_and_nothing_moves_between_states(browse):
+    def act(page):
+        tops = []
+        for _ in range(4):
+            tops.append([page.locator(part).bounding_box()["y"] for part in (RING, "[role=tablist]")])
+            page.locator(RING).press("PageUp")
+            page.wait_for_timeout(60)
+        found = []
+        for width in (512, 712):
+            page.set_viewport_size({"width": width, "height": 560})
+            page.wait_for_timeout(100)
+            box = page.locator(RING).bounding_box()
+            wide = page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            found.append((wide, box["y"] + box["height"] < 560))
+        return found, tops
+
+    found, tops = browse(explorer(), act)
+    assert found == [(True, True), (True, True)] and tops == [tops[0]] * 4
+
+
+@pytest.mark.parametrize("make", ["prioritized", "sliced", "columns", "large"])
+@pytest.mark.parametrize("order", ["physical", "chronological"])
+def test_the_page_computes_the_numbers_of_the_static_view(make, order):
+    model = getattr(displays_buffers, make)().model
+    head, blob = buffer_payload(model)
+    script = NUMBERS.replace("VALUES", json.dumps(VALUES.as_uri()))
+    given = json.dumps({"head": head, "blob": list(blob), "order": order})
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", script], input=given, capture_output=True, text=True, check=True
+    )
+    for moment, found in zip(model.moments, json.loads(done.stdout), strict=True):
+        columns, params = state_values(moment, order)
+        for name, values in columns.items():
+            assert found["columns"][name] == pytest.approx(values.tolist(), rel=1e-4, abs=1e-5), name
+        chosen = {"chosen", "chosen to", "selected", "slot", "in0"}
+        for name in (set(params) & set(found["params"])) - chosen:
+            own = params[name]
+            assert found["params"][name] == (
+                own if isinstance(own, str) else pytest.approx(float(own), rel=1e-4, abs=1e-6)
+            ), name

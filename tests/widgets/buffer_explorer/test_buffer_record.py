@@ -200,7 +200,7 @@ def test_buffers_without_tensordicts():
     explorer.extend(torch.arange(8))
     explorer.sample()
     assert last(explorer).draws.sum() == 3
-    assert [(key.key, key.reserved) for key in explorer.model.memory.keys] == [("the element", 48)]
+    assert [(key.key, key.reserved) for key in explorer.model.memory.keys] == [("the item", 48)]
 
 
 def test_objects_have_no_player():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from rlnb_widgets import BufferExplorer
-from rlnb_widgets.buffer_explorer.schema import StorageState
+from rlnb_widgets.buffer_explorer.model import StorageState
 from rlnb_widgets.buffer_explorer.slices import coverage, slices_of
 from tensordict import TensorDict
 

@@ -6,7 +6,7 @@ A visualizer's ``scene.py`` turns its model into a :class:`Display`. :func:`disp
 Vertical coordinates are pixels. Horizontal coordinates are pixels from the left, or, inside of :meth:`Display.frame`,
 values of a domain that is spread over the width that there is. Any number can be a :class:`Param`, whose value the page
 knows and Python need not be asked for: the playhead, or the part of time that is shown. Long series are *columns*:
-arrays that travel as bytes.
+arrays that travel as bytes, or names of arrays that the page computes.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class Display:
         self._add("disc", x=x, y=y, r=r, fill=fill, stroke=stroke, width=width, opacity=opacity)
 
     def sector(
-        self, x: Number, y: Number, r: float, r2: float, turn: float, turn2: float, fill: str | None = None,
+        self, x: Number, y: Number, r: float, r2: float, turn: Number, turn2: Number, fill: str | None = None,
         stroke: str | None = None, width: float | None = None, opacity: float | None = None,
         dash: Sequence[float] | None = None,
     ) -> None:  # fmt: skip
@@ -269,7 +269,7 @@ class Display:
         Args:
             x: Where it begins, has its middle, or ends.
             y: Baseline, in pixels.
-            text: The text, on one line.
+            text: The text, on one line, or a parameter whose value is one.
             fill: Role; ``"ink"`` if not given.
             size: Height of the font in pixels; 11 if not given.
             anchor: ``"middle"`` or ``"end"``; it begins at ``x`` if not given.
@@ -279,7 +279,8 @@ class Display:
             shift: Pixels to the right of ``x``, inside of frames.
         """
         style = {"fill": fill, "size": size, "anchor": anchor, "bold": bold, "mono": mono}
-        self._add("text", x=x, y=y, text=str(text), **style, within=within, shift=shift)
+        words = text if isinstance(text, Param) else str(text)
+        self._add("text", x=x, y=y, text=words, **style, within=within, shift=shift)
 
     def image(self, x: Number, y: Number, w: float, h: float, source: str) -> None:
         """Add a raster image from a ``data:`` address, ``w`` by ``h`` pixels."""
@@ -313,8 +314,9 @@ class Display:
         self._add("spans", series=found, y=y, h=h, least=least, gap=gap, opacity=opacity)
 
     def curve(
-        self, values: Any, y: float, h: float, low: float, high: float, stroke: str, width: float | None = None,
+        self, values: Any, y: float, h: float, low: Number, high: Number, stroke: str, width: float | None = None,
         first: int | None = None, count: int | None = None, cuts: Any = None, opacity: float | None = None,
+        dash: Sequence[float] | None = None,
     ) -> None:  # fmt: skip
         """Add a line through values over steps, each in the middle of its step; values that are not finite break it.
 
@@ -330,11 +332,13 @@ class Display:
             count: Number of elements.
             cuts: Steps ``[m]`` at which a new line begins, or the number of their column.
             opacity: Opacity of the line.
+            dash: Pixels of dashes and gaps.
         """
         column = self._column(values)
-        count = len(self.columns.arrays[column]) - (first or 0) if count is None else count
+        if count is None and not isinstance(column, str):
+            count = len(self.columns.arrays[column]) - (first or 0)
         where = {"first": first, "count": count, "cuts": None if cuts is None else self._column(cuts)}
-        style = {"stroke": stroke, "width": width, "opacity": opacity}
+        style = {"stroke": stroke, "width": width, "opacity": opacity, "dash": _list(dash)}
         self._add("curve", values=column, y=y, h=h, low=low, high=high, **style, **where)
 
     def shares(
@@ -342,8 +346,42 @@ class Display:
     ) -> None:
         """Add shares of one, stacked over steps from the bottom: values ``[n]``, or their column, and role of each."""
         found = [(self._column(values), role) for values, role in series]
-        count = len(self.columns.arrays[found[0][0]]) - (first or 0) if count is None else count
+        column = found[0][0]
+        if count is None and not isinstance(column, str):
+            count = len(self.columns.arrays[column]) - (first or 0)
         self._add("shares", series=[list(pair) for pair in found], y=y, h=h, first=first, count=count)
+
+    def bars(self, values: Any, y: float, h: float, high: Number, fill: str) -> None:
+        """Add a bar for each step, from the bottom, ``h`` pixels high for the value ``high``; values are ``[n]``."""
+        self._add("bars", values=self._column(values), y=y, h=h, high=high, fill=fill)
+
+    def labels(self, starts: Any, stops: Any, values: Any, y: float, size: float | None = None) -> None:
+        """Add numbers ``[n]`` in the middle of spans, with their baseline at ``y``, where there is room for them."""
+        places = {"starts": self._column(starts), "stops": self._column(stops), "values": self._column(values)}
+        self._add("labels", **places, y=y, size=size)
+
+    def sectors(
+        self, x: Number, y: Number, r: float, r2: float, starts: Any, stops: Any, looks: Sequence[dict[str, Any]],
+        kinds: Any = None, dot: float | None = None,
+    ) -> None:  # fmt: skip
+        """Add many parts of one ring, as :meth:`sector` does.
+
+        Args:
+            x: Middle of the ring.
+            y: Middle of the ring.
+            r: One radius.
+            r2: The other radius; the same one makes arcs.
+            starts: Turns at which they begin, ``[n]``.
+            stops: Turns at which they end, ``[n]``.
+            looks: Style of each kind: ``fill``, ``stroke``, ``width``, ``opacity`` and ``dash``.
+            kinds: Kind of each, ``[n]``; None: all are of the first one.
+            dot: Radius of discs that are drawn in their middles instead.
+        """
+        for role in (look[name] for look in looks for name in ("fill", "stroke") if name in look):
+            _check_role(role)
+        places = {"starts": self._column(starts), "stops": self._column(stops), "looks": list(looks)}
+        kept = None if kinds is None else self._column(kinds)
+        self._add("sectors", x=x, y=y, r=r, r2=r2, **places, kinds=kept, dot=dot)
 
     def rules(
         self, places: Any, y: float, y2: float, stroke: str, width: float | None = None,
@@ -368,15 +406,21 @@ class Display:
             raise ValueError(f"unknown format {format!r}; the formats are {', '.join(FORMATS)}.")
         self._add("axis", y=y, format=format, integer=integer)
 
-    def _column(self, values: Any, unit: float | None = None) -> int:
-        return values if isinstance(values, int) else self.columns.add(values, unit)
+    def _column(self, values: Any, unit: float | None = None) -> int | str:
+        # A name stands for numbers that only the page has, for example because they depend on what is selected.
+        return values if isinstance(values, (int, str)) else self.columns.add(values, unit)
 
     def _add(self, kind: str, **attributes: Any) -> None:
         for name in ("fill", "stroke"):
             role = attributes.get(name)
-            if role is not None and role not in ROLES:
-                raise ValueError(f"unknown colour role {role!r}; the roles are {', '.join(ROLES)}.")
+            if role is not None:
+                _check_role(role)
         self._open[-1].append({"kind": kind, **{name: v for name, v in attributes.items() if v is not None}})
+
+
+def _check_role(role: str) -> None:
+    if role not in ROLES:
+        raise ValueError(f"unknown colour role {role!r}; the roles are {', '.join(ROLES)}.")
 
 
 def _list(values: Sequence[float] | None) -> list[float] | None:

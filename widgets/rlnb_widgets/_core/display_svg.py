@@ -137,8 +137,22 @@ class _Writer:
 
     def _sector(self, mark: Mark, place: _Place) -> None:
         x, y = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down
-        path = _sector_path(x, y, *(mark[name] for name in ("r", "r2", "turn", "turn2")))
+        path = _sector_path(x, y, mark["r"], mark["r2"], self._number(mark["turn"]), self._number(mark["turn2"]))
         self.svg.path(path, mark.get("fill"), **_style(mark, place))
+
+    def _sectors(self, mark: Mark, place: _Place) -> None:
+        x, y, r, r2 = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down, mark["r"], mark["r2"]
+        starts, stops = (self.arrays[mark[name]].astype(np.float64) for name in ("starts", "stops"))
+        kinds = self.arrays[mark["kinds"]] if "kinds" in mark else np.zeros(len(starts))
+        for kind, look in enumerate(mark["looks"]):
+            chosen = np.flatnonzero(kinds == kind)
+            spans = zip(starts[chosen].tolist(), stops[chosen].tolist(), strict=True)
+            if "dot" in mark:
+                path = "".join(_disc_path(x, y, (r + r2) / 2, sum(span) / 2, mark["dot"]) for span in spans)
+            else:
+                path = "".join(_sector_path(x, y, r, r2, *span) for span in spans)
+            if path and ("fill" in look or "stroke" in look):
+                self.svg.path(path, look.get("fill"), **_style(look, place))
 
     def _glyph(self, mark: Mark, place: _Place) -> None:
         x, y, half = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down, mark["size"] / 2
@@ -152,6 +166,8 @@ class _Writer:
 
     def _text(self, mark: Mark, place: _Place) -> None:
         size, text = mark.get("size", 11), mark["text"]
+        if isinstance(text, Param):
+            text = str(self.params[text.name])
         if "within" in mark:
             text = cut(text, mark["within"], size)
         x = place.x(self._number(mark["x"])) + mark.get("shift", 0)
@@ -212,7 +228,8 @@ class _Writer:
         first, y, h = mark.get("first", 0), mark["y"] + place.down, mark["h"]
         values = self.arrays[mark["values"]][first : first + mark["count"]].astype(np.float64)
         cuts = self.arrays[mark["cuts"]].tolist() if "cuts" in mark else []
-        span = mark["high"] - mark["low"]
+        low, high = self._number(mark["low"]), self._number(mark["high"])
+        span = high - low
         points: list[tuple[float, float]] = []
         for begin, end in zip([0, *cuts], [*cuts, len(values)], strict=True):
             start, stop = max(begin, math.floor(place.low)), min(end, math.ceil(place.high))
@@ -223,7 +240,7 @@ class _Writer:
             for i, new in zip(kept.tolist(), broken.tolist(), strict=True):
                 if new:
                     points.append((math.nan, math.nan))
-                share = (values[start + i] - mark["low"]) / span if span else 0.5
+                share = (values[start + i] - low) / span if span else 0.5
                 points.append((place.x(start + i + 0.5), y + h - 1 - share * (h - 2)))
         style = {**_style({"width": 1.5, **mark}, place), "stroke_linejoin": "round"}
         self.svg.polyline(points, style.pop("stroke"), **style)
@@ -232,6 +249,24 @@ class _Writer:
         for k, (px, py) in enumerate(points):
             if drawn[k + 1] and not drawn[k] and not drawn[k + 2]:
                 self.svg.circle(px, py, 1.5, mark["stroke"])
+
+    def _bars(self, mark: Mark, place: _Place) -> None:
+        y, h, high = mark["y"] + place.down, mark["h"], self._number(mark["high"]) or 1.0
+        wide = max(0.86 * place.scale, 0.5)
+        shares = np.clip(self.arrays[mark["values"]].astype(np.float64) / high, 0, 1)
+        path = "".join(
+            box_path(place.x(i), y + h * (1 - shares[i]), wide, h * shares[i]) for i in np.flatnonzero(shares).tolist()
+        )
+        if path:
+            self.svg.path(path, mark["fill"])
+
+    def _labels(self, mark: Mark, place: _Place) -> None:
+        y, size = mark["y"] + place.down, mark.get("size", 11)
+        starts, stops, values = (self.arrays[mark[name]].astype(np.float64) for name in ("starts", "stops", "values"))
+        for i in np.flatnonzero((stops - starts) * place.scale > size).tolist():
+            words = format_value(float(values[i]), "number")
+            if text_width(words, size) + 6 <= (stops[i] - starts[i]) * place.scale:
+                self.svg.text(place.x((starts[i] + stops[i]) / 2), y, words, "ink", size, "middle")
 
     def _shares(self, mark: Mark, place: _Place) -> None:
         first, y, h = mark.get("first", 0), mark["y"] + place.down, mark["h"]
@@ -314,6 +349,12 @@ def _sector_path(x: float, y: float, r: float, r2: float, turn: float, turn2: fl
     if r == r2:
         return outer
     return f"{outer}L{at(r, turn2)}A{coordinate(r)} {coordinate(r)} 0 {large} 0 {at(r, turn)}z"
+
+
+def _disc_path(x: float, y: float, r: float, turn: float, size: float) -> str:
+    px, py = x + r * math.sin(math.tau * turn), y - r * math.cos(math.tau * turn)
+    half, whole = coordinate(size), coordinate(2 * size)
+    return f"M{coordinate(px - size)} {coordinate(py)}a{half} {half} 0 1 1 {whole} 0a{half} {half} 0 1 1 -{whole} 0z"
 
 
 def stacked(title: str, desc: str, parts: Sequence[Part], params: Mapping[str, float]) -> Svg:

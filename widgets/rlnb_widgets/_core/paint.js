@@ -166,6 +166,16 @@ function finish({ pen, color }, mark, place) {
   pen.globalAlpha = 1;
 }
 
+/** Add the part of a ring between two turns to the path of the pen. */
+function sectorPath(pen, at, { r, r2 }, turn, turn2) {
+  const [from, to] = [turn, turn2].map((value) => (value - 0.25) * TURN);
+  pen.moveTo(at[0] + r2 * Math.cos(from), at[1] + r2 * Math.sin(from));
+  pen.arc(...at, r2, from, to);
+  if (r === r2) return;
+  pen.arc(...at, r, to, from, true);
+  pen.closePath();
+}
+
 const DRAW = {
   group(painter, mark, place) {
     const { pen, params } = painter;
@@ -218,14 +228,29 @@ const DRAW = {
   sector(painter, mark, place) {
     const { pen, params } = painter;
     const at = [xOf(place, number(params, mark.x)), number(params, mark.y) + place.down];
-    const [from, to] = [mark.turn, mark.turn2].map((turn) => (turn - 0.25) * TURN);
     pen.beginPath();
-    pen.arc(...at, mark.r2, from, to);
-    if (mark.r !== mark.r2) {
-      pen.arc(...at, mark.r, to, from, true);
-      pen.closePath();
-    }
+    sectorPath(pen, at, mark, number(params, mark.turn), number(params, mark.turn2));
     finish(painter, mark, place);
+  },
+
+  sectors(painter, mark, place) {
+    const { pen, params, column } = painter;
+    const at = [xOf(place, number(params, mark.x)), number(params, mark.y) + place.down];
+    const [starts, stops] = [column(mark.starts), column(mark.stops)];
+    const kinds = mark.kinds === undefined ? null : column(mark.kinds);
+    mark.looks.forEach((look, kind) => {
+      pen.beginPath();
+      for (let i = 0; i < starts.length; i++) {
+        if ((kinds ? kinds[i] : 0) !== kind) continue;
+        if (mark.dot) {
+          const [r, angle] = [(mark.r + mark.r2) / 2, (TURN * (starts[i] + stops[i])) / 2];
+          const [x, y] = [at[0] + r * Math.sin(angle), at[1] - r * Math.cos(angle)];
+          pen.moveTo(x + mark.dot, y);
+          pen.arc(x, y, mark.dot, 0, TURN);
+        } else sectorPath(pen, at, mark, starts[i], stops[i]);
+      }
+      finish(painter, look, place);
+    });
   },
 
   glyph(painter, mark, place) {
@@ -249,7 +274,8 @@ const DRAW = {
     pen.textBaseline = "alphabetic";
     pen.globalAlpha = place.opacity;
     pen.fillStyle = color(mark.fill ?? "ink");
-    const words = mark.within === undefined ? mark.text : cut(mark.text, mark.within, size);
+    const text = typeof mark.text === "string" ? mark.text : String(params[mark.text.param]);
+    const words = mark.within === undefined ? text : cut(text, mark.within, size);
     pen.fillText(words, xOf(place, number(params, mark.x)) + (mark.shift ?? 0), number(params, mark.y) + place.down);
     pen.globalAlpha = 1;
   },
@@ -282,12 +308,13 @@ const DRAW = {
   },
 
   curve(painter, mark, place) {
-    const { pen, column, color } = painter;
+    const { pen, params, column, color } = painter;
     const first = mark.first ?? 0;
     const values = column(mark.values);
     const cuts = mark.cuts === undefined ? [] : [...column(mark.cuts)];
-    const span = mark.high - mark.low;
-    const ends = [...cuts, mark.count];
+    const [bottom, top] = [number(params, mark.low), number(params, mark.high)];
+    const span = top - bottom;
+    const ends = [...cuts, mark.count ?? values.length - first];
     const lone = [];
     pen.beginPath();
     [0, ...cuts].forEach((begin, k) => {
@@ -296,7 +323,7 @@ const DRAW = {
       if (stop <= start) return;
       const kept = thin(values, first + start, stop - start, Math.max(2, Math.round(((stop - start) * scaleOf(place)) / BUCKET)));
       kept.forEach(([i, broken], n) => {
-        const share = span ? (values[first + start + i] - mark.low) / span : 0.5;
+        const share = span ? (values[first + start + i] - bottom) / span : 0.5;
         const at = [xOf(place, start + i + 0.5), mark.y + place.down + mark.h - 1 - share * (mark.h - 2)];
         if (broken) pen.moveTo(...at);
         else pen.lineTo(...at);
@@ -313,6 +340,30 @@ const DRAW = {
     }
   },
 
+  bars(painter, mark, place) {
+    const { pen, params, column, color } = painter;
+    const high = number(params, mark.high) || 1;
+    const wide = Math.max(0.86 * scaleOf(place), 0.5);
+    pen.globalAlpha = place.opacity;
+    pen.fillStyle = color(mark.fill);
+    column(mark.values).forEach((value, i) => {
+      const tall = mark.h * clamp(value / high, 0, 1);
+      if (tall > 0) pen.fillRect(xOf(place, i), mark.y + place.down + mark.h - tall, wide, tall);
+    });
+    pen.globalAlpha = 1;
+  },
+
+  labels(painter, mark, place) {
+    const [starts, stops, values] = [mark.starts, mark.stops, mark.values].map(painter.column);
+    const size = mark.size ?? 11;
+    for (let i = 0; i < starts.length; i++) {
+      const room = (stops[i] - starts[i]) * scaleOf(place);
+      if (room <= size) continue;
+      const text = formatValue(values[i], "number");
+      if (textWidth(text, size) + 6 <= room) DRAW.text(painter, { x: (starts[i] + stops[i]) / 2, y: mark.y, text, size, anchor: "middle" }, place);
+    }
+  },
+
   shares(painter, mark, place) {
     const { pen, column, color } = painter;
     const count = Math.max(Math.round((place.right - place.left) / BUCKET), 1);
@@ -323,7 +374,7 @@ const DRAW = {
       pen.fillStyle = color(role);
       for (let i = 0; i < count; i++) {
         const step = Math.floor(place.low + ((i + 0.5) * (place.high - place.low)) / count);
-        if (step < 0 || step >= mark.count) continue;
+        if (step < 0 || step >= (mark.count ?? values.length)) continue;
         const share = clamp(values[(mark.first ?? 0) + step] || 0, 0, 1 - base[i]);
         pen.fillRect(place.left + i * wide, mark.y + place.down + mark.h * (1 - base[i] - share), wide, mark.h * share);
         base[i] += share;

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rlnb_widgets.buffer_explorer.model import ExplorerModel, Moment
 from rlnb_widgets.buffer_explorer.record import explorer_model
-from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
 from rlnb_widgets.buffer_explorer.widget import BufferExplorer
 
 __all__ = ["BufferExplorer", "ExplorerModel", "Moment", "explorer_model"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets.buffer_explorer.schema import Grid, Priorities, StorageState, Trajectories
+from rlnb_widgets.buffer_explorer.model import Grid, Priorities, StorageState, Trajectories
 from rlnb_widgets.buffer_explorer.slices import coverage, is_slicing, is_strict, slice_length
 
 

@@ -1,17 +1,27 @@
 // The BufferExplorer: the ring and what is known of the selected cell, the record under a playhead, and the panels.
 
-import { button, Channel, clamp, errorBox, h, keyboard, timelineBar, visualizer } from "../_core/core.js";
-import { barsPanel } from "./bars.js";
-import { cellOf, placeOf, reader, rowAt, rowsOf, sampled } from "./frames.js";
-import { cellAt, slotOf } from "./geometry.js";
-import { boxesPanel, cellPanel, facts, legend, memoryPanel } from "./panels.js";
-import { ringPanel } from "./ring.js";
-import { slicesPanel } from "./slicing.js";
-import { treePanel } from "./treepanel.js";
-import { weightsPanel } from "./weights.js";
+import { button, Channel, clamp, errorBox, h, keyboard, legend, surface, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { slicesPanel, treePanel, weightsPanel } from "./controls.js";
+import { boxesPanel, cellPanel, facts, memoryPanel } from "./panels.js";
+import { lengthNumbers } from "./slices.js";
+import {
+  barNumbers, cellAt, cellOf, curveNumbers, hit, placeOf, reader, ringColumns, ringParams, rowAt, rowsOf, sampled, slotOf, treeNumbers,
+} from "./values.js";
 
 const ANIMATE_MS = 380;
 const ORDERS = ["physical", "chronological"];
+// Parameters that change while a cell is chosen or a draw goes down the tree; all else is painted once.
+const MOVING = ["chosen", "chosen to", "slot", "mass", "reached",
+  ...Array.from({ length: 24 }, (_, i) => [`in${i}`, `on${i}`, `way${i}`, `way${i} to`]).flat()];
+
+/** A function that remembers its last result. */
+function memo(fn) {
+  let known = null;
+  return (...given) => {
+    if (!known || given.some((value, i) => value !== known.given[i])) known = { given, result: fn(...given) };
+    return known.result;
+  };
+}
 
 /** The row that a move by `cells` leads to, in an order. */
 export function moved(m, row, cells, order) {
@@ -48,6 +58,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   let marks = marksOf(head.moments);
   const here = () => clamp(playhead.t, 0, head.moments.length - 1);
   const moment = () => frame(here());
+  const lists = () => model.get("_lists");
   const order = new Channel(model, "order", (v) => (ORDERS.includes(v) ? v : ORDERS[0]));
   const selection = new Channel(model, "selection", (v) => clamp(Math.round(Number(v) || 0), 0, moment().size - 1));
   const column = new Channel(model, "selected_env", (v) => clamp(Math.round(Number(v) || 0), 0, moment().columns - 1));
@@ -56,36 +67,135 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   let phase = 1;
   let animation = 0;
   let shown = here();
+  let version = 0;
 
-  const state = () => ({
-    m: moment(), before: here() > 0 ? frame(here() - 1) : null, phase, order: order.value,
-    row: selection.value, column: column.value, sliceLen, beta,
-  });
+  const before = () => (here() > 0 ? frame(here() - 1) : null);
+  const cellNow = () => cellOf(moment(), selection.value);
   const select = (cell, col = column.value) => {
     const [first, after] = rowsOf(moment(), cell);
     column.set(col);
     if (selection.value < first || selection.value >= after) selection.set(first);
   };
+
+  // The columns and parameters of the lists, computed when they change.
+  const known = { ring: memo(ringColumns), bars: memo(barNumbers), tree: memo(treeNumbers), curves: memo(curveNumbers), lengths: memo(lengthNumbers) };
+  const bars = () => known.bars(moment(), order.value, beta);
+  const curves = () => known.curves(moment(), cellNow(), beta);
+  const lengths = () => known.lengths(moment(), sliceLen);
+  const sources = [
+    () => known.ring(moment(), before(), phase, order.value, sliceLen), () => bars().columns, () => known.tree(moment()).columns,
+    () => curves().columns, () => lengths().columns,
+  ];
+  const numbersOf = (name) => {
+    for (const source of sources) {
+      const found = source()[name];
+      if (found) return found;
+    }
+    return []; // A picture that is about to be replaced may ask for what this state has not.
+  };
+  const params = () => ({
+    ...ringParams(moment(), before(), phase, order.value, selection.value, column.value), ...bars().params, ...lengths().params,
+    // What is painted once is painted anew for each of these.
+    state: [version, here(), order.value, phase, sliceLen, beta].join(" "),
+  });
+  const charts = new Map();
+  const chart = (name, attributes, more = () => ({})) => {
+    if (!charts.has(name) && lists()[name]) {
+      charts.set(name, surface(lists()[name], numbersOf, { params: () => ({ ...params(), ...more() }), moving: MOVING, ...attributes }));
+    }
+    return charts.get(name);
+  };
+
   const boxes = boxesPanel();
-  const ring = ringPanel(state, select);
+  const ring = h("div", { class: "be-ring", tabindex: 0, role: "slider", "aria-label": "cell of the ring", "aria-valuemin": 0 });
   const cell = cellPanel({ onRow: (row) => selection.set(row), onColumn: (c) => column.set(c) });
-  const bars = barsPanel(state, (c) => select(c));
-  const tree = treePanel({ moment, row: () => selection.value, column: () => column.value, onLeaf: (row, col) => { select(cellOf(moment(), row), col); }, starts: head.slices });
-  const weights = weightsPanel({ moment, row: () => selection.value, beta: () => beta, onBeta: (value) => { beta = value; update(); } });
-  const slices = slicesPanel({ moment, size: () => sliceLen, onSize: (size) => { sliceLen = size; update(); }, strict: head.strict });
+  const drawWords = h("p", { class: "be-step" });
+  const barsPanel = h("section", { class: "be-panel be-bars", "data-part": "bars" }, drawWords);
+  const tree = treePanel({
+    moment, numbers: () => known.tree(moment()), row: () => selection.value, column: () => column.value, starts: head.slices,
+    onLeaf: (row, col) => { select(cellOf(moment(), row), col); }, repaint: () => update(),
+    chart: (levels) => chart(`tree${levels}`, { class: "be-chart", role: "img" }, () => tree.params()),
+  });
+  const weights = weightsPanel({
+    moment, numbers: curves, row: () => selection.value, beta: () => beta, onBeta: (value) => { beta = value; update(); },
+    chart: () => chart("curves", { class: "be-chart", role: "img" }, () => ({ ...curves().params, cell: cellNow() })),
+  });
+  const slices = slicesPanel({
+    moment, size: () => sliceLen, onSize: (size) => { sliceLen = size; update(); }, strict: head.strict,
+    chart: () => chart("lengths", { class: "be-chart", role: "img" }),
+  });
   const memory = memoryPanel();
   const bar = timelineBar(playhead, () => marks, "moment");
-  const turn = button({ text: "", label: "order of the cells", title: "order of the cells (o)", onclick: () => order.set(ORDERS[1 - ORDERS.indexOf(order.value)]) });
+  const turn = button({ text: "", label: "order of the cells", title: "order of the cells (o)", solid: true, onclick: () => order.set(ORDERS[1 - ORDERS.indexOf(order.value)]) });
   turn.classList.add("be-turn");
   bar.el.append(h("span", { class: "rlnb-group" }, turn));
   const words = h("p", { class: "be-words", "aria-live": "polite" });
   const about = h("p", { class: "rlnb-note be-state" });
   const notes = h("ul", { class: "rlnb-note be-notes" });
+  const meanings = h("div", { class: "be-meanings" });
+  const panels = h("div", {});
 
   root.setAttribute("role", "group");
-  root.append(boxes.el, bar.el, words,
-    h("div", { class: "be-top" }, ring.el, h("div", { class: "be-side" }, about, cell.el, legend())),
-    bars.el, h("div", { class: "be-panels" }, tree.el, weights.el, slices.el, memory.el), notes);
+  root.append(bar.el, words, h("div", { class: "be-top" }, ring, h("div", { class: "be-side" }, cell.el, about), meanings), panels, notes);
+  follow(ring, (event) => {
+    const box = ring.firstChild.getBoundingClientRect();
+    const found = hit(moment(), event.clientX - box.left, event.clientY - box.top, order.value);
+    if (found) select(found.cell, found.column);
+    return found;
+  });
+
+  /** Let pick(event) choose while the pointer is pressed on an element. */
+  function follow(el, pick) {
+    el.addEventListener("pointerdown", (event) => { if (event.button === 0 && pick(event)) el.setPointerCapture(event.pointerId); });
+    el.addEventListener("pointermove", (event) => { if (el.hasPointerCapture(event.pointerId)) pick(event); });
+  }
+
+  const barNames = () => ["draws", ...(lists().curves ? ["priorities", "weights"] : [])];
+
+  /** Bars in which a click chooses a cell. */
+  function barsOf(name) {
+    if (charts.has(name)) return charts.get(name);
+    const made = chart(name, { class: "be-chart", role: "img" });
+    follow(made.el, (event) => {
+      const found = made.at(event);
+      if (found?.name === "slot") select(cellAt(moment(), clamp(Math.floor(found.value), 0, moment().cells - 1), order.value));
+      return found;
+    });
+    return made;
+  }
+
+  /** The tabs that there is something for; what slices are is not taught before the sampler draws some. */
+  let arranged = null;
+  let panel = null;
+  function arrange() {
+    const parts = [
+      { name: "draws", title: "Draws", el: barsPanel },
+      ...(lists().curves ? [{ name: "tree", title: "Sum tree", el: tree.el }, { name: "weights", title: "Weights", el: weights.el }] : []),
+      ...(lists().lengths ? [{ name: "slices", title: "Slices", el: slices.el }] : []),
+      { name: "memory", title: "Memory", el: memory.el },
+      { name: "parts", title: "Components", el: boxes.el },
+    ].map((part) => ({ ...part, onshow: () => update() }));
+    const names = parts.map((part) => part.name).join();
+    if (names === arranged) return;
+    arranged = names;
+    barsPanel.replaceChildren(drawWords, ...barNames().map((name) => barsOf(name).el));
+    const shown = panel?.shown;
+    panel = tabs(parts, { label: "what to look at" });
+    if (shown) panel.show(shown);
+    panels.replaceChildren(panel.el);
+  }
+
+  /** Show the ring of this state, and tell what it and the bars say. */
+  function mount() {
+    const m = moment();
+    const picture = chart(`ring${m.columns}`, { class: "be-disk" });
+    if (ring.firstChild !== picture.el) ring.replaceChildren(picture.el);
+    const numbers = bars().params;
+    for (const name of barNames()) {
+      chart(name).el.setAttribute("aria-label", `${name} by cell, ${numbers[`${name} to`]}; ${numbers[`${name} about`]}`);
+    }
+    drawWords.textContent = m.drawWords ? `${m.drawWords[0].toUpperCase()}${m.drawWords.slice(1)}.` : "No sample was counted yet.";
+  }
 
   const go = (cells) => () => selection.set(moved(moment(), selection.value, cells, order.value));
   const end = (last) => () => {
@@ -106,23 +216,25 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     ArrowDown: ["ten rows forward", go(10)], Home: ["first row", end(false)], End: ["last row", end(true)],
     PageUp: ["moment before", () => playhead.step(-1)], PageDown: ["moment after", () => playhead.step(1)],
     o: ["physical or chronological order", () => turn.click()], s: ["next row that was sampled", nextSampled],
-  }, ring.el);
+  }, ring);
 
+  const pictures = { el: ring, update: mount };
   let queued = 0;
   const update = () => { if (!queued) queued = requestAnimationFrame(paint); };
   function paint() {
     queued = 0;
     const m = moment();
-    const { row, column: col } = state();
+    const [row, col] = [selection.value, column.value];
     words.textContent = `Moment ${here()} of ${head.moments.length - 1}: ${m.words}.`;
     about.textContent = [m.state, m.trajectories && `${m.trajectories}.`].filter(Boolean).join(" ");
-    turn.textContent = `${order.value} order`;
+    turn.textContent = `order: ${order.value}`;
     guarded(cell, m, row, col, beta);
-    for (const part of [bars, tree, weights, slices]) guarded(part);
-    ring.el.setAttribute("aria-valuemax", String(m.size - 1));
-    ring.el.setAttribute("aria-valuenow", String(row));
-    ring.el.setAttribute("aria-valuetext", `row ${row}, ${facts(m, row, col, beta).map((pair) => pair.join(" ")).join(", ")}`);
-    ring.invalidate();
+    guarded(pictures);
+    for (const part of [tree, weights, slices]) guarded(part);
+    ring.setAttribute("aria-valuemax", String(m.size - 1));
+    ring.setAttribute("aria-valuenow", String(row));
+    ring.setAttribute("aria-valuetext", `row ${row}, ${facts(m, row, col, beta).map((pair) => pair.join(" ")).join(", ")}`);
+    for (const one of charts.values()) one.invalidate();
     for (const [name, value] of Object.entries({ t: here(), row, column: col, order: order.value, moments: head.moments.length, slice: sliceLen })) root.setAttribute(`data-${name}`, String(value));
   }
 
@@ -136,13 +248,16 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     phase = 0;
     const tick = (now) => {
       phase = clamp((now - begun) / ANIMATE_MS, 0, 1);
-      ring.invalidate();
+      charts.get(`ring${moment().columns}`)?.invalidate();
       if (phase < 1) animation = requestAnimationFrame(tick);
     };
     animation = requestAnimationFrame(tick);
   }
 
   const onHead = () => {
+    version += 1;
+    arrange();
+    meanings.replaceChildren(legend(head.legend));
     root.setAttribute("aria-label", model.get("_label"));
     guarded(boxes, head);
     guarded(memory, head);
@@ -175,6 +290,6 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     cancelAnimationFrame(queued);
     cancelAnimationFrame(animation);
     for (const channel of [order, selection, column]) channel.dispose();
-    for (const part of [ring, bars, tree, weights, slices, bar]) part.destroy();
+    for (const part of [...charts.values(), tree, bar]) part.destroy();
   };
 });

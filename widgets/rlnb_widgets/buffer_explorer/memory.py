@@ -10,7 +10,7 @@ from tensordict import TensorDictBase, is_tensorclass
 
 from rlnb.data.replay_buffers import LazyMemmapStorage
 from rlnb_widgets._core.text import key_text, plural, visible
-from rlnb_widgets.buffer_explorer.schema import KeyMemory, Memory
+from rlnb_widgets.buffer_explorer.model import KeyMemory, Memory
 
 _MOST_KEYS, _MOST_ITEMS, _MOST_KINDS = 40, 4096, 4
 
@@ -64,7 +64,7 @@ def _listed(storage: Any) -> Memory:
 
 def _tensors(item: Any) -> list[tuple[str, torch.Tensor]] | None:
     if isinstance(item, torch.Tensor):
-        return [("the element", item)]
+        return [("the item", item)]
     if isinstance(item, TensorDictBase) or is_tensorclass(item):
         leaves = ((key, item.get(key)) for key in item.keys(True, True))
         return [(_label(key), value) for key, value in leaves if isinstance(value, torch.Tensor)]
@@ -73,7 +73,7 @@ def _tensors(item: Any) -> list[tuple[str, torch.Tensor]] | None:
 
 def _label(key: Any) -> str:
     if key == ():
-        return "the element"
+        return "the item"
     parts = key if isinstance(key, tuple) else (key,)
     return visible(key_text(tuple(map(str, parts))), 60)
 

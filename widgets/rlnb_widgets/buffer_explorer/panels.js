@@ -1,21 +1,20 @@
-// The parts that are no canvas: the boxes, the cell that is selected, the memory, the legend.
+// The parts that are text: the components, the cell that is selected, the memory.
 
-import { h, text } from "../_core/core.js";
-import { ageOf, cellOf, filledIn, placeOf, rowsOf, sampled, trajectoryAt } from "./frames.js";
-import { weight } from "./weights.js";
+import { h } from "../_core/core.js";
+import { ageOf, cellOf, filledIn, placeOf, rowsOf, sampled, short, trajectoryAt, weight } from "./values.js";
 
 const MOST_CHIPS = 24;
 const n = (x) => x.toLocaleString("en");
-const short = (x) => text(Number(x.toPrecision(3)));
 
 /** A long name with places where a line may end: before its capital letters. */
 const breakable = (name) => name.split(/(?=[A-Z][a-z])/).flatMap((part) => [part, h("wbr")]);
 
-/** Storage, sampler, writer and transform, in the order in which data passes them. */
+/** Writer, storage, sampler and transform, in the order of the data's way through them. */
 export function boxesPanel() {
-  const el = h("div", { class: "be-boxes", role: "list", "aria-label": "the parts of the buffer, as data passes them" });
+  const list = h("div", { class: "be-boxes", role: "list", "aria-label": "the components of the buffer, in the order of the data's way through them" });
+  const el = h("section", { class: "be-panel" }, list);
   const update = (head) => {
-    el.replaceChildren(...head.boxes.flatMap(([role, name, settings], i) => [
+    list.replaceChildren(...head.boxes.flatMap(([role, name, settings], i) => [
       i ? h("span", { class: "be-arrow", "aria-hidden": "true" }, "→") : null,
       h("div", { class: "be-box", role: "listitem", "data-role": role },
         h("div", { class: "rlnb-note be-small" }, role), h("div", { class: "be-name" }, ...breakable(name)),
@@ -25,7 +24,7 @@ export function boxesPanel() {
   return { el, update };
 }
 
-/** What is known of an element, as [name, value] pairs. */
+/** What is known of an item, as [name, value] pairs. */
 export function facts(m, row, column, beta) {
   const cell = cellOf(m, row);
   const [from, to] = rowsOf(m, cell);
@@ -59,7 +58,7 @@ export function facts(m, row, column, beta) {
   return found;
 }
 
-/** The cell that is selected, and the elements of the last sample to choose from. */
+/** The cell that is selected, and the items of the last sample to choose from. */
 export function cellPanel({ onRow, onColumn }) {
   const number = h("input", { type: "number", min: 0, step: 1, class: "be-number", "aria-label": "row that is selected" });
   number.addEventListener("change", () => onRow(Math.round(Number(number.value) || 0)));
@@ -67,7 +66,7 @@ export function cellPanel({ onRow, onColumn }) {
   column.addEventListener("change", () => onColumn(Math.round(Number(column.value) || 0)));
   const columnLabel = h("label", { class: "be-label" }, " column ", column);
   const body = h("div", { class: "be-facts", "aria-live": "polite" });
-  const chips = h("div", { class: "be-chips", role: "group", "aria-label": "elements of the last sample" });
+  const chips = h("div", { class: "be-chips", role: "group", "aria-label": "items of the last sample" });
   const el = h("div", { class: "be-cell" }, h("div", { class: "be-head" }, h("label", { class: "be-label" }, "row ", number), columnLabel), body, chips);
   let seen = "";
   const update = (m, row, col, beta) => {
@@ -82,8 +81,7 @@ export function cellPanel({ onRow, onColumn }) {
     if (key !== seen) {
       seen = key;
       const shown = drawn.slice(0, MOST_CHIPS);
-      chips.hidden = !drawn.length;
-      chips.replaceChildren(...[h("span", { class: "rlnb-note" }, "this sample:"),
+        chips.replaceChildren(...[h("span", { class: "rlnb-note" }, "this sample:"),
         ...shown.map(([r, c]) => h("button", {
           type: "button", class: "rlnb-button be-chip", "data-row": r, "data-column": c, "aria-label": m.all > 1 ? `row ${r}, column ${c}` : `row ${r}`,
           onclick: () => { onRow(r); onColumn(c); },
@@ -103,10 +101,8 @@ export function memoryPanel() {
   const update = (head) => {
     const { keys, total, each, where, note } = head.memory;
     const most = Math.max(...keys.map((key) => key[2]), 1);
-    el.hidden = !keys.length && !note;
     el.replaceChildren(...[
-      h("h4", {}, "Memory by entry"),
-      keys.length ? h("p", { class: "rlnb-note be-small" }, `${total} in ${where}, ${each} an element`) : null,
+      keys.length ? h("p", { class: "rlnb-note be-small" }, `${total} in ${where}, ${each} an item`) : null,
       keys.length ? h("table", { class: "be-table" }, h("tbody", {}, ...keys.map(([key, form, bytes, words]) => h("tr", {},
         h("th", { scope: "row" }, h("code", {}, key)), h("td", { class: "rlnb-note" }, form),
         h("td", { class: "be-wide" }, h("span", { class: "be-bar", style: `width:${(100 * bytes) / most}%` })), h("td", {}, words))))) : null,
@@ -114,13 +110,4 @@ export function memoryPanel() {
     ].filter(Boolean));
   };
   return { el, update };
-}
-
-/** What the colours mean. */
-export function legend() {
-  const key = (swatch, words) => h("li", {}, h("span", { class: `be-swatch ${swatch}` }), words);
-  return h("ul", { class: "be-legend" },
-    h("li", {}, h("span", { class: "be-ages", "aria-hidden": "true" }), "old to new"),
-    key("be-good", "written now"), key("be-warn", "written over"), key("be-drawn", "drawn now"),
-    key("be-arc", "trajectory"), key("be-short", "too short for a slice"), key("be-slice", "slice"));
 }

@@ -8,7 +8,7 @@ import torch
 
 from rlnb.data.replay_buffers import ImmutableDatasetWriter, Storage, TensorDictMaxValueWriter
 from rlnb_widgets._core.text import key_text, object_text, plural, visible
-from rlnb_widgets.buffer_explorer.schema import Component, Grid, StorageState
+from rlnb_widgets.buffer_explorer.model import Component, Grid, StorageState
 
 #: Most cells of all rings, and most rings, that are drawn.
 MAX_CELLS, MAX_COLUMNS = 512, 8
@@ -62,10 +62,10 @@ def components_of(buffer: Any) -> tuple[Component, ...]:
     """Describe writer, storage, sampler and transforms, in the order in which data passes them."""
     storage, sampler, writer = buffer.storage, buffer.sampler, buffer.writer
     ring = ring_of(buffer)
-    room = "no limit" if ring.limit is None else f"{storage.max_size:,} elements"
+    room = "no limit" if ring.limit is None else f"{storage.max_size:,} items"
     dims = [("ndim", str(storage.ndim))]
     if ring.columns > 1:
-        dims.append(("row", plural(ring.columns, "element")))
+        dims.append(("row", plural(ring.columns, "item")))
     batch = "asked for by each call" if buffer.batch_size is None else f"{buffer.batch_size:,}"
     goes = "nothing: it refuses" if ring.frozen else f"row {ring.cursor:,}"
     goes = goes if ring.ordered else "where the lowest rank is, if the new one is higher"

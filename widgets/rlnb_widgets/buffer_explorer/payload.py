@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from rlnb_widgets._core.text import bytes_text
-from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment, Priorities, Trajectories
-from rlnb_widgets.buffer_explorer.words import moment_words, state_words, trajectory_words
+from rlnb_widgets.buffer_explorer.model import ExplorerModel, Moment, Priorities, Trajectories
+from rlnb_widgets.buffer_explorer.scene import legend_of
+from rlnb_widgets.buffer_explorer.words import draw_words, moment_words, room_words, state_words, trajectory_words
 
 
 class _Bytes:
@@ -18,16 +19,24 @@ class _Bytes:
         self.blob = bytearray()
         self._known: dict[bytes, int] = {}
 
-    def put(self, array: np.ndarray, kind: str) -> list[int]:
-        """Add an array; return its first byte and its number of elements."""
-        if kind != "f4":
-            limits = np.iinfo(kind)
-            array = np.clip(array, limits.min, limits.max)
-        data = np.ascontiguousarray(array).astype(f"<{kind}").tobytes()
+    def put(self, array: np.ndarray) -> list[Any]:
+        """Add an array; return its kind, its first byte and its length."""
+        kind, stored = _stored(array)
+        data = kind.encode() + stored.tobytes()
         start = self._known.setdefault(data, len(self.blob))
         if start == len(self.blob):
-            self.blob += data
-        return [start, array.size]
+            self.blob += stored.tobytes()
+        return [kind, start, stored.size]
+
+
+def _stored(array: np.ndarray) -> tuple[str, np.ndarray]:
+    """Return the shortest kind of number that holds an array, and the array as such."""
+    if array.dtype.kind == "f":
+        return "f4", array.astype("<f4")
+    low, high = int(array.min(initial=0)), int(array.max(initial=0))
+    limits = {kind: np.iinfo(kind) for kind in ("u1", "i1", "u2", "i2", "i4")}
+    kind = next((k for k, limit in limits.items() if limit.min <= low and high <= limit.max), "i4")
+    return kind, np.clip(array, limits[kind].min, limits[kind].max).astype(f"<{kind}")
 
 
 def buffer_payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
@@ -48,6 +57,7 @@ def buffer_payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
         "notes": list(model.notes),
         "strict": model.strict,
         "slices": model.slices,
+        "legend": legend_of(model),
     }
     return head, bytes(out.blob)
 
@@ -57,6 +67,8 @@ def _moment(moment: Moment, out: _Bytes) -> dict[str, Any]:
     return {
         "what": moment.what,
         "words": moment_words(moment),
+        "drawWords": draw_words(moment),
+        "room": room_words(ring),
         "state": state_words(ring),
         "size": ring.size,
         "limit": ring.limit,
@@ -72,19 +84,19 @@ def _moment(moment: Moment, out: _Bytes) -> dict[str, Any]:
         "columns": grid.columns,
         "wrote": list(moment.wrote),
         "overwrote": moment.overwrote,
-        "age": out.put(moment.age, "i4"),
-        "touched": out.put(moment.touched, "u1"),
-        "draws": out.put(moment.draws, "i4"),
-        "expected": out.put(moment.expected, "f4"),
+        "age": out.put(moment.age),
+        "touched": out.put(moment.touched),
+        "draws": out.put(moment.draws.astype(np.int64)),
+        "expected": out.put(moment.expected),
         "batches": moment.batches,
-        "drawn": out.put(moment.drawn, "i4"),
+        "drawn": out.put(moment.drawn),
         "drawnCount": moment.drawn_count,
-        "slices": out.put(moment.slices, "i4"),
-        "arcs": out.put(_arcs(arcs.drawn), "i4"),
+        "slices": out.put(moment.slices),
+        "arcs": out.put(_arcs(arcs.drawn)),
         "arcCount": arcs.count,
         "named": arcs.drawn.named,
         "interleaved": arcs.interleaved,
-        "lengths": out.put(arcs.lengths, "i4"),
+        "lengths": out.put(arcs.lengths),
         "trajectories": trajectory_words(moment),
         "priorities": None if moment.priorities is None else _priorities(moment.priorities, out),
         "slicing": None if moment.slicing is None else [moment.slicing.slice_len, moment.slicing.verdict],
@@ -98,7 +110,7 @@ def _arcs(found: Trajectories) -> np.ndarray:
 
 def _priorities(found: Priorities, out: _Bytes) -> dict[str, Any]:
     return {
-        "sums": out.put(found.sums, "f4"),
+        "sums": out.put(found.sums),
         "total": found.total,
         "least": found.least,
         "most": found.most,

@@ -12,8 +12,8 @@ from rlnb.data.ted.keys import NestedKey
 from rlnb_widgets._core.text import plural
 from rlnb_widgets.buffer_explorer.chances import by_cell, chances, priorities_of, stored_priorities
 from rlnb_widgets.buffer_explorer.memory import memory_of
+from rlnb_widgets.buffer_explorer.model import ExplorerModel, Grid, Moment, StorageState, Trajectories, What
 from rlnb_widgets.buffer_explorer.parts import components_of, grid_of, ring_of
-from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Grid, Moment, StorageState, Trajectories, What
 from rlnb_widgets.buffer_explorer.slices import (
     drawn_length,
     is_slicing,

@@ -8,7 +8,7 @@ import numpy as np
 
 from rlnb.data.replay_buffers import SliceSampler
 from rlnb_widgets._core.text import plural
-from rlnb_widgets.buffer_explorer.schema import SliceFacts, StorageState, Trajectories
+from rlnb_widgets.buffer_explorer.model import SliceFacts, StorageState, Trajectories
 
 
 def slice_facts(trajectories: Trajectories, slice_len: int, strict: bool = True) -> SliceFacts:

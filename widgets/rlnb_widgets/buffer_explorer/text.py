@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlnb_widgets._core.text import bytes_text, number, plural, sparkline, table
-from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment
+from rlnb_widgets.buffer_explorer.model import ExplorerModel, Moment
 from rlnb_widgets.buffer_explorer.words import (
     buffer_headline,
     draw_words,
@@ -38,7 +38,7 @@ def _settings(settings: tuple[tuple[str, str], ...]) -> str:
 
 
 def _ring_lines(moment: Moment, order: str) -> list[str]:
-    """Return age as shades, the newest darkest, with the cursor below."""
+    """Return age as shades, the newest the fullest, with the cursor below."""
     ring, grid = moment.ring, moment.grid
     if not ring.length:
         return []
@@ -48,7 +48,7 @@ def _ring_lines(moment: Moment, order: str) -> list[str]:
     marks = [_SHADES[0] if a == -1 else "?" if a == -2 else _SHADES[4 - int(3 * a / (most + 1))] for a in ages]
     per = -(-len(marks) // _MOST_CELLS)
     row = "".join(marks[::per])
-    what = "newest dark" if ring.ordered else "last written dark"
+    what = "fuller is newer" if ring.ordered else "fuller was written later"
     lines = [f"  age, {order} order, {what}{'' if per * grid.rows == grid.cells else ', rows in cells'}", f"    {row}"]
     if ring.ordered and not ring.frozen and ring.limit is not None:
         at = int(np.flatnonzero(cells == grid.cell(ring.cursor))[0]) // per
@@ -104,7 +104,7 @@ def _memory_lines(model: ExplorerModel, moment: Moment) -> list[str]:
     lines = []
     if memory.keys:
         each = bytes_text(memory.row_bytes)
-        lines.append(f"  {bytes_text(memory.reserved)} in {memory.where}, {each} an element")
+        lines.append(f"  {bytes_text(memory.reserved)} in {memory.where}, {each} an item")
         rows = [[key.key, key.form, bytes_text(key.reserved)] for key in memory.keys[:_MOST_KEYS]]
         lines += [f"    {line}" for line in table(rows, right=[2]).split("\n")]
         if len(memory.keys) > _MOST_KEYS:

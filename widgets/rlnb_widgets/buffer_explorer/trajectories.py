@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.keys import DONE, EPISODE, TRAJ_IDS_KEYS, NestedKey, as_key, as_tuple
 from rlnb_widgets._core.text import key_text, visible
-from rlnb_widgets.buffer_explorer.schema import Arcs, StorageState, Trajectories
+from rlnb_widgets.buffer_explorer.model import Arcs, StorageState, Trajectories
 from rlnb_widgets.buffer_explorer.slices import is_slicing
 
 #: The most trajectories that are drawn; if there are more, only their lengths are shown.

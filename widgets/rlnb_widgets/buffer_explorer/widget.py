@@ -20,11 +20,11 @@ from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
+from rlnb_widgets.buffer_explorer.model import ExplorerModel, What
 from rlnb_widgets.buffer_explorer.parts import check_buffer
 from rlnb_widgets.buffer_explorer.payload import buffer_payload
 from rlnb_widgets.buffer_explorer.record import BufferRecorder, Options, explorer_model
-from rlnb_widgets.buffer_explorer.schema import ExplorerModel, What
-from rlnb_widgets.buffer_explorer.static import buffer_svg
+from rlnb_widgets.buffer_explorer.scene import buffer_svg, page_displays
 from rlnb_widgets.buffer_explorer.text import buffer_text
 from rlnb_widgets.buffer_explorer.words import buffer_explanation, buffer_headline
 
@@ -36,10 +36,11 @@ _SECONDS = 1.0  # between two updates of the page while a cell runs
 class BufferExplorer(TimeTraits, Visualizer):
     """Shows a replay buffer as a ring, and how it is written and sampled.
 
-    The ring has a cell for each row, or for several rows of a large buffer; newer rows are darker. It shows the cursor,
-    the seam between the newest and the oldest row, and trajectories as arcs. Below it are the draws of each item and
-    their expected number; with a prioritized sampler also the priorities, the sum tree and the importance weights;
-    whether slices of a given length are possible; the components of the buffer with their settings, and its memory.
+    The ring has a cell for each row, or for several rows of a large buffer; the newer a row, the stronger its colour.
+    It shows the cursor, the seam between the newest and the oldest row, and trajectories as arcs. Tabs below it show
+    the draws of each item and their expected number; with a prioritized sampler also the priorities, the sum tree and
+    the importance weights; with a slice sampler whether slices of a length are possible; memory, and the components of
+    the buffer with their settings.
 
     The explorer records calls of its own methods, which behave like those of the buffer: :meth:`add`, :meth:`extend`,
     :meth:`sample`, :meth:`update_priority`, :meth:`update_tensordict_priority` and :meth:`empty`. So it can replace the
@@ -94,6 +95,7 @@ class BufferExplorer(TimeTraits, Visualizer):
     selected_env = traitlets.Int(0).tag(sync=True)
     order = traitlets.Enum(_ORDERS, default_value=_ORDERS[0]).tag(sync=True)
     _head = traitlets.Dict().tag(sync=True)
+    _lists = traitlets.Dict().tag(sync=True)  # of their own, since they hardly ever change
     _cells = traitlets.Bytes().tag(sync=True)
     _label = traitlets.Unicode().tag(sync=True)
 
@@ -149,7 +151,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         """
         index: torch.Tensor = self.buffer.extend(data)
         self._record.stored(index)
-        self._note("extend", f"extend by {plural(len(index), 'element')}")
+        self._note("extend", f"extend by {plural(len(index), 'item')}")
         return index
 
     def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
@@ -187,7 +189,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         index = sample.get("index", None)
         if index is None:
             raise KeyError(
-                'The sample has no entry "index", so that it cannot be told which elements it holds. '
+                'The sample has no entry "index", so that it cannot be told which items it holds. '
                 "Fix: a TensorDictReplayBuffer, or count(info) with batch, info = buffer.sample(return_info=True)."
             )
         ndim = self.buffer.storage.ndim
@@ -292,6 +294,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         head, cells = buffer_payload(self.model)
         self._sent, self._sent_at = self.model, time.monotonic()
         with self.hold_sync():
+            self._lists = {name: display.payload() for name, display in page_displays(self.model).items()}
             self._head, self._cells = head, cells
             self._label = f"BufferExplorer: {buffer_headline(self.model, self.model.moments[-1])}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlnb_widgets._core.text import bytes_text, number, plural
-from rlnb_widgets.buffer_explorer.schema import ExplorerModel, Moment, StorageState
+from rlnb_widgets.buffer_explorer.model import ExplorerModel, Moment, StorageState
 
 
 def rows_text(start: int, count: int, size: int) -> str:
@@ -28,10 +28,15 @@ def buffer_headline(model: ExplorerModel, moment: Moment) -> str:
     room = f"{ring.length:,} rows filled" if ring.limit is None else f"{ring.length:,} of {ring.limit:,} rows filled"
     parts = [model.name, room]
     if ring.columns > 1:
-        parts.append(f"{ring.columns:,} elements a row")
+        parts.append(f"{ring.columns:,} items a row")
     if ring.ordered and not ring.frozen:
         parts.append(f"next is row {ring.cursor:,}")
     return ", ".join(parts)
+
+
+def room_words(ring: StorageState) -> str:
+    """Describe the room of a ring, after the number of its filled rows."""
+    return "rows, no limit" if ring.limit is None else f"of {ring.limit:,} rows"
 
 
 def state_words(ring: StorageState) -> str:
@@ -126,7 +131,7 @@ def _ring(moment: Moment) -> str:
         return state_words(ring)
     return (
         "A buffer is a ring of rows. The cursor says where the next row goes; when all are filled it goes over the "
-        f"oldest one. The darker a cell, the newer it is. {state_words(ring)}"
+        f"oldest one. The stronger the colour of a cell, the newer it is. {state_words(ring)}"
     )
 
 
@@ -138,9 +143,9 @@ def _sampling(moment: Moment, slices: bool) -> list[str]:
     found = moment.priorities
     if found is not None and found.total > 0:
         parts.append(
-            "Elements are drawn in proportion to their priorities, which are stored as (p + eps)^alpha, with alpha "
+            "Items are drawn in proportion to their priorities, which are stored as (p + eps)^alpha, with alpha "
             f"{number(found.alpha)}. A number drawn between 0 and their sum, {number(found.total)}, goes down the sum "
-            "tree: left where it is below the sum on the left, else right, less that sum. The weight of an element is "
+            "tree: left where it is below the sum on the left, else right, less that sum. The weight of an item is "
             f"(its stored priority / the smallest)^-beta, with beta {number(found.beta)}: what is drawn often counts "
             "less." + (" What is drawn so is where a slice begins." if slices else "")
         )

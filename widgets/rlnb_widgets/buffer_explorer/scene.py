@@ -1,0 +1,302 @@
+"""Display lists of the buffer explorer: ring, bars, sum tree, weights and slices; and its static view.
+
+A list serves all recorded states, both orders and every selection: its columns are names and its parameters come from
+``values.js``, and for the static view from ``values.py``.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets._core.display import Columns, Display, Param
+from rlnb_widgets._core.display_svg import Part, stacked
+from rlnb_widgets._core.svg import Svg
+from rlnb_widgets._core.text import bytes_text, number, shorten
+from rlnb_widgets.buffer_explorer.model import ExplorerModel
+from rlnb_widgets.buffer_explorer.values import MIDDLE, RADIUS, SHADES, depth_of, state_values, thickness
+from rlnb_widgets.buffer_explorer.words import (
+    buffer_explanation,
+    buffer_headline,
+    draw_words,
+    moment_words,
+    state_words,
+    trajectory_words,
+)
+
+#: Width and height of the ring with all around it.
+RING = 300.0
+#: Pixels to the left and to the right of bars.
+LEFT, RIGHT = 118.0, 8.0
+#: Height of a level of the sum tree.
+LEVEL = 22.0
+#: Number of values of a curve of weights, for beta from 0 to 1.
+BETAS = 61
+
+_AGES: list[dict[str, Any]] = [
+    {},
+    {"fill": "muted", "opacity": 0.35},
+    *({"fill": "c0", "opacity": round(1 - 0.85 * k / SHADES, 3)} for k in range(SHADES + 1)),
+]
+_EDGES: list[dict[str, Any]] = [
+    {"stroke": "muted", "opacity": 0.6},
+    {"stroke": "c0"},
+    {"stroke": "good", "width": 2.5},
+    {"stroke": "good", "width": 2.5, "dash": [4, 2]},
+]
+_ARCS: list[dict[str, Any]] = [
+    {"stroke": "ink", "width": 3},
+    {"stroke": "muted", "width": 3},
+    {"stroke": "bad", "width": 3, "dash": [3, 3]},
+]
+_LIFTS = (6.0, 10.0, 14.0)
+_MOST_LEVELS, _MOST_SETTINGS, _MOST_KEYS, _MOST_LINES = 6, 7, 8, 5
+
+
+class Numbers:
+    """Columns by name: those of a recorded state, or the names alone, for the page.
+
+    Example:
+        >>> Numbers()("draws"), Numbers({"draws": np.zeros(3)})("draws")
+        ('draws', 0)
+    """
+
+    def __init__(self, values: dict[str, np.ndarray] | None = None) -> None:
+        self.values, self.columns = values, Columns()
+        self._kept: dict[str, int] = {}
+
+    def __call__(self, name: str) -> int | str:
+        """Return the number of a column, or its name."""
+        if self.values is None:
+            return name
+        if name not in self._kept:
+            self._kept[name] = self.columns.add(self.values[name])
+        return self._kept[name]
+
+
+def ring_display(column: Numbers, columns: int) -> Display:
+    """Draw a ring of cells for each column of the storage, the first one outermost."""
+    display = Display(RING, column.columns)
+    thick = thickness(columns)
+    lifts = _LIFTS if columns == 1 else (3.0,)
+    rings = [(RADIUS - c * thick - 0.66 * thick, RADIUS - c * thick) for c in range(columns)]
+    inner = rings[-1][0]
+    for c, (low, high) in enumerate(rings):
+        cells = column("from"), column("to")
+        display.sectors(MIDDLE, MIDDLE, low, high, *cells, _AGES, column("ages"))
+        display.sectors(MIDDLE, MIDDLE, low, high, *cells, _EDGES, column("edges"))
+        looks: list[dict[str, Any]] = [{}, {"fill": "c1", "stroke": "paper"}]
+        display.sectors(MIDDLE, MIDDLE, low, high, *cells, looks, column(f"drawn{c}"), min(0.2 * thick, 5.0))
+        over = high + 0.17 * thick
+        arcs = column(f"arcs from{c}"), column(f"arcs to{c}")
+        display.sectors(MIDDLE, MIDDLE, over, over, *arcs, _ARCS, column(f"arcs{c}"))
+        for lane, lift in enumerate(lifts):
+            slices = column(f"slices{lane} from{c}"), column(f"slices{lane} to{c}")
+            width = 3 if columns == 1 else 2
+            display.sectors(MIDDLE, MIDDLE, over + lift, over + lift, *slices, [{"stroke": "c2", "width": width}])
+    with display.shown(Param("seam")):
+        turn = Param("seam at")
+        display.sector(MIDDLE, MIDDLE, inner - 2, RADIUS + 3, turn, turn, stroke="ink", width=2)
+    with display.shown(Param("turns")):
+        display.poly([(Param(f"tip{k} x"), Param(f"tip{k} y")) for k in range(3)], fill="danger")
+        display.text(MIDDLE, MIDDLE + 27, Param("next"), fill="danger", anchor="middle")
+        display.text(Param("zero x"), Param("zero y"), "0", fill="muted", size=10, anchor="middle")
+    display.text(MIDDLE, MIDDLE - 6, Param("filled"), size=18, bold=True, anchor="middle")
+    display.text(MIDDLE, MIDDLE + 11, Param("room"), fill="muted", anchor="middle")
+    for c, (low, high) in enumerate(rings):
+        with display.shown(Param(f"in{c}")):
+            place = (low - 2, high + 2, Param("chosen"), Param("chosen to"))
+            display.sector(MIDDLE, MIDDLE, *place, stroke="ink", width=2.5)
+    return display
+
+
+def bars_display(column: Numbers, name: str, role: str, expected: bool = False) -> Display:
+    """Draw a bar for each cell; ``expected`` adds a dashed line."""
+    height = 50.0
+    display = Display(height + 10, column.columns)
+    display.text(0, 12, name, size=12, bold=True)
+    display.text(0, 28, Param(f"{name} to"), fill="muted")
+    display.text(0, 43, Param(f"{name} about"), fill="muted", within=LEFT - 6)
+    with display.shown(Param("selected")), display.frame(LEFT, RIGHT, (0, Param("cells"))):
+        display.rect(Param("slot"), Param("slot", 1), 0, height, fill="highlight", least=3)
+        display.line(Param("slot"), height + 4, Param("slot", 1), height + 4, stroke="ink", width=2)
+    with display.frame(LEFT, RIGHT, (0, Param("cells"))):
+        display.bars(column(name), 2, height - 2, Param(f"{name} most"), role)
+        if expected:
+            display.curve(column("expected"), 1, height, 0, Param(f"{name} most"), "ink", 1.2, dash=(4, 3))
+        display.line(0, height, Param("cells"), height)
+        display.hit(0, Param("cells"), 0, height, name="slot")
+    return display
+
+
+def tree_display(column: Numbers, levels: int) -> Display:
+    """Draw the levels of the sum tree, the nodes as wide as their sums, and the way of a draw down to a leaf."""
+    display = Display(LEVEL * levels + 4, column.columns)
+    with display.frame(2, 2, (0, Param("total"))):
+        for depth in range(levels):
+            y = LEVEL * depth + 3
+            nodes = column(f"node{depth}"), column(f"node{depth} to")
+            display.spans([(*nodes, "c4")], y, LEVEL - 3, gap=1.5, opacity=0.35)
+            display.labels(*nodes, column(f"sum{depth}"), y + 14)
+    with display.frame(2, 2, (0, Param("total"))):
+        for depth in range(levels):
+            with display.shown(Param(f"on{depth}")):
+                way = (Param(f"way{depth}"), Param(f"way{depth} to"), LEVEL * depth + 3, LEVEL - 3)
+                display.rect(*way, stroke="ink", width=2, least=2)
+        # Dashes between the levels only, so that none goes through a number.
+        display.line(Param("mass"), 0, Param("mass"), Param("reached"), stroke="ink", width=3, dash=(6, LEVEL - 6))
+    return display
+
+
+def weights_display(column: Numbers) -> Display:
+    """Draw the importance weights of three priorities against beta."""
+    display = Display(150, column.columns)
+    for share in (0, 0.5, 1):
+        display.text(28, 128 - 120 * share + 4, number(share), fill="muted", anchor="end")
+    with display.frame(34, 10, (0, BETAS)):
+        for share in (0, 0.5, 1):
+            display.line(0.5, 128 - 120 * share, BETAS - 0.5, 128 - 120 * share)
+            display.text((BETAS - 1) * share + 0.5, 144, number(share), fill="muted", anchor="middle")
+        for name, dash in (("smallest", (6, 3)), ("largest", (2, 3)), ("here", None)):
+            display.curve(column(name), 7, 122, 0, 1, "c4" if name == "here" else "ink", 2, dash=dash)
+    with display.frame(34, 10, (0, BETAS)):
+        display.line(Param("beta"), 8, Param("beta"), 128, stroke="muted", dash=(4, 3))
+        for name in ("smallest", "largest", "here"):
+            with display.shown(Param(f"{name} shown")):
+                display.disc(Param("beta"), Param(f"{name} y"), 3.5, "c4" if name == "here" else "ink")
+    return display
+
+
+def lengths_display(column: Numbers) -> Display:
+    """Draw how many trajectories have each length, those too short for a slice left of the dashed line."""
+    display = Display(90, column.columns)
+    with display.frame(4, 4, (0, Param("bins"))):
+        display.bars(column("long enough"), 6, 66, Param("most lengths"), "c2")
+        display.bars(column("too short"), 6, 66, Param("most lengths"), "bad")
+        display.line(0, 72, Param("bins"), 72)
+        display.text(0, 86, "length 1", fill="muted")
+        display.text(Param("bins"), 86, Param("longest"), fill="muted", anchor="end")
+        display.line(Param("edge"), 0, Param("edge"), 72, stroke="ink", width=1.5, dash=(4, 3))
+    return display
+
+
+def page_displays(model: ExplorerModel) -> dict[str, Display]:
+    """Return the lists that the page needs for the recorded states."""
+    moments, names = model.moments, Numbers()
+    found = {f"ring{n}": ring_display(names, n) for n in sorted({m.grid.columns for m in moments})}
+    found["draws"] = bars_display(names, "draws", "c1", expected=True)
+    if any(m.priorities is not None for m in moments):
+        found |= {name: bars_display(names, name, "c4") for name in ("priorities", "weights")}
+        found["curves"] = weights_display(names)
+        levels = sorted({depth_of(m.grid.cells * m.grid.columns) for m in moments})
+        found |= {f"tree{n}": tree_display(names, n) for n in levels}
+    if shows_slices(model):
+        found["lengths"] = lengths_display(names)
+    return found
+
+
+def shows_slices(model: ExplorerModel) -> bool:
+    """Whether slices are spoken of: the sampler draws some, or a length was asked for."""
+    return model.slices or any(m.slicing is not None for m in model.moments)
+
+
+def legend_of(model: ExplorerModel) -> list[tuple[str, str]]:
+    """Return role and meaning of what occurs in the rings of the record."""
+    moments = model.moments
+    ordered = any(m.ring.ordered for m in moments)
+    short = any(m.slicing and (m.arcs.drawn.length < m.slicing.slice_len).any() for m in moments)
+    over = " (dashed: over older rows)" if any((m.touched == 2).any() for m in moments) else ""
+    occurs = [
+        ("c0", "filled; a stronger colour is newer" if ordered else "filled; a stronger colour was written later", 1),
+        ("muted", "filled before the record began", any((m.age == -2).any() for m in moments)),
+        ("good", f"written by this call{over}", any(m.touched.any() for m in moments)),
+        ("c1", "drawn by this sample", any(len(m.drawn) for m in moments)),
+        ("danger", "written next", any(m.ring.ordered and not m.ring.frozen and m.ring.length for m in moments)),
+        ("ink", "trajectories (arcs in two tones)", any(len(m.arcs.drawn) for m in moments)),
+        ("bad", "too short for a slice (dashed)", short),
+        ("c2", "slice", any(len(m.slices) for m in moments)),
+    ]
+    return [(role, words) for role, words, there in occurs if there]
+
+
+# The static view -----------------------------------------------------------------------------------------------------
+
+
+def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
+    """Draw recorded state ``t``; ``order`` is ``"physical"`` or ``"chronological"``."""
+    moment = model.moments[t]
+    values, params = state_values(moment, order)
+    column = Numbers(values)
+    parts: list[Part] = [_boxes(model), _ring_and_words(model, t, column), legend_of(model)]
+    if moment.batches:
+        parts.append(bars_display(column, "draws", "c1", expected=moment.expected.size > 0))
+    if moment.priorities is not None and moment.priorities.total > 0:
+        levels = min(depth_of(moment.priorities.sums.size), _MOST_LEVELS)
+        params["reached"] = LEVEL * levels
+        words = (
+            "Sum tree: each node is the sum of the two below it, and as wide. A random number, the thick dashes, finds "
+            "its way down to an item. Outlined: the way to the largest priority."
+        )
+        parts += [bars_display(column, "priorities", "c4"), words, tree_display(column, levels)]
+    if model.memory.keys:
+        parts.append(_memory(model))
+    parts += [note for note in (model.memory.note, *model.notes) if note]
+    title = f"BufferExplorer: {buffer_headline(model, moment)}"
+    return stacked(title, buffer_explanation(model, t), parts, params)
+
+
+def _boxes(model: ExplorerModel) -> Display:
+    """Draw writer, storage, sampler and transform, with their settings."""
+    height = 36.0 + 14 * max(min(len(box.settings), _MOST_SETTINGS) for box in model.boxes)
+    display, width = Display(height), (736.0 - 3 * 22) / 4
+    for i, box in enumerate(model.boxes):
+        x = i * (width + 22)
+        display.box(x, 0, width, height, "panel", radius=6, stroke="line")
+        display.text(x + 8, 14, box.role, fill="muted", size=10)
+        display.text(x + 8, 29, box.name, bold=True, size=9.5, within=width - 14)
+        shown = box.settings[:_MOST_SETTINGS]
+        for k, (name, value) in enumerate(shown):
+            more = k == len(shown) - 1 and len(box.settings) > len(shown)
+            text = f"and {len(box.settings) - k} more" if more else f"{name}: {value}"
+            display.text(x + 8, 44 + 14 * k, text, size=10, within=width - 14)
+            display.hit(x, x + width, 34 + 14 * k, 14, tip=text)
+        if i < 3:
+            display.text(x + width + 11, height / 2 + 4, "→", anchor="middle", fill="muted", size=14)
+    return display
+
+
+def _ring_and_words(model: ExplorerModel, t: int, column: Numbers) -> Display:
+    moment = model.moments[t]
+    display = ring_display(column, moment.grid.columns)
+    lines = []
+    if len(model.moments) > 1:
+        lines.append((f"Moment {t} of {len(model.moments) - 1}: {moment_words(moment)}", "ink"))
+    lines.append((state_words(moment.ring), "ink"))
+    lines += [(trajectory_words(moment), "ink")] if moment.arcs.count else []
+    lines += [(moment.slicing.verdict, "ink" if moment.slicing.possible else "bad")] if moment.slicing else []
+    lines += [(draw_words(moment), "ink")] if moment.batches else []
+    y = 40.0
+    for text, role in lines:
+        wrapped = textwrap.wrap(" ".join(text.split()), 70, break_long_words=False, break_on_hyphens=False)
+        for line in wrapped[:_MOST_LINES]:
+            display.text(RING + 20, y, shorten(line, 80), fill=role, size=11, bold=line == wrapped[0] and y == 40)
+            y += 15
+        y += 6
+    return display
+
+
+def _memory(model: ExplorerModel) -> Display:
+    memory = model.memory
+    keys = memory.keys[:_MOST_KEYS]
+    display = Display(24 + 17 * len(keys))
+    total = f"{bytes_text(memory.reserved)} in {memory.where}, {bytes_text(memory.row_bytes)} an item"
+    display.text(0, 12, total, bold=True)
+    most = max(key.reserved for key in memory.keys) or 1
+    for i, key in enumerate(keys):
+        top = 20.0 + 17 * i
+        display.text(0, top + 10, f"{key.key}  {key.form}", size=10, mono=True, within=340)
+        display.box(358, top + 1, 280 * key.reserved / most, 11, "muted", radius=2)
+        display.text(650, top + 10, bytes_text(key.reserved), size=10)
+    return display
