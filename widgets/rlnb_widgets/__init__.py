@@ -43,8 +43,9 @@ _HOMES = {
 }
 
 __all__ = [
-    "BatchedEnvTimeline", "BufferExplorer", "Game", "Link", "RolloutPlayer", "SideBySide", "SpecExplorer", "TEDExplorer",
-    "Timeline", "TransformInspector", "TreeExplorer", "Visualizer", "explain_errors", "link", "play", "side_by_side",
+    "BatchedEnvTimeline", "BufferExplorer", "Game", "Link", "RolloutPlayer", "SideBySide", "SpecExplorer",
+    "TEDExplorer", "Timeline", "TransformInspector", "TreeExplorer", "Visualizer", "explain_errors", "link", "play",
+    "side_by_side",
 ]  # fmt: skip
 
 
