@@ -29,8 +29,8 @@ export function icicle({ look, onSelect }) {
   let shape = { tall: TALLEST, rows: 1 };
   const el = h("div", { class: "tx-icicle", role: "img", tabindex: 0 });
   const out = h("p", { class: "tx-over rlnb-note" });
-  const whole = h("button", { type: "button", class: "rlnb-button tx-small", onclick: () => zoom(0) }, "whole tree");
-  const into = h("button", { type: "button", class: "rlnb-button tx-small", onclick: () => zoom(look().selected) }, "zoom to the selected node");
+  const whole = h("button", { type: "button", class: "rlnb-button tx-small", onclick: () => zoom(0) }, "Whole tree");
+  const into = h("button", { type: "button", class: "rlnb-button tx-small", onclick: () => zoom(look().selected) }, "Zoom to the selected node");
   const range = (tree) => {
     const [a, b] = [tree.x0[zoomed], tree.x1[zoomed]];
     return b > a ? [a, b, tree.depth[zoomed]] : [0, 1, 0];
@@ -79,5 +79,5 @@ export function icicle({ look, onSelect }) {
     view.invalidate();
   }
   tell();
-  return { el: h("section", { class: "tx-icicles" }, h("div", { class: "tx-row" }, h("h4", {}, "The whole tree"), whole, into, out), el), box: el, update, zoom, destroy: view.destroy };
+  return { el: h("section", { class: "tx-icicles" }, h("div", { class: "tx-row" }, whole, into, out), el), box: el, update, zoom, destroy: view.destroy };
 }

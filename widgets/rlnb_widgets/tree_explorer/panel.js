@@ -1,7 +1,7 @@
 // What is known of the selected node: its position, its numbers, its actions with their scores, and the formula filled in.
 
 import { button, h, palette, watchTheme } from "../_core/core.js";
-import { sceneView } from "../game/board.js";
+import { sceneView } from "../_core/scene.js";
 import { LETTERS, ranking, scored, written } from "./formulas.js";
 import { fixed, math, plain, short } from "./notation.js";
 import { changedMean, keyOf } from "./records.js";
@@ -137,7 +137,7 @@ function arrow(change, now, write = short) {
 function paintTable({ heads, body, rows, order, before, chosen, state }) {
   const { tree } = state;
   const columns = columnsOf(state);
-  heads.replaceChildren(h("th", { scope: "col" }, "action"), ...columns.map(([name, about]) => h("th", { scope: "col", title: about, "aria-label": `${name}, ${about}` }, name)), h("th", { scope: "col", "aria-label": "go there" }));
+  heads.replaceChildren(h("th", { scope: "col" }, "action"), ...columns.map(([name, about]) => h("th", { scope: "col", title: about, "aria-label": `${name}, ${about}` }, name)), h("td"));
   body.replaceChildren(...order.slice(0, ROWS).map((i, place) => {
     const row = rows[i];
     const moved = before.get(row.action) - place;

@@ -209,7 +209,8 @@ def _node(display: Display, model: TreeModel, node: int, x: float, y: float, inn
         around += 3
     if node:
         action = model.action_text(int(nodes.action[node]))
-        display.text(x - around + 1, y - 3, action, size=10.5, bold=True, anchor="end", within=46)
+        up = y - 3 - max(_line_width(model, int(nodes.edge[node])) - 2, 0) / 2
+        display.text(x - around + 1, up, action, size=10.5, bold=True, anchor="end", within=46)
     text = f"{int(nodes.size[node]):,}"
     if inner or not node:
         display.text(x, y + around + 8, text, size=10.5, anchor="middle")
