@@ -231,6 +231,37 @@ def test_no_text_runs_over_another(browse):
     assert browse(TreeExplorer(search(simulations=400)), act, reduced_motion="reduce") == 4 * [[0, [], True]]
 
 
+@pytest.mark.parametrize("simulations", [30, 80, 400])
+def test_the_record_and_the_whole_main_line_are_seen_at_once_in_a_small_window(browse, simulations):
+    explorer = TreeExplorer(search(simulations=simulations))
+
+    def act(page):
+        page.set_viewport_size({"width": 680, "height": 560})
+        settle(page)
+        place = page.locator(".tx-tree").bounding_box()
+        boxes = [page.locator(f'.tx-node[data-node="{node}"]').bounding_box() for node in explorer.model.principal]
+        toolbar = page.locator(".tx-time, .tx-controls").evaluate_all("(all) => all.map((e) => e.offsetHeight)")
+        return place, boxes, toolbar
+
+    place, boxes, toolbar = browse(explorer, act, reduced_motion="reduce")
+    assert place["y"] + place["height"] <= 560 and max(toolbar) < 48
+    for box in boxes:
+        assert place["x"] <= box["x"] and box["x"] + box["width"] <= place["x"] + place["width"]
+        assert place["y"] <= box["y"] and box["y"] + box["height"] <= place["y"] + place["height"]
+
+
+def test_what_is_below_the_record_stays_in_its_place_while_it_plays(browse):
+    def act(page):
+        page.set_viewport_size({"width": 680, "height": 560})
+        tops = set()
+        for _ in range(12):
+            press(page, ",")
+            tops.add(tuple(page.locator(".tx-tree, .tx-legend").evaluate_all("(all) => all.map((e) => e.offsetTop)")))
+        return tops
+
+    assert len(browse(TreeExplorer(search(simulations=80)), act, reduced_motion="reduce")) == 1
+
+
 def test_ten_thousand_nodes_put_little_into_the_page(browse):
     explorer = TreeExplorer(search(UCB1(), 14_000, record=False))
     assert len(explorer.model.nodes) > 9_000

@@ -105,6 +105,19 @@ def test_numbers_that_changed_are_marked_from_before_to_after(browse):
     assert cells[0] == f"{visits - 1} → {visits}"
 
 
+def test_the_simulation_has_one_number_in_every_phase(browse):
+    def act(page):
+        found = []
+        for _ in range(6):
+            press(page, ",")
+            bar, words = page.locator(".rlnb-where").inner_text(), page.locator(".tx-words").inner_text()
+            found.append((bar.split()[1], words.split()[1].rstrip(",")))
+        return found
+
+    found = browse(TreeExplorer(search(simulations=12)), act, reduced_motion="reduce")
+    assert found == [(n, n) for n in ("12", "12", "12", "11", "11", "11")]
+
+
 def test_playing_slowly_shows_the_phases(browse):
     def act(page):
         page.get_by_role("button", name="first step").click()
