@@ -93,6 +93,9 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     view.style.height = `${tall}px`;
   }
 
+  /** As high as what is unfolded, up to what the style sheet allows; it stays so while a record is played. */
+  const grow = () => { el.style.height = `${Math.max(layout.height + 4, 150)}px`; };
+
   function draw(pen, { color }) {
     const state = { ...look(), isShown, stubCount, active, layout };
     const [wide, tall] = [el.clientWidth / zoom, el.clientHeight / zoom];
@@ -179,10 +182,12 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     (open ? folds.open : folds.closed).add(node);
     (open ? folds.closed : folds.open).delete(node);
     relayout();
+    grow();
   }
   function more(node) {
     folds.more.set(node, (folds.more.get(node) ?? folds.count) + Math.max(folds.count, 4));
     relayout();
+    grow();
   }
   function activate(item) {
     active = item.id;
@@ -231,6 +236,7 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
   observer.observe(el);
   chosen = active = look().selected;
   relayout(false);
+  grow();
 
   return {
     el,
@@ -259,11 +265,12 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
       inPage.forEach((area) => area.remove());
       inPage.clear();
       relayout(false);
+      grow();
     },
-    filter(change) { folds = { ...folds, more: new Map(), ...change }; relayout(); },
+    filter(change) { folds = { ...folds, more: new Map(), ...change }; relayout(); grow(); },
     fold,
     foldAll() { folds = { ...folds, open: new Set([0]), closed: new Set(), more: new Map() }; relayout(); },
-    unfoldLine() { folds = { ...firstFolds(look().tree, folds.count), least: folds.least, deepest: folds.deepest }; relayout(); },
+    unfoldLine() { folds = { ...firstFolds(look().tree, folds.count), least: folds.least, deepest: folds.deepest }; relayout(); grow(); },
     zoomBy(by) {
       fitted = by === 0;
       if (by) zoom = Math.min(Math.max(zoom * by, 0.3), 2);

@@ -111,7 +111,7 @@ export function itemMarks(item, [x, y], state) {
   }
   if (item.edge >= 0) {
     const up = y - 3 - Math.max(lineWidth(tree, item.edge) - 2, 0) / 2;
-    marks.push({ kind: "text", x: x - around + 1, y: up, text: actionName(tree, tree.edgeAction[item.edge]), size: 10.5, bold: true, anchor: "end", within: 46 });
+    marks.push({ kind: "text", x: x - around + 1, y: up, text: actionName(tree, tree.edgeAction[item.edge]), size: 10.5, bold: true, anchor: "end", within: Math.max(state.layout.column - 36, 40) });
   }
   const top = Math.min(y - around + 3, y - 8);
   const low = beside ? Math.max(y + around - 3, y + 8) : at.y + 2;

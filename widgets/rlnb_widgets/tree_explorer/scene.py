@@ -54,7 +54,7 @@ def tree_svg(model: TreeModel, comparison: Comparison | None, positions: Positio
 
 def tree_display(model: TreeModel) -> Display:
     """Draw the open nodes: a column for each step, leaves in rows, parents between their children."""
-    places, height = _places(model)
+    places, height, column = _places(model)
     display = Display(height)
     nodes, edges = model.nodes, model.edges
     line = set(zip(model.principal, model.principal[1:], strict=False))
@@ -69,7 +69,7 @@ def tree_display(model: TreeModel) -> Display:
                 display.poly(points, stroke=role, width=_line_width(model, edge), opacity=opacity, dash=dash)
     inner = {int(nodes.parent[node]) for node in places}
     for node, (x, y) in places.items():
-        _node(display, model, node, x, y, node in inner)
+        _node(display, model, node, x, y, node in inner, column - 36)
         hidden = {int(child) for child in edges.child[edges.first[node] : edges.first[node + 1]] if child >= 0}
         hidden -= set(places)
         if hidden:
@@ -134,8 +134,8 @@ def root_display(model: TreeModel, tall: float) -> Display:
     return display
 
 
-def _places(model: TreeModel) -> tuple[dict[int, tuple[float, float]], float]:
-    """Lay out the open nodes; return their places and the height of all."""
+def _places(model: TreeModel) -> tuple[dict[int, tuple[float, float]], float, float]:
+    """Lay out the open nodes; return their places, the height of all and the width of a column."""
     children: dict[int, list[int]] = {node: [] for node in model.open}
     for node in model.open[1:]:
         children[int(model.nodes.parent[node])].append(node)
@@ -155,7 +155,7 @@ def _places(model: TreeModel) -> tuple[dict[int, tuple[float, float]], float]:
         else:
             started[node] = top
             stack += [(node, True), *((child, False) for child in below[::-1])]
-    return {node: (_LEFT + column * float(depth[node]), y[node]) for node in model.open}, top
+    return {node: (_LEFT + column * float(depth[node]), y[node]) for node in model.open}, top, column
 
 
 def _curve(start: tuple[float, float], end: tuple[float, float], steps: int = 16) -> list[tuple[float, float]]:
@@ -196,8 +196,8 @@ def _coloured(display: Display, x: float, x2: float, y: float, h: float, place: 
         display.rect(x, x2, y, h, "c0" if place > 0 else "c3", opacity=abs(place))
 
 
-def _node(display: Display, model: TreeModel, node: int, x: float, y: float, inner: bool) -> None:
-    """Draw a node; its visits are written below it if a line continues to the right."""
+def _node(display: Display, model: TreeModel, node: int, x: float, y: float, inner: bool, room: float) -> None:
+    """Draw a node; its visits are written below it if a line continues to the right, its action in ``room`` pixels."""
     r, nodes, place = _radius(model, node), model.nodes, _place(model, node)
     display.disc(x, y, r, "line")
     if place:
@@ -210,7 +210,7 @@ def _node(display: Display, model: TreeModel, node: int, x: float, y: float, inn
     if node:
         action = model.action_text(int(nodes.action[node]))
         up = y - 3 - max(_line_width(model, int(nodes.edge[node])) - 2, 0) / 2
-        display.text(x - around + 1, up, action, size=10.5, bold=True, anchor="end", within=46)
+        display.text(x - around + 1, up, action, size=10.5, bold=True, anchor="end", within=max(room, 40))
     text = f"{int(nodes.size[node]):,}"
     if inner or not node:
         display.text(x, y + around + 8, text, size=10.5, anchor="middle")
