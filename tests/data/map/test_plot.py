@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import plotly.graph_objects as go
+import plotly.io as pio
 import pytest
 from tensordict import TensorDict
 
@@ -36,6 +38,18 @@ def test_tree(copied):
     assert marks.text[4] == "node_id: 4<br>count: 0<br>wins: 0.0"
     assert marks.hovertext[4] == "path (0, 0)<br>node_id: 4<br>count: 0<br>wins: 0.0"
     assert figure == tree.plot("plotly", "tree")
+
+
+def test_a_notebook_saves_a_static_picture_of_the_tree(monkeypatch):
+    monkeypatch.setattr(pio.renderers, "default", "plotly_mimetype")
+    tree = page_tree()
+    figure = tree.plot(make_labels=lambda node, path: f"<b>{path}</b><br>1 &lt; 2").update_layout(height=300)
+    bundle = figure._repr_mimebundle_()
+    assert "application/vnd.plotly.v1+json" in bundle
+    svg = ElementTree.fromstring(bundle["image/svg+xml"])
+    name = "{http://www.w3.org/2000/svg}"
+    assert len(list(svg.iter(f"{name}path"))) == len(EDGES) and len(list(svg.iter(f"{name}circle"))) == 9
+    assert [text.text for text in svg.iter(f"{name}text")][:4] == ["()", "1 < 2", "(0,)", "1 < 2"]
 
 
 def test_box():

@@ -2,13 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { diverging, mix } from "../../../widgets/rlnb_widgets/tree_explorer/colors.js";
 import { difference, matching } from "../../../widgets/rlnb_widgets/tree_explorer/compare.js";
 import { actionOf, follow } from "../../../widgets/rlnb_widgets/tree_explorer/find.js";
 import { improvedPolicy, ranking, scored, written } from "../../../widgets/rlnb_widgets/tree_explorer/formulas.js";
-import { curve, lineWidth, radius } from "../../../widgets/rlnb_widgets/tree_explorer/glyphs.js";
+import { curve, icicleMarks, itemMarks, labelOf, lineMarks, lineWidth, radius, scaleMarks } from "../../../widgets/rlnb_widgets/tree_explorer/scene.js";
 import { nodeAt, rowsIn } from "../../../widgets/rlnb_widgets/tree_explorer/icicle.js";
-import { COLUMN, firstFolds, layOut, moveTo, shownChildren } from "../../../widgets/rlnb_widgets/tree_explorer/layout.js";
+import { COLUMN, ROW, firstFolds, layOut, moveTo, shownChildren } from "../../../widgets/rlnb_widgets/tree_explorer/layout.js";
 import { litBy } from "../../../widgets/rlnb_widgets/tree_explorer/look.js";
 import { brief, fixed, mapped, num, plain, short } from "../../../widgets/rlnb_widgets/tree_explorer/notation.js";
 import { factsOf } from "../../../widgets/rlnb_widgets/tree_explorer/panel.js";
@@ -275,7 +274,7 @@ test("no two items of a column overlap, whatever the tree, and parents stand bet
     for (const item of layout.items) byDepth.set(item.depth, [...(byDepth.get(item.depth) ?? []), item]);
     for (const items of byDepth.values()) {
       items.sort((a, b) => a.y - b.y);
-      items.slice(1).forEach((item, i) => assert.ok(item.y - items[i].y > 33, `${item.y - items[i].y}`));
+      items.slice(1).forEach((item, i) => assert.ok(item.y - items[i].y >= ROW, `${item.y - items[i].y}`));
     }
     for (const item of layout.items) if (item.children.length) close(item.y, (item.children[0].y + item.children.at(-1).y) / 2);
     assert.ok(layout.items.every((item) => item.y > 0 && item.y < layout.height && item.x < layout.width));
@@ -285,6 +284,8 @@ test("no two items of a column overlap, whatever the tree, and parents stand bet
 test("the largest children are drawn, in the order of the actions; filters and what is forced", () => {
   const tree = wild(60);
   const folds = firstFolds(tree, 2);
+  assert.equal(shownChildren(tree, 0, folds, new Set()).edges.length, Math.min(childEdges(tree, 0).length, 6)); // the root shows more
+  folds.more.clear();
   const { edges, hidden } = shownChildren(tree, 0, folds, new Set());
   const sizes = (list) => list.map((e) => tree.finalSize[tree.edgeChild[e]]);
   assert.ok(hidden.length > 0 && Math.min(...sizes(edges)) >= Math.max(...sizes(hidden)));
@@ -361,11 +362,54 @@ test("the root in a summary", () => {
   assert.equal(summaryOf(sample({ rule: "Gumbel" }).tree, 0.1).every((row) => row.improved > 0), true);
 });
 
-test("areas are shares of the visits, widths the prior", () => {
+/** A moment of a tree, as the views look at it. */
+function moment({ tree, records }, t = records.count, phase = 0, more = {}) {
+  records.seek(t, phase);
+  const layout = layOut(tree, firstFolds(tree));
+  return {
+    tree, records, t, phase, layout, selected: 0, active: 0, lit: litBy(records, t, phase), changed: records.changed(t, phase), line: new Set([0]),
+    isShown: (item) => item.kind === "stub" || isThere(tree, item.node), stubCount: (item) => item.hidden.length, least: 0, deepest: Infinity, ...more,
+  };
+}
+
+test("areas and widths are shares of the visits", () => {
   const { tree } = sample();
   close((radius(tree, 1) / radius(tree, 0)) ** 2, 0.5);
-  close(lineWidth(tree, 0) - lineWidth(tree, 1), 9 * 0.25);
-  assert.equal(curve([0, 0], [100, 50], 10, 20), "M10.0 0.0C45.0 0.0 45.0 50.0 80.0 50.0");
+  close(lineWidth(tree, 0) - lineWidth(tree, 1), 7 * 0.25);
+  const points = curve([0, 0], [100, 50]);
+  assert.deepEqual([points[0], points.at(-1), points.length], [[0, 0], [100, 50], 17]);
+  assert.ok(points[1][1] < 0.03 * 50 && points.every(([x], i) => i === 0 || x > points[i - 1][0]));
+});
+
+test("a line says whether it is on the path of the simulation, the main line, or one more way", () => {
+  const state = moment(sample());
+  const line = (edge, further) => lineMarks(edge, [0, 0], [9, 9], state, further)[0];
+  assert.deepEqual([line(0).stroke, line(1).stroke, line(1, true).dash, line(-1).dash], ["warn", "muted", [5, 4], [2, 3]]);
+  assert.equal(lineMarks(0, [0, 0], [9, 9], moment(sample(), 0))[0].stroke, "ink");
+});
+
+test("a node shows its numbers, its end, and what the last phase changed", () => {
+  const of = (state, node) => itemMarks(state.layout.at.get(node) ?? { kind: "node", node, edge: state.tree.edge[node], parent: {}, children: [] }, [100, 100], state);
+  const rings = ({ marks }, stroke) => marks.filter((mark) => mark.kind === "disc" && mark.stroke === stroke && !mark.fill).length;
+  const now = moment(sample());
+  assert.deepEqual(labelOf(now, 1), { text: "1→2 · −1.00", value: -1, changed: true });
+  assert.deepEqual(labelOf(now, 2), { text: "1 · 1.00", value: 1, changed: false });
+  assert.deepEqual([rings(of(now, 3), "ink"), rings(of(now, 1), "ink"), rings(of(now, 0), "accent"), rings(of(now, 1), "accent")], [1, 0, 1, 0]);
+  assert.deepEqual([rings(of(now, 1), "warn"), rings(of(now, 2), "warn")], [1, 0]);
+  assert.equal(labelOf(moment(sample(), 1, 3), 2).text, "worth 1.00");
+  const only = of(moment(sample(), 3, 0, { differs: () => "only" }), 1).marks.find((mark) => mark.kind === "sector");
+  assert.deepEqual([only.stroke, only.dash], ["c4", [3, 2]]);
+  const [wide, tall] = of(now, 1).box.slice(2);
+  assert.ok(wide > 50 && tall < 40);
+});
+
+test("the icicle has a box of each node that is there, and outlines", () => {
+  const look = { zoomed: 0, over: -1, tall: 20, rows: 3, width: 400 };
+  const boxes = (state, more = {}) => icicleMarks(state, { ...look, ...more }).filter((mark) => mark.fill === "line");
+  assert.deepEqual(boxes(moment(sample())).map((box) => [box.x, box.y]), [[0, 0], [100, 20], [300, 20], [100, 40]]);
+  assert.equal(boxes(moment(sample(), 1)).length, 2);
+  assert.deepEqual(boxes(moment(sample()), { zoomed: 1 }).map((box) => [box.x, box.y]), [[0, 0], [0, 20]]);
+  assert.equal(icicleMarks(moment(sample()), look).filter((mark) => mark.stroke === "accent").length, 1);
 });
 
 test("the icicle has as many rows as fit, and finds the node under a point", () => {
@@ -375,7 +419,7 @@ test("the icicle has as many rows as fit, and finds the node under a point", () 
 });
 
 test("colours diverge from the middle", () => {
-  assert.equal(mix("#000", "#ffffff", 0.5), "rgb(128,128,128)");
-  const colour = diverging((role) => ({ c3: "#ff0000", line: "#808080", c0: "#0000ff" })[role]);
-  assert.deepEqual([-1, 0, 1, NaN].map(colour), ["rgb(255,0,0)", "rgb(128,128,128)", "rgb(0,0,255)", "rgb(128,128,128)"]);
+  const marks = scaleMarks(210, 10);
+  const at = (x) => marks.filter((mark) => mark.x === x).map((mark) => [mark.fill, mark.opacity ?? 1]);
+  assert.deepEqual([at(0), at(100), at(200)], [[["line", 1], ["c3", 1]], [["line", 1]], [["line", 1], ["c0", 1]]]);
 });

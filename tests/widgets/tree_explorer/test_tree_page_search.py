@@ -94,15 +94,28 @@ def test_numbers_that_changed_are_marked_from_before_to_after(browse):
     explorer = TreeExplorer(tree)
 
     def act(page):
-        marked = page.locator(".tx-label.tx-changed").all_text_contents()
+        marked = page.locator(".tx-changed").evaluate_all("(all) => all.map((e) => e.dataset.label)")
         cells = page.locator("td.tx-new").all_inner_texts()
-        return marked, [" ".join(cell.split()) for cell in cells], page.locator(".tx-litline").count()
+        return marked, [" ".join(cell.split()) for cell in cells], page.locator(".tx-lit").count()
 
     marked, cells, lit = browse(explorer, act, reduced_motion="reduce")
     path = tree.history.records[-1].paths[0]
-    assert lit == len(path) and len(marked) == len(path) + 1 and marked[0].startswith("30→31 · ")
+    assert lit == len(path) + 1 and len(marked) == len(path) + 1 and marked[0].startswith("30→31 · ")
     visits = int(tree.visits[path[0][1]])
     assert cells[0] == f"{visits - 1} → {visits}"
+
+
+def test_the_simulation_has_one_number_in_every_phase(browse):
+    def act(page):
+        found = []
+        for _ in range(6):
+            press(page, ",")
+            bar, words = page.locator(".rlnb-where").inner_text(), page.locator(".tx-words").inner_text()
+            found.append((bar.split()[1], words.split()[1].rstrip(",")))
+        return found
+
+    found = browse(TreeExplorer(search(simulations=12)), act, reduced_motion="reduce")
+    assert found == [(n, n) for n in ("12", "12", "12", "11", "11", "11")]
 
 
 def test_playing_slowly_shows_the_phases(browse):
@@ -133,7 +146,7 @@ def test_two_trees_side_by_side(browse):
 
     words, found, heads, there, other, marked = browse(explorer, act, reduced_motion="reduce")
     assert found == [str(part.node), 2] and other == str(part.other) and marked > 0
-    assert heads[heads.index("score") + 1 :][:2] == ["N there", "Q there"]
+    assert heads[heads.index("score") + 1 :][:2] == ["N other", "Q other"]
     edges = explorer.comparison.other.edges
     assert there == {int(edges.action[e]): int(edges.visits[e]) for e in edges.of(part.other)}
     assert words.startswith("The best ways part")
@@ -145,7 +158,7 @@ def test_what_was_kept_when_the_root_advanced_is_marked(browse):
     explorer = TreeExplorer(tree)
 
     def act(page):
-        kept = page.locator(".tx-kept:visible").count()
+        kept = page.locator('.tx-node[aria-label*="kept from the search before"]').count()
         return kept, page.locator(".tx-legend").inner_text(), page.locator(".tx-reuse").inner_text()
 
     kept, legend, words = browse(explorer, act, reduced_motion="reduce")

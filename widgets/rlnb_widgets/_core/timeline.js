@@ -26,10 +26,11 @@ export function timelineKeys(playhead, jump) {
 /**
  * Build the bar of controls.
  *
- * marks() returns an object of kind -> sorted steps, at this moment; unit is what the playhead counts. Returns
+ * marks() returns an object of kind -> sorted steps, at this moment; unit is what the playhead counts, and place(), if it
+ * is given, says where it stands in other words. Returns
  * { el, keys, destroy }; hand `keys` to `keyboard` on the visualizer's root.
  */
-export function timelineBar(playhead, marks = () => ({}), unit = "step") {
+export function timelineBar(playhead, marks = () => ({}), unit = "step", place = null) {
   const act = (name, label, key, onclick) => button({ icon: name, label, title: `${label} (${key})`, onclick });
   const play = act("play", "play", "space", () => playhead.toggle());
   const where = h("output", { class: "rlnb-where" });
@@ -82,7 +83,7 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step") {
     const list = all[kind.value] ?? [];
     before.disabled = nextMark(list, playhead.t, -1) === null;
     after.disabled = nextMark(list, playhead.t, 1) === null;
-    where.textContent = `${unit} ${playhead.t.toLocaleString("en")} of ${playhead.last.toLocaleString("en")}`;
+    where.textContent = place?.() ?? `${unit} ${playhead.t.toLocaleString("en")} of ${playhead.last.toLocaleString("en")}`;
     if (shownPlaying !== playhead.playing) {
       shownPlaying = playhead.playing;
       const label = shownPlaying ? "pause" : "play";

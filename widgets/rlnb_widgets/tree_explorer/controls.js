@@ -34,40 +34,28 @@ function number(label, title, value, least, onchange) {
   return h("label", { class: "tx-field" }, label, " ", field);
 }
 
-/** The filters and the search: onFind(text) returns what is to be said; onFilter(change), onView(name), act(name). */
-export function filterBar({ count, view, onFind, onFilter, onFollow, onView, act }) {
-  const search = h("input", { type: "search", class: "rlnb-field tx-search", placeholder: "path of actions: 0 4 8", "aria-label": "find a node by its path of actions" });
+/** The filters, the search and the zoom, in one row: onFind(text) returns what is to be said; onFilter(change), act(name). */
+export function filterBar({ count, onFind, onFilter, onFollow, act }) {
+  const search = h("input", { type: "search", class: "rlnb-field tx-search", placeholder: "actions: 0 4 8", "aria-label": "find a node by its path of actions" });
   const said = h("span", { class: "tx-said rlnb-note", role: "status" });
   const find = () => { said.textContent = onFind(search.value); };
   search.addEventListener("keydown", (event) => { if (event.key === "Enter") find(); });
   search.addEventListener("input", () => { if (search.value === "") find(); });
   const follow = h("input", { type: "checkbox", checked: true });
-  const followed = h("label", { class: "tx-field", title: "unfold the path of the simulation that is shown" }, follow, " follow");
+  const followed = h("label", { class: "tx-field", title: "unfold the path of the simulation that is shown" }, follow, " follow the simulation");
   follow.addEventListener("change", () => onFollow(follow.checked));
-  const tool = (text, label, name) => {
-    const made = button({ text, label, onclick: () => act(name) });
-    made.classList.add("tx-small");
-    return made;
-  };
-  const views = ["tree", "icicle"].map((name) => {
-    const made = button({ text: name, label: `large view: ${name}`, onclick: () => onView(name) });
-    made.classList.add("tx-small");
-    made.setAttribute("aria-pressed", String(name === view));
-    return made;
-  });
-  const ofTree = h("span", { class: "tx-row" },
+  const tool = (text, label, name) => button({ text, label, onclick: () => act(name) });
+  const more = h("details", { class: "tx-more" }, h("summary", { class: "rlnb-button" }, "Filter"), h("div", { class: "tx-moreBox" },
     number("children", "children drawn of a node", count, 1, (n) => onFilter({ count: n ?? count })),
     number("visits ≥", "only nodes visited at least so often", "", 0, (n) => onFilter({ least: n ?? 0 })),
     number("depth ≤", "only nodes up to this depth", "", 1, (n) => onFilter({ deepest: n ?? Infinity })),
-    followed);
-  const zooms = h("span", { class: "rlnb-group" }, tool("main line", "unfold the line visited most", "line"), tool("fold all", "fold all", "fold"),
-    tool("−", "smaller", "smaller"), tool("+", "larger", "larger"), tool("fit", "fit into the window", "fit"));
-  const el = h("div", { class: "tx-filters" }, h("span", { class: "rlnb-group", role: "group", "aria-label": "large view" }, ...views), search, ofTree, zooms, said);
+    followed, tool("Main line", "unfold the line visited most", "line"), tool("Fold all", "fold all", "fold")));
+  const zooms = h("span", { class: "rlnb-group" }, tool("−", "smaller", "smaller"), tool("+", "larger", "larger"), tool("Fit", "fit into the window", "fit"));
+  const el = h("div", { class: "tx-filters" }, said, search, more, zooms);
   return {
     el,
     update(name, hasRecords) {
       followed.hidden = !hasRecords;
-      views.forEach((made, i) => made.setAttribute("aria-pressed", String(["tree", "icicle"][i] === name)));
       zooms.hidden = name !== "tree";
     },
     focusSearch: () => search.focus(),
@@ -88,10 +76,10 @@ export function searchBar({ ask, head, chosenAction }) {
     advance: button({ text: "Advance", label: "take an action at the root and keep its subtree", onclick: () => { const action = chosenAction(); if (action >= 0) ask({ do: "advance", action }); } }),
     refresh: button({ text: "Refresh", label: "show the search as it is now", onclick: () => ask({ do: "refresh" }) }),
   };
-  for (const one of Object.values(made)) one.classList.add("tx-ask");
+  for (const one of Object.values(made)) one.classList.add("rlnb-solid");
   const note = h("span", { class: "rlnb-note tx-kernel" });
   const problem = h("p", { class: "rlnb-error tx-problem", role: "alert" });
-  const el = h("div", { class: "tx-search-bar" }, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, made.step, made.back, made.run, many, made.advance, made.refresh, note), problem);
+  const el = h("div", { class: "tx-search-bar" }, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, ...(ask ? [made.step, made.back, made.run, many, made.advance, made.refresh] : []), note), problem);
   return {
     el,
     update(waiting, nameOf) {
@@ -101,7 +89,7 @@ export function searchBar({ ask, head, chosenAction }) {
       const action = chosenAction();
       made.advance.textContent = action >= 0 ? `Advance by ${nameOf(action)}` : "Advance";
       if (action < 0) made.advance.disabled = true;
-      note.textContent = ask ? ["", "The search is at work.", "No answer yet: the kernel is busy, or gone."][waiting] : "To search on, a Python kernel is needed: run the cell.";
+      note.textContent = ask ? ["", "The search is at work.", "No answer yet: the kernel is busy, or gone."][waiting] : "To search on, run this cell.";
       problem.hidden = !words;
       if (problem.textContent !== (words ?? "")) problem.textContent = words ?? "";
     },

@@ -2,22 +2,23 @@
 
 import { bestEdge, childEdges, edgesTo } from "./store.js";
 
-/** Sizes at zoom 1, in pixels. */
+/** Sizes at zoom 1, in pixels: a column for each step, a row for each leaf, and an inner node with what is below it. */
 export const COLUMN = 124;
-export const ROW = 54;
-export const STUB = 34;
-const ROOT = 88; // with what is written below it
-/** Children drawn of a node at first. */
-export const CHILDREN = 4;
-const LEFT = 58;
-const TOP = 8;
+const NARROW = 66;
+export const ROW = 22;
+const INNER = 42;
+const LEFT = 46;
+const RIGHT = 76;
+/** Children drawn of a node at first, and of the root. */
+export const CHILDREN = 2;
+const AT_ROOT = 6;
 
 /** What is open at first. */
 export function firstFolds(tree, count = CHILDREN) {
   const open = new Set();
   for (const node of tree.head.open ?? []) if (tree.parent[node] >= 0) open.add(tree.parent[node]);
   if (!open.size) open.add(0);
-  return { open, closed: new Set(), more: new Map(), count, least: 0, deepest: Infinity };
+  return { open, closed: new Set(), more: new Map([[0, Math.max(AT_ROOT, count)]]), count, least: 0, deepest: Infinity };
 }
 
 /**
@@ -43,12 +44,13 @@ const largest = (tree, edges, count) => (edges.length <= count ? edges
 /**
  * Lay the unfolded part out.
  *
- * Returns { items, at, links, width, height }. An item is { id, kind, node, edge, parent, depth, x, y, hidden }: kind is
+ * Returns { items, at, links, width, height, column }. An item is { id, kind, node, edge, parent, depth, x, y, hidden }: kind is
  * "node" or "stub"; `hidden` are the edges that are not drawn, below a node that is folded or, of a stub, beside its
  * siblings. Beside what is drawn only because it is forced there is a stub where the node is one of `ways`. `at` finds
- * the item of a node; `links` are further edges between nodes that are drawn: { from, to, edge }.
+ * the item of a node; `links` are further edges between nodes that are drawn: { from, to, edge }. Columns are as wide as
+ * `room` pixels allow, and never so narrow that labels meet.
  */
-export function layOut(tree, folds, forced = new Set(), ways = forced) {
+export function layOut(tree, folds, forced = new Set(), ways = forced, room = Infinity) {
   const items = [];
   const at = new Map();
   const grow = (node, edge, parent, depth) => {
@@ -66,41 +68,20 @@ export function layOut(tree, folds, forced = new Set(), ways = forced) {
     return item;
   };
   const root = grow(0, -1, null, 0);
-  place(root, 0);
-  const top = items.reduce((least, item) => Math.min(least, item.y - half(item)), Infinity);
-  for (const item of items) {
-    item.x = LEFT + item.depth * COLUMN;
-    item.y += TOP - top;
-  }
-  const width = items.reduce((most, item) => Math.max(most, item.x), 0) + 84;
-  const height = items.reduce((most, item) => Math.max(most, item.y + half(item)), 0) + TOP;
-  return { items, at, links: furtherLinks(tree, items, at), width, height };
+  const bottom = rows(root, ROW);
+  const deepest = items.reduce((most, item) => Math.max(most, item.depth), 0);
+  const column = Math.min(Math.max((room - LEFT - RIGHT) / Math.max(deepest, 1), NARROW), COLUMN);
+  for (const item of items) item.x = LEFT + item.depth * column;
+  return { items, at, links: furtherLinks(tree, items, at), width: LEFT + deepest * column + RIGHT, height: bottom, column };
 }
 
-const half = (item) => (item.kind === "stub" ? STUB : item.parent ? ROW : ROOT) / 2;
-
-/** Put the subtrees of an item below one another, as close as they fit; returns its outline by depth: [[top, bottom], ...]. */
-function place(item, y) {
-  item.y = y;
-  if (!item.children.length) return [[y - half(item), y + half(item)]];
-  const outline = [];
-  for (const child of item.children) {
-    const own = place(child, 0);
-    let down = 0;
-    own.forEach(([top], depth) => { if (outline[depth]) down = Math.max(down, outline[depth][1] - top); });
-    if (!outline.length) down = 0;
-    shift(child, down);
-    own.forEach(([top, bottom], depth) => { outline[depth] = [outline[depth]?.[0] ?? top + down, bottom + down]; });
-  }
-  const middle = (item.children[0].y + item.children.at(-1).y) / 2;
-  for (const child of item.children) shift(child, y - middle);
-  return [[y - half(item), y + half(item)], ...outline.map(([top, bottom]) => [top + y - middle, bottom + y - middle])];
-}
-
-function shift(item, by) {
-  if (by === 0) return;
-  item.y += by;
-  for (const child of item.children) shift(child, by);
+/** Put leaves into rows from `top` on and parents between their children; returns where the next row begins. */
+function rows(item, top) {
+  item.y = top;
+  if (!item.children.length) return top + ROW;
+  const next = item.children.reduce((at, child) => rows(child, at), top);
+  item.y = (item.children[0].y + item.children.at(-1).y) / 2;
+  return Math.max(next, top + INNER);
 }
 
 /** The edges between drawn nodes that the tree itself does not draw: where branches meet. */

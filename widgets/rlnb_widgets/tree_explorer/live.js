@@ -1,12 +1,12 @@
 // The TreeExplorer: a search tree unfolded and as a whole, its record under a playhead, and the selected node opened.
 
-import { Channel, clamp, errorBox, h, keyboard, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, clamp, errorBox, h, keyboard, tabs, timelineBar, visualizer } from "../_core/core.js";
 import { partingLine } from "./compare.js";
 import { filterBar, phaseBar, searchBar } from "./controls.js";
 import { follow as followPath } from "./find.js";
 import { icicle } from "./icicle.js";
 import { CHILDREN } from "./layout.js";
-import { legend } from "./legend.js";
+import { legend } from "./key.js";
 import { looked, lookedAtOther, opened } from "./look.js";
 import { moments } from "./moments.js";
 import { nodeLink } from "./nodelink.js";
@@ -54,7 +54,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
   const lookOther = () => lookedAtOther(data, look());
 
   const select = (node) => selection.set(node);
-  const tree = nodeLink({ look, onSelect: select, id, name: "search tree", onFold: (node, open) => { if (data.match?.[node] >= 0) there?.fold(data.match[node], open); } });
+  const tree = nodeLink({ look, onSelect: select, id, name: data.other ? "this tree" : "search tree", onFold: (node, open) => { if (data.match?.[node] >= 0) there?.fold(data.match[node], open); } });
   const there = data.other ? nodeLink({
     look: lookOther, id: `${id}-other`, name: "the other tree",
     onSelect: (node) => { if (data.back[node] >= 0) select(data.back[node]); },
@@ -64,11 +64,10 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
   const panel = nodePanel({ look, onSelect: select, onC: (c) => constant.set(c) });
   const summary = summaryPanel({ look, onSelect: select });
   const key = legend({ look });
-  const bar = timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation");
+  const bar = timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where);
   const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });
   const filters = filterBar({
-    count: CHILDREN, view: large.value,
-    onFind: find, onFilter, onFollow: (on) => { following = on; update(); }, onView: (name) => large.set(name), act,
+    count: CHILDREN, onFind: find, onFilter, onFollow: (on) => { following = on; update(); }, act,
   });
   const wait = (how) => {
     waiting = how;
@@ -79,17 +78,34 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
   const ask = kernel ? (message) => { wait(1); model.send(message); } : null;
   const search = searchBar({ ask, head: () => data.head, chosenAction });
 
-  const headline = h("div", { class: "rlnb-headline tx-headline" });
+  const insight = h("p", { class: "tx-insight" });
   const reuse = h("p", { class: "rlnb-note tx-reuse" });
   const words = h("p", { class: "tx-words", "aria-live": "polite" });
   const parting = h("div", {});
   const notes = h("ul", { class: "rlnb-note tx-notes" });
-  const record = h("div", { class: "tx-time" }, bar.el, phases.el, words);
-  const names = [h("p", { class: "tx-treename" }), h("p", { class: "tx-treename" })];
-  const main = h("div", { class: `tx-main${there ? " tx-two" : ""}` }, h("div", { class: "tx-pane" }, there ? names[0] : null, tree.el), there ? h("div", { class: "tx-pane" }, names[1], there.el) : null, panel.el);
+  const record = h("div", { class: "tx-time" }, bar.el);
+  const names = ["This tree", "The other tree"].map((text) => h("p", { class: "tx-treename" }, h("b", {}, text), " ", h("span", { class: "rlnb-note" })));
+  const panes = there ? [h("div", { class: "tx-pane" }, names[0], tree.el), h("div", { class: "tx-pane" }, names[1], there.el)] : [h("div", { class: "tx-pane" }, tree.el)];
+  const views = tabs([
+    { name: "tree", title: "Tree", el: h("div", { class: "tx-panes" }, ...panes) },
+    { name: "icicle", title: "Whole tree", el: ice.el },
+  ], { label: "large view", onchoose: (name) => large.set(name) });
+  views.el.classList.add("tx-views");
+  views.el.append(filters.el);
+  const sides = tabs([{ name: "node", title: "Selected node", el: h("div", {}, panel.el) }, { name: "root", title: "Root", el: h("div", {}, summary.el) }], { label: "details" });
+  const controls = h("div", { class: "tx-controls" }, phases.el, search.el);
+  const main = h("div", { class: `tx-main${there ? " tx-two" : ""}` }, h("div", {}, views.el, key.el), sides.el);
   root.setAttribute("role", "group");
-  root.append(h("div", { class: "tx-top" }, headline, search.el), reuse, parting, record, filters.el, main, key.el, ice.el, summary.el, notes);
+  root.append(insight, reuse, parting, record, controls, words, main, notes);
 
+  /** The simulation that is looked at, by the number that the words below use. */
+  function where() {
+    const { count } = data.records;
+    const { first = 0 } = data.head.records ?? {};
+    const r = data.records.current(time?.t() ?? count, time?.phase() ?? 0);
+    const of = `of ${(first + count).toLocaleString("en")}`;
+    return count === 0 || r < 0 ? `simulation ${first.toLocaleString("en")} ${of}` : `simulation ${(first + r + 1).toLocaleString("en")} ${of}`;
+  }
   function find(text) {
     if (!text.trim()) return "";
     const { node, message } = followPath(data.tree, text);
@@ -136,28 +152,31 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
     view = null;
     const { tree: shown, records, head } = data;
     const { selected, t, phase } = look();
-    record.hidden = records.count === 0;
+    record.hidden = phases.el.hidden = words.hidden = records.count === 0;
+    if (views.shown !== large.value) views.show(large.value);
+    bar.paint();
     const said = records.count ? phaseWords(shown, records, t, phase, (a) => actionName(shown, a), short) : "";
     words.setAttribute("aria-live", playhead.playing ? "off" : "polite");
     if (words.textContent !== said) words.textContent = said;
     phases.update(t, records.count, phase);
     search.update(waiting, (a) => actionName(shown, a));
     filters.update(large.value, records.count > 0);
-    root.classList.toggle("tx-largeicicle", large.value === "icicle");
     for (const part of [tree, there, panel, ice, summary, key].filter(Boolean)) guarded(part);
     for (const [name, value] of Object.entries({ t, phase, node: selected, nodes: head.nodes, c: constant.value, view: large.value })) root.setAttribute(`data-${name}`, String(value));
   }
 
   const onHead = () => {
     const { head } = data;
-    headline.textContent = head.words.headline;
+    insight.textContent = head.words.best;
+    insight.hidden = !head.words.best;
     root.setAttribute("aria-label", `TreeExplorer: ${head.words.headline}`);
     reuse.textContent = head.words.reuse ?? "";
     reuse.hidden = !head.words.reuse;
     notes.replaceChildren(...head.notes.map((note) => h("li", {}, note)));
     notes.hidden = !head.notes.length;
+    root.querySelector(".rlnb-title-text")?.replaceChildren(`TreeExplorer: ${head.words.headline}`);
     parting.replaceChildren(...(head.compare ? [partingLine({ compare: head.compare, onGo: select })] : []));
-    if (head.compare) [head.words.headline, head.compare.head.words.headline].forEach((text, i) => { names[i].textContent = text; });
+    if (head.compare) [head.words.headline, head.compare.head.words.headline].forEach((text, i) => { names[i].lastChild.textContent = text; });
   };
   const onColumns = () => {
     const before = data.tree;

@@ -1,13 +1,15 @@
-// The node-link view: what is unfolded, as SVG; only what is near the window is in the page.
+// The node-link view: what is unfolded, painted on a canvas; over it an accessible tree of what is near the window.
 
-import { h, palette, watchTheme } from "../_core/core.js";
-import { diverging } from "./colors.js";
-import { COLUMN, firstFolds, layOut, moveTo } from "./layout.js";
-import { buildItem, buildLink, paintItem, paintLink } from "./glyphs.js";
-import { isThere, lineTo } from "./store.js";
+import { h, paint, stage } from "../_core/core.js";
+import { firstFolds, layOut, moveTo } from "./layout.js";
+import { brief } from "./notation.js";
+import { foldedOf, itemMarks, labelOf, lineMarks } from "./scene.js";
+import { REUSED, TERMINAL, TRANSPOSITION, actionName, hasFlag, isThere, lineTo, sizeOf } from "./store.js";
 
 const MOVE_MS = 220;
 const MARGIN = 160; // beyond the window, in pixels
+// Zoom down to which the tree is fitted into the width and the height of its place.
+const SMALL = [0.6, 0.75];
 
 /**
  * Make the view.
@@ -21,25 +23,20 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
   let active = 0; // the id of an item: a node, or a stub
   let chosen = 0; // the node that was selected when we last looked
   let zoom = 1;
-  let frame = 0;
+  let fitted = true;
+  let room = "";
   let moving = 0;
   let from = new Map(); // where items were before they began to move
   let share = 1;
   let forcedKey = "";
   let shownMoment = "";
-  let colour = null;
   const inPage = new Map();
 
-  const space = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(space, "svg");
-  const [lines, further, nodes] = ["lines", "further", "nodes"].map((part) => {
-    const group = document.createElementNS(space, "g");
-    group.setAttribute("data-layer", part);
-    return group;
-  });
-  svg.append(lines, further, nodes);
-  svg.setAttribute("role", "presentation");
-  const el = h("div", { class: "tx-tree", role: "tree", tabindex: 0, "aria-label": name }, svg);
+  const view = h("div", { class: "tx-view", "aria-hidden": "true" });
+  const sheet = h("div", { class: "tx-sheet", role: "presentation" });
+  const el = h("div", { class: "tx-tree", role: "tree", tabindex: 0, "aria-label": name }, view, sheet);
+  const canvas = stage(view, draw);
+  const later = canvas.invalidate;
   const idOf = (item) => `${id}-${item.id < 0 ? `more${-item.id - 1}` : item.id}`;
 
   const isShown = (item) => (item.kind === "node" ? isThere(look().tree, item.node) : stubCount(item) > 0);
@@ -64,8 +61,7 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     from = new Map(layout.items.map((item) => [item.id, spot(item)]));
     const forced = needed();
     forcedKey = [...forced].join();
-    layout = layOut(look().tree, folds, forced, new Set(lineTo(look().tree, look().selected)));
-    size();
+    fit(forced);
     const still = !animate || globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches;
     share = still ? 1 : 0;
     cancelAnimationFrame(moving);
@@ -74,68 +70,102 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     const begun = performance.now();
     const tick = (now) => {
       share = Math.min(Math.max((now - begun) / MOVE_MS, 0), 1);
-      draw();
+      later();
       moving = share < 1 ? requestAnimationFrame(tick) : 0;
       if (share === 1) revealNow();
     };
     moving = requestAnimationFrame(tick);
   }
 
-  function size() {
-    svg.setAttribute("width", Math.ceil(layout.width * zoom));
-    svg.setAttribute("height", Math.ceil(layout.height * zoom));
-    svg.setAttribute("viewBox", `0 0 ${Math.ceil(layout.width)} ${Math.ceil(layout.height)}`);
+  /** Lay out for the room that there is; without a zoom of the reader's all of it is shown, if that is still legible. */
+  function fit(forced = needed()) {
+    const [wide, tall] = [el.clientWidth, el.clientHeight];
+    room = `${wide}/${tall}`;
+    const lay = (space) => layOut(look().tree, folds, forced, new Set(lineTo(look().tree, look().selected)), space);
+    layout = lay(fitted && wide ? wide : Infinity);
+    if (fitted && wide) {
+      zoom = Math.min(1, Math.max(SMALL[0], Math.min(wide / layout.width, Math.max(tall / layout.height, SMALL[1]))));
+      layout = lay((wide - 2) / zoom);
+    }
+    sheet.style.width = `${Math.floor(layout.width * zoom)}px`;
+    sheet.style.height = `${Math.floor(layout.height * zoom)}px`;
+    view.style.width = `${wide}px`;
+    view.style.height = `${tall}px`;
   }
 
-  const later = () => { frame ||= requestAnimationFrame(draw); };
+  /** As high as what is unfolded, up to what the style sheet allows; it stays so while a record is played. */
+  const grow = () => { el.style.height = `${Math.max(layout.height + 4, 150)}px`; };
 
-  function draw() {
-    frame = 0;
-    colour ??= diverging(palette(el));
-    const state = { ...look(), colour, isShown, stubCount, active, idOf, layout };
-    const wide = (el.clientWidth || 600) / zoom;
-    const tall = (el.clientHeight || 420) / zoom;
+  function draw(pen, { color }) {
+    const state = { ...look(), isShown, stubCount, active, layout };
+    const [wide, tall] = [el.clientWidth / zoom, el.clientHeight / zoom];
+    const down = Math.max(0, (el.clientHeight - layout.height * zoom) / 2); // the sheet stands in the middle
     const [left, top] = [el.scrollLeft / zoom, el.scrollTop / zoom];
-    const near = ([x, y]) => x > left - MARGIN - COLUMN && x < left + wide + MARGIN + COLUMN && y > top - MARGIN && y < top + tall + MARGIN;
+    const near = ([x, y]) => x > left - MARGIN && x < left + wide + MARGIN && y > top - MARGIN && y < top + tall + MARGIN;
+    const seen = (a, b) => Math.min(a[1], b[1]) < top + tall && Math.max(a[1], b[1]) > top && Math.max(a[0], b[0]) > left && Math.min(a[0], b[0]) < left + wide;
+    const [lines, nodes] = [[], []];
     const wanted = new Set();
     for (const item of layout.items) {
       if (!isShown(item)) continue;
       const at = spot(item);
       const above = item.parent ? spot(item.parent) : null;
-      const crosses = above && Math.min(at[1], above[1]) < top + tall && Math.max(at[1], above[1]) > top && Math.max(at[0], above[0]) > left && Math.min(at[0], above[0]) < left + wide;
-      if (!near(at) && !crosses) continue;
+      if (above && (near(at) || seen(at, above))) lines.push(...lineMarks(item.edge, above, at, state));
+      if (!near(at) && item.id !== active) continue;
+      const { marks, box, badge } = itemMarks(item, at, state);
+      nodes.push(...marks);
       wanted.add(item.id);
-      let parts = inPage.get(item.id);
-      if (!parts) {
-        parts = buildItem(item);
-        inPage.set(item.id, parts);
-        nodes.append(parts.group);
-        if (parts.line) lines.append(parts.line);
-      }
-      paintItem(parts, item, at, above, state);
+      place(item, box, badge, state);
     }
-    for (const [key, parts] of inPage) {
+    for (const { from: a, to: b, edge } of layout.links) if (isShown(a) && isShown(b)) lines.push(...lineMarks(edge, spot(a), spot(b), state, true));
+    pen.translate(-el.scrollLeft, down - el.scrollTop);
+    pen.scale(zoom, zoom);
+    paint(pen, [...lines, ...nodes], { width: layout.width, params: {}, column: null, color });
+    for (const [key, item] of inPage) {
       if (wanted.has(key)) continue;
-      parts.group.remove();
-      parts.line?.remove();
+      item.remove();
       inPage.delete(key);
     }
-    further.replaceChildren(...layout.links.filter(({ from: a, to: b }) => isShown(a) && isShown(b)).map((link) => {
-      const path = buildLink();
-      paintLink(path, link, spot(link.from), spot(link.to), state);
-      return path;
-    }));
     el.setAttribute("aria-activedescendant", idOf(itemOf(active)));
-    el.setAttribute("data-items", String(wanted.size));
+  }
+
+  /** Put the part of an item that is not drawn into the page: its area, its name and its state. */
+  function place(item, [x, y, wide, tall], badge, state) {
+    if (!inPage.has(item.id)) {
+      inPage.set(item.id, h("div", { role: "treeitem", "data-item": item.id, id: idOf(item), "aria-level": item.depth + 1 }, h("span", { class: "tx-badge" })));
+      sheet.append(inPage.get(item.id));
+    }
+    const area = inPage.get(item.id);
+    area.style.cssText = `left:${x * zoom}px;top:${y * zoom}px;width:${wide * zoom}px;height:${tall * zoom}px`;
+    const fold = foldedOf(state, item);
+    const { lit, selected, tree } = state;
+    area.firstChild.style.cssText = badge ? `left:${(badge[0] - x) * zoom}px;width:${badge[1] * zoom}px` : "display:none";
+    const set = (attribute, value) => { if (area.getAttribute(attribute) !== String(value)) area.setAttribute(attribute, value); };
+    if (item.kind === "stub") {
+      set("class", "tx-stub");
+      set("aria-label", `${stubCount(item).toLocaleString("en")} more, Enter shows them`);
+      set("aria-selected", state.active === item.id);
+      return;
+    }
+    const label = labelOf(state, item.node);
+    const differs = state.differs?.(item.node) ?? "";
+    const classes = ["tx-node", lit.nodes.includes(item.node) ? "tx-lit" : "", label.changed ? "tx-changed" : "", differs && `tx-${differs}`];
+    set("class", classes.filter(Boolean).join(" "));
+    set("data-node", item.node);
+    set("data-label", label.text);
+    set("aria-label", spoken(state, item, label.value, fold, differs));
+    area.title = area.getAttribute("aria-label");
+    set("aria-selected", selected === item.node);
+    if (item.children.length || fold || tree.edgeStart[item.node] < tree.edgeStart[item.node + 1]) set("aria-expanded", fold === 0 && item.children.some(isShown));
+    else area.removeAttribute("aria-expanded");
   }
 
   function reveal(item = itemOf(active)) {
     const [x, y] = [item.x * zoom, item.y * zoom];
     const [wide, tall] = [el.clientWidth, el.clientHeight];
     if (!wide) return;
-    const edge = 44 * zoom;
+    const edge = 30 * zoom;
     if (x - edge < el.scrollLeft) el.scrollLeft = x - edge;
-    else if (x + edge + 26 > el.scrollLeft + wide) el.scrollLeft = x + edge + 26 - wide;
+    else if (x + edge + 54 > el.scrollLeft + wide) el.scrollLeft = x + edge + 54 - wide;
     if (y - edge < el.scrollTop) el.scrollTop = y - edge;
     else if (y + edge > el.scrollTop + tall) el.scrollTop = y + edge - tall;
     later();
@@ -152,10 +182,12 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     (open ? folds.open : folds.closed).add(node);
     (open ? folds.closed : folds.open).delete(node);
     relayout();
+    grow();
   }
   function more(node) {
     folds.more.set(node, (folds.more.get(node) ?? folds.count) + Math.max(folds.count, 4));
     relayout();
+    grow();
   }
   function activate(item) {
     active = item.id;
@@ -189,7 +221,7 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     const group = event.target.closest("[data-item]");
     return group ? itemOf(Number(group.getAttribute("data-item"))) : null;
   };
-  svg.addEventListener("click", (event) => {
+  sheet.addEventListener("click", (event) => {
     const item = find(event);
     if (!item) return;
     const folding = item.kind === "stub" || event.target.closest(".tx-badge") || event.detail === 2;
@@ -197,11 +229,14 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     if (folding) act(item);
   });
   el.addEventListener("scroll", later, { passive: true });
-  const observer = new ResizeObserver(later);
+  const observer = new ResizeObserver(() => {
+    if (room !== `${el.clientWidth}/${el.clientHeight}` && el.clientWidth) { fit(); revealNow(); }
+    later();
+  });
   observer.observe(el);
-  const unwatch = watchTheme(() => { colour = null; later(); });
   chosen = active = look().selected;
   relayout(false);
+  grow();
 
   return {
     el,
@@ -227,20 +262,37 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
       if (grown) for (const node of fresh.open) { if (!folds.closed.has(node)) folds.open.add(node); }
       else folds = { ...fresh, least: folds.least, deepest: folds.deepest };
       active = chosen = look().selected;
-      inPage.forEach((parts) => { parts.group.remove(); parts.line?.remove(); });
+      inPage.forEach((area) => area.remove());
       inPage.clear();
       relayout(false);
+      grow();
     },
-    filter(change) { folds = { ...folds, more: new Map(), ...change }; relayout(); },
+    filter(change) { folds = { ...folds, more: new Map(), ...change }; relayout(); grow(); },
     fold,
     foldAll() { folds = { ...folds, open: new Set([0]), closed: new Set(), more: new Map() }; relayout(); },
-    unfoldLine() { folds = { ...firstFolds(look().tree, folds.count), least: folds.least, deepest: folds.deepest }; relayout(); },
+    unfoldLine() { folds = { ...firstFolds(look().tree, folds.count), least: folds.least, deepest: folds.deepest }; relayout(); grow(); },
     zoomBy(by) {
-      zoom = by === 0 ? Math.min(1, Math.max(0.3, Math.min(el.clientWidth / layout.width, el.clientHeight / layout.height))) : Math.min(Math.max(zoom * by, 0.3), 2);
-      size();
+      fitted = by === 0;
+      if (by) zoom = Math.min(Math.max(zoom * by, 0.3), 2);
+      fit();
       reveal();
       return zoom;
     },
-    destroy() { cancelAnimationFrame(frame); cancelAnimationFrame(moving); observer.disconnect(); unwatch(); },
+    destroy() { canvas.destroy(); cancelAnimationFrame(moving); observer.disconnect(); },
   };
+}
+
+/** An item in words: for screen readers, and as a tooltip. */
+function spoken({ tree, line }, item, value, fold, differs) {
+  const at = item.node;
+  const many = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+  return [
+    at === 0 ? "root" : `action ${actionName(tree, tree.edgeAction[item.edge])}`,
+    tree.head.size === "nodes" ? `${many(sizeOf(tree, at), "node")} at and below it` : many(tree.visits[at], "visit"), Number.isNaN(value) ? "no value" : `value ${brief(value)}`,
+    item.edge >= 0 && tree.head.priors ? `prior ${brief(tree.edgePrior[item.edge])}` : null,
+    hasFlag(tree, at, TERMINAL) ? "end of the episode" : null, hasFlag(tree, at, TRANSPOSITION) ? "several ways lead here" : null,
+    hasFlag(tree, at, REUSED) && tree.head.reused < tree.count ? "kept from the search before" : null,
+    line.has(item.edge) ? "on the main line" : null, fold ? `${many(fold, "action")} folded` : null,
+    differs ? { only: "only in this tree", best: "another action is visited most in the other tree" }[differs] : null,
+  ].filter(Boolean).join(", ");
 }

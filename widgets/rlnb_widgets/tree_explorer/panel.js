@@ -1,7 +1,7 @@
 // What is known of the selected node: its position, its numbers, its actions with their scores, and the formula filled in.
 
 import { button, h, palette, watchTheme } from "../_core/core.js";
-import { sceneView } from "../game/board.js";
+import { sceneView } from "../_core/scene.js";
 import { LETTERS, ranking, scored, written } from "./formulas.js";
 import { fixed, math, plain, short } from "./notation.js";
 import { changedMean, keyOf } from "./records.js";
@@ -17,7 +17,7 @@ export function factsOf(tree, node) {
   const facts = tree.head.size === "nodes" ? [["nodes at and below it", tree.size[node].toLocaleString("en")]]
     : [["visits", visits.toLocaleString("en")], ["mean value", short(mean)]];
   if (tree.head.kind === "search") facts.push(["evaluated at", short(tree.evaluation[node])]);
-  if (tree.players) facts.push(["to move", `player ${tree.toPlay[node] + 1}`]);
+  if (tree.players) facts.push(["to move", `player${tree.toPlay[node]}`]);
   facts.push(["depth", String(tree.depth[node])]);
   if (tree.reward[node]) facts.push(["reward of the step here", short(tree.reward[node])]);
   if (tree.steps?.[node] > 1) facts.push(["steps from the node before", String(tree.steps[node])]);
@@ -124,7 +124,7 @@ function columnsOf({ tree, changed, matched, other }) {
   if (priors) columns.push(["P", "prior probability", (row) => [fixed(row.p)]]);
   if (rule?.known) columns.push([rule.name === "Gumbel" ? "σ(Q)" : "U", "what the rule adds to the value", (row) => [fixed(row.u)]]);
   if (search) columns.push(["score", "what the rule selects by", (row) => [fixed(row.score), "tx-score"]]);
-  if (other && matched) columns.push(["N there", "visits in the other tree", (row) => [short(matched(row)?.n ?? NaN)]], ["Q there", "mean return in the other tree", (row) => [fixed(matched(row)?.q ?? NaN)]]);
+  if (other && matched) columns.push(["N other", "visits in the other tree", (row) => [short(matched(row)?.n ?? NaN)]], ["Q other", "mean return in the other tree", (row) => [fixed(matched(row)?.q ?? NaN)]]);
   return columns;
 }
 
@@ -137,7 +137,7 @@ function arrow(change, now, write = short) {
 function paintTable({ heads, body, rows, order, before, chosen, state }) {
   const { tree } = state;
   const columns = columnsOf(state);
-  heads.replaceChildren(h("th", { scope: "col" }, "action"), ...columns.map(([name, about]) => h("th", { scope: "col", title: about, "aria-label": `${name}, ${about}` }, name)), h("th", { scope: "col", "aria-label": "go there" }));
+  heads.replaceChildren(h("th", { scope: "col" }, "action"), ...columns.map(([name, about]) => h("th", { scope: "col", title: about, "aria-label": `${name}, ${about}` }, name)), h("td"));
   body.replaceChildren(...order.slice(0, ROWS).map((i, place) => {
     const row = rows[i];
     const moved = before.get(row.action) - place;

@@ -10,7 +10,14 @@ from rlnb.data.map.tree.node import Tree
 from rlnb.search.mcts import MCTS
 from rlnb_widgets.tree_explorer.compare import Comparison
 from rlnb_widgets.tree_explorer.schema import CHANGED, RuleFacts, TreeModel
-from rlnb_widgets.tree_explorer.words import advance_words, compare_words, size_words, tree_headline, value_words
+from rlnb_widgets.tree_explorer.words import (
+    advance_words,
+    best_words,
+    compare_words,
+    size_words,
+    tree_headline,
+    value_words,
+)
 
 #: Bits of the column "flags".
 TERMINAL, SHARED, REUSED = 1, 2, 4
@@ -91,6 +98,7 @@ def _tree(model: TreeModel, parts: list[bytes], start: int) -> tuple[dict[str, A
         "notes": list(model.notes),
         "words": {
             "headline": tree_headline(model),
+            "best": best_words(model),
             "size": size_words(model),
             "value": value_words(model),
             "reuse": advance_words(model),

@@ -23,8 +23,8 @@ from rlnb_widgets.tree_explorer.model import read, rewound, tree_model
 from rlnb_widgets.tree_explorer.payload import able, first_nodes, tree_payload
 from rlnb_widgets.tree_explorer.positions import PositionDrawer, labeller, observer
 from rlnb_widgets.tree_explorer.read_search import MOST_RECORDS
+from rlnb_widgets.tree_explorer.scene import tree_svg
 from rlnb_widgets.tree_explorer.schema import TreeModel
-from rlnb_widgets.tree_explorer.static import tree_svg
 from rlnb_widgets.tree_explorer.text import tree_text
 from rlnb_widgets.tree_explorer.words import tree_explanation
 
@@ -39,10 +39,10 @@ class TreeExplorer(TimeTraits, Visualizer):
     """Shows the tree of a search, or any :class:`~rlnb.data.Tree`, and how the search built it.
 
     The tree is drawn with the principal variation open, and as a whole in an icicle. The area of a node shows its
-    visits, its colour the value, the width of a line the prior, and a ring the end of an episode. A node with several
-    parents is drawn once. For the selected node the explorer shows the board or observation, and for its actions N, W,
-    Q, P, U and the score, with the formula and its numbers filled in. A slider changes the exploration constant of
-    these scores; the search keeps its own.
+    visits, its colour the value, the width of a line the visits that went along it, and a ring the end of an episode.
+    A node with several parents is drawn once. For the selected node the explorer shows the board or observation, and
+    for its actions N, W, Q, P, U and the score, with the formula and its numbers filled in. A slider changes the
+    exploration constant of these scores; the search keeps its own.
 
     Recorded simulations (``search.step()``, or ``search.run(..., record=True)``) can be played phase by phase, forwards
     and backwards, with every number that changed. This needs no kernel. With a kernel, :meth:`step`, :meth:`back`,
@@ -89,6 +89,7 @@ class TreeExplorer(TimeTraits, Visualizer):
     selection = traitlets.Int(0).tag(sync=True)
     c = traitlets.Float(0.0).tag(sync=True)
     view = traitlets.Enum(_VIEWS, default_value=_VIEWS[0]).tag(sync=True)
+    _label = traitlets.Unicode().tag(sync=True)
     _head = traitlets.Dict().tag(sync=True)
     _columns = traitlets.Bytes().tag(sync=True)
     _boards = traitlets.Dict().tag(sync=True)
@@ -278,6 +279,7 @@ class TreeExplorer(TimeTraits, Visualizer):
                 "problem": "",
                 "answer": self._answers,
             }
+            self._label = f"TreeExplorer: {head['words']['headline']}"
             self._columns = columns
             self._boards = self._positions.describe(first_nodes(self._model, _AT_ONCE))
             self.length = 1 if records is None else len(records) + 1

@@ -126,8 +126,8 @@ def _what(model: TreeModel) -> str:
         "Each circle is a node: a position that actions lead to from the root. "
         f"In the picture, {size_words(model)}; {value_words(model)}."
     )
-    if model.priors:
-        what += " The wider a line, the likelier the action is in the prior."
+    if model.sized_by == "visits":
+        what += " The wider a line, the more visits went along it."
     if ring:
         what += f" A ring marks the end of an episode; {plural(ring, 'node')} {'is' if ring == 1 else 'are'} one."
     if shared:

@@ -482,7 +482,8 @@ class Tree(_Container):
                 as ``<b>``. Default: the text of ``info``.
 
         Returns:
-            A plotly figure. A node with several parents is drawn once.
+            A plotly figure, with nodes and edges also as a static picture for viewers that run no JavaScript. A node
+            with several parents is drawn once.
 
         Raises:
             NotImplementedError: If the backend or figure is unknown.

@@ -64,6 +64,8 @@ def _text(value: Any) -> str:
 def _nodes_and_edges(children: list[list[int]], labels: list[str], hovers: list[str]) -> Figure:
     import plotly.graph_objects as go
 
+    from rlnb.data.map.tree.figure import TreeFigure
+
     positions, _ = layout(children)
     ends = np.array([(node, child) for node, below in enumerate(children) for child in below], int).reshape(-1, 2)
     lines = np.full((len(ends), 3, 2), np.nan)  # a gap after each edge
@@ -82,7 +84,7 @@ def _nodes_and_edges(children: list[list[int]], labels: list[str], hovers: list[
         marker={"size": 6 if crowded else 14, "color": "#4477aa"},
     )
     blank = {"visible": False}
-    figure = go.Figure([edges, marks])
+    figure = TreeFigure([edges, marks])
     return figure.update_layout(showlegend=False, xaxis=blank, yaxis=blank, hovermode="closest", title_text="Tree")
 
 

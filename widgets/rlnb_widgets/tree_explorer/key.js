@@ -1,0 +1,36 @@
+// What sizes, colours, lines and rings mean: only those that occur.
+
+import { h, paint, stage } from "../_core/core.js";
+import { short } from "./notation.js";
+import { scaleMarks } from "./scene.js";
+import { REUSED, TERMINAL, TRANSPOSITION } from "./store.js";
+
+/** The legend; look() gives the tree. */
+export function legend({ look }) {
+  const el = h("ul", { class: "rlnb-key tx-legend", "aria-label": "legend" });
+  const box = h("span", { class: "tx-scale", "aria-hidden": "true" });
+  const scale = stage(box, (pen, { width, height, color }) => paint(pen, scaleMarks(width, height), { width, params: {}, column: null, color }));
+  const item = (mark, text) => h("li", {}, h("i", { class: `tx-mark tx-mark-${mark}`, "aria-hidden": "true" }), text);
+  let shown = null;
+  function update() {
+    const { tree, records, other } = look();
+    if (shown === tree.head) return;
+    shown = tree.head;
+    const { low, high } = tree.head.value;
+    const visits = tree.head.size === "visits";
+    const any = (flag) => tree.flags.some((flags) => (flags & flag) !== 0);
+    el.replaceChildren(...[
+      visits ? h("li", {}, `value ${short(low)} `, box, ` ${short(high)}${tree.players ? ` for player${tree.toPlay[0]}, who moves at the root` : ""}`) : null,
+      item("size", visits ? "larger and wider: more visits" : "larger and wider: more nodes below"),
+      item("main", visits ? "line visited most" : "largest branch"),
+      any(TERMINAL) ? item("ring", "the episode ends") : null,
+      any(TRANSPOSITION) ? item("further", "another way to the same node") : null,
+      any(REUSED) && tree.head.reused < tree.count ? item("kept", "kept from the search before") : null,
+      records.count ? item("lit", "path of the simulation") : null,
+      other ? item("only", "only in this tree") : null,
+      other ? item("best", "another action is visited most") : null,
+    ].filter(Boolean));
+    scale.invalidate();
+  }
+  return { el, update, destroy: scale.destroy };
+}

@@ -1,0 +1,164 @@
+// The marks of the tree, of the icicle and of the scale of values: what scene.py makes of the same for the static view.
+
+import { cut, textWidth } from "../_core/core.js";
+import { brief } from "./notation.js";
+import { keyOf } from "./records.js";
+import { REUSED, TERMINAL, actionName, childEdges, hasFlag, isThere, placeOf, sizeOf, valueOf } from "./store.js";
+
+const [LARGEST, SMALLEST, WIDEST] = [13, 3, 7];
+const THIN = 0.3; // narrower parts of an icicle are not seen, in pixels
+const DARK = 0.45; // values farther from the middle are too strong for dark letters
+
+/** The radius of a node: its area is its share of the visits of the root. */
+export function radius(tree, at) {
+  return Math.max(LARGEST * Math.sqrt(Math.max(sizeOf(tree, at), 0) / Math.max(sizeOf(tree, 0), 1)), SMALLEST);
+}
+
+/** The width of a line: how much of all visits went along it; of a tree without visits, how many of its nodes are below. */
+export function lineWidth(tree, edge) {
+  const share = tree.head.size === "visits" ? tree.edgeVisits[edge] : sizeOf(tree, tree.edgeChild[edge]);
+  return 0.8 + WIDEST * Math.min(Math.max(share / Math.max(sizeOf(tree, 0), 1), 0), 1);
+}
+
+/** The fills that make the colour of a place between -1 and 1: the middle, and one end over it. */
+const fills = (place) => [{ fill: "line" }, ...(place ? [{ fill: place > 0 ? "c0" : "c3", opacity: Math.abs(place) }] : [])];
+
+/** Points of a curve that leaves and arrives level. */
+export function curve([x0, y0], [x1, y1], steps = 16) {
+  return Array.from({ length: steps + 1 }, (_, i) => {
+    const s = i / steps;
+    const middle = 3 * s * (1 - s);
+    return [x0 * (1 - s) ** 3 + x1 * s ** 3 + (middle * (x0 + x1)) / 2, y0 * (1 - s) ** 2 * (1 + 2 * s) + y1 * s ** 2 * (3 - 2 * s)];
+  });
+}
+
+/** The line to an item; `further` for one more way to a node that is drawn already. */
+export function lineMarks(edge, from, to, { tree, lit, line }, further = false) {
+  if (edge < 0) return [{ kind: "poly", points: curve(from, to), stroke: "muted", width: 1, dash: [2, 3] }];
+  const isLit = lit.edges.has(edge);
+  const wide = lineWidth(tree, edge) + (isLit ? 1.5 : 0);
+  const stroke = isLit ? "warn" : line.has(edge) ? "ink" : "muted";
+  return [{ kind: "poly", points: curve(from, to), stroke, width: wide, opacity: isLit || line.has(edge) ? 0.9 : 0.5, ...(further ? { dash: [5, 4] } : {}) }];
+}
+
+/** What is written at a node: visits and value; what the last phase changed goes from before to after. */
+export function labelOf({ tree, changed, phase, lit, records, t }, at) {
+  const evaluated = phase === 3 && at === lit.nodes.at(-1);
+  let value = valueOf(tree, at);
+  if (evaluated) {
+    const { found, turned } = records.found(t);
+    value = turned ? -found : found;
+  }
+  const visits = changed.get(keyOf("visits", at));
+  const edge = tree.edge[at];
+  const mean = edge < 0 ? changed.has(keyOf("value_sum", at)) : changed.has(keyOf("edge_visits", edge));
+  const count = visits && visits[0] > 0 ? `${visits[0]}→${visits[1]}` : tree.visits[at].toLocaleString("en");
+  const text = tree.head.size === "nodes" ? sizeOf(tree, at).toLocaleString("en") : evaluated ? `worth ${brief(value)}` : `${count} · ${brief(value)}`;
+  return { text, value, changed: Boolean(visits || mean || evaluated) };
+}
+
+/** How many children of a node are folded away: none if it is open. */
+export const foldedOf = (state, item) => (item.kind === "node" && item.folded && !item.children.some(state.isShown)
+  ? childEdges(state.tree, item.node).filter((e) => !state.layout.at.has(state.tree.edgeChild[e])).length : 0);
+
+/** The marks of an item, and the box around them: { marks, box: [left, top, width, height], badge: [left, width] or null }. */
+export function itemMarks(item, [x, y], state) {
+  const { tree, lit, selected, active } = state;
+  if (item.kind === "stub") {
+    const text = `+${state.stubCount(item).toLocaleString("en")} more`;
+    const wide = textWidth(text, 10) + 12;
+    const on = active === item.id;
+    return {
+      marks: [{ kind: "rect", x: x - 8, x2: x - 8 + wide, y: y - 8, h: 16, radius: 8, fill: "panel", stroke: on ? "accent" : "line", width: on ? 2 : 1 },
+        { kind: "text", x: x - 2, y: y + 3.5, text, size: 10, fill: on ? "accent" : "muted" }],
+      box: [x - 8, y - 9, wide, 18], badge: null,
+    };
+  }
+  const node = item.node;
+  const r = radius(tree, node);
+  const label = labelOf(state, node);
+  const { value, changed } = label;
+  const marked = selected === node || active === item.id;
+  const differs = state.differs?.(node) ?? "";
+  const rings = [
+    hasFlag(tree, node, TERMINAL) ? { stroke: "ink", width: 1.4 } : null,
+    hasFlag(tree, node, REUSED) && tree.head.reused < tree.count ? { stroke: "c2", width: 1.8 } : null,
+    differs ? { stroke: "c4", width: 2, ...(differs === "only" ? { only: true } : {}) } : null,
+  ].filter(Boolean);
+  const marks = marked ? [{ kind: "disc", x, y, r: r + 4 + 3 * rings.length, fill: "accent", opacity: 0.18 }, { kind: "disc", x, y, r: r + 4 + 3 * rings.length, stroke: "accent", width: 2 }] : [];
+  for (const fill of fills(placeOf(tree.head.value, value))) marks.push({ kind: "disc", x, y, r, ...fill });
+  marks.push({ kind: "disc", x, y, r, stroke: lit.nodes.includes(node) ? "warn" : "muted", width: lit.nodes.includes(node) ? 2.5 : 0.8 });
+  rings.forEach(({ only, ...ring }, i) => marks.push(only
+    ? { kind: "sector", x, y, r: r + 3 + 3 * i, r2: r + 3 + 3 * i, turn: 0, turn2: 1, dash: [3, 2], ...ring }
+    : { kind: "disc", x, y, r: r + 3 + 3 * i, ...ring }));
+  const around = r + (marked ? 4 : 0) + 3 * rings.length + 4;
+  const beside = item.parent && !item.children.some(state.isShown);
+  // Between narrow columns there is room for the visits alone; the value is in the colour and the tooltip.
+  const text = beside || textWidth(label.text, 10.5) + 12 < state.layout.column ? label.text : label.text.split(" · ")[0];
+  const wide = textWidth(text, 10.5);
+  const at = beside ? { x: x + around, y: y + 4 } : { x, y: y + around + 8, anchor: "middle" };
+  const left = beside ? x + around : x - wide / 2;
+  marks.push({ kind: "rect", x: left - 1, x2: left + wide + 1, y: at.y - 9, h: 11, fill: "paper", opacity: 0.75 },
+    { kind: "text", ...at, text, size: 10.5, bold: changed || selected === node, fill: changed ? "danger" : "ink" });
+  let end = Math.max(left + wide, x + around);
+  const fold = foldedOf(state, item);
+  let badge = null;
+  if (fold) {
+    badge = [end + 5, textWidth(`+${fold}`, 9.5) + 8];
+    marks.push({ kind: "rect", x: badge[0], x2: badge[0] + badge[1], y: y - 7, h: 14, radius: 7, fill: "panel", stroke: "line" },
+      { kind: "text", x: badge[0] + 4, y: y + 3.5, text: `+${fold}`, size: 9.5, fill: "muted" });
+    end = badge[0] + badge[1];
+  }
+  if (item.edge >= 0) {
+    const up = y - 3 - Math.max(lineWidth(tree, item.edge) - 2, 0) / 2;
+    marks.push({ kind: "text", x: x - around + 1, y: up, text: actionName(tree, tree.edgeAction[item.edge]), size: 10.5, bold: true, anchor: "end", within: Math.max(state.layout.column - 36, 40) });
+  }
+  const top = Math.min(y - around + 3, y - 8);
+  const low = beside ? Math.max(y + around - 3, y + 8) : at.y + 2;
+  return { marks, box: [Math.min(x - around, left), top, end - Math.min(x - around, left), low - top], badge };
+}
+
+/** The boxes of an icicle: { marks, boxOf }. `over` is the node under the pointer. */
+export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoomed, over, tall, rows, width }) {
+  const [a, b, first] = tree.x1[zoomed] > tree.x0[zoomed] ? [tree.x0[zoomed], tree.x1[zoomed], tree.depth[zoomed]] : [0, 1, 0];
+  const scale = width / (b - a);
+  const gap = tall > 6 ? 1 : 0;
+  const high = tall - gap;
+  const isIn = (n) => n >= 0 && isThere(tree, n) && tree.depth[n] >= first && tree.depth[n] - first < rows && tree.x1[n] > a && tree.x0[n] < b;
+  const boxOf = (n) => [(Math.max(tree.x0[n], a) - a) * scale, (Math.min(tree.x1[n], b) - a) * scale, (tree.depth[n] - first) * tall];
+  const marks = [];
+  for (let n = 0; n < tree.count; n++) {
+    if (!isIn(n)) continue;
+    const [x, x2, y] = boxOf(n);
+    const wide = x2 - x;
+    if (wide < THIN) continue;
+    const box = { kind: "rect", x, x2: x + Math.max(wide - (wide > 3 ? gap : 0), 0.5), y, h: high };
+    const place = placeOf(tree.head.value, valueOf(tree, n));
+    const faded = tree.finalSize[n] < least || tree.depth[n] > deepest;
+    for (const fill of faded ? [{ fill: "panel" }] : fills(place)) marks.push({ ...box, ...fill });
+    if (tall >= 8 && wide > 4) {
+      if (hasFlag(tree, n, TERMINAL)) marks.push({ ...box, y: y + high - 2, h: 2, fill: "ink" });
+      if (hasFlag(tree, n, REUSED) && tree.head.reused < tree.count) marks.push({ ...box, h: 2, fill: "c2" });
+    }
+    const text = n === 0 ? "root" : actionName(tree, tree.action[n]);
+    if (tall >= 13 && wide > 16 && cut(text, wide - 4, 11) === text) {
+      marks.push({ kind: "text", x: (x + x2) / 2, y: y + high / 2 + 4, text, anchor: "middle", fill: !faded && Math.abs(place) > DARK ? "paper" : "ink" });
+    }
+  }
+  const outline = (n, stroke, width) => {
+    if (!isIn(n)) return;
+    const [x, x2, y] = boxOf(n);
+    marks.push({ kind: "rect", x: x + width / 2, x2: Math.max(x2 - width / 2 - gap, x + width), y: y + width / 2, h: high - width, stroke, width });
+  };
+  for (const n of [0, ...[...line].map((e) => tree.edgeChild[e])]) outline(n, "ink", 1);
+  for (const n of lit.nodes) outline(n, "warn", 2);
+  outline(selected, "accent", 3);
+  if (over !== selected) outline(over, "muted", 1.5);
+  return marks;
+}
+
+/** The scale of values, from the least to the greatest. */
+export function scaleMarks(width, height) {
+  const wide = width / 21;
+  return Array.from({ length: 21 }, (_, i) => fills(i / 10 - 1).map((fill) => ({ kind: "rect", x: i * wide, x2: i * wide + wide + 0.3, y: 0, h: height, ...fill }))).flat();
+}

@@ -1,0 +1,235 @@
+"""Display lists of the static view: the open nodes, the scale of values, the icicle, and the actions of the root.
+
+The page unfolds the tree, so that its script makes the same marks (``scene.js``).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.display_svg import MARGIN, WIDTH, Part, stacked
+from rlnb_widgets._core.measures import text_width
+from rlnb_widgets._core.svg import Svg
+from rlnb_widgets._core.text import number, plural, shorten
+from rlnb_widgets.scenes.scene import Scene
+from rlnb_widgets.scenes.svg import frame_svg, scene_style
+from rlnb_widgets.tree_explorer.compare import Comparison
+from rlnb_widgets.tree_explorer.positions import PositionDrawer
+from rlnb_widgets.tree_explorer.schema import TreeModel
+from rlnb_widgets.tree_explorer.words import (
+    advance_words,
+    best_words,
+    compare_words,
+    node_words,
+    size_words,
+    tree_headline,
+    value_words,
+)
+
+_ROW, _INNER, _LEFT, _RIGHT, _COLUMN = 22.0, 42.0, 46.0, 84.0, 124.0
+_LARGEST, _SMALLEST, _WIDEST = 13.0, 3.0, 7.0
+_ICICLE_ROWS, _ICICLE_ROW, _MOST_ACTIONS, _BOARD = 8, 14.0, 12, 150.0
+#: Above this distance from the middle a colour is too strong for dark letters.
+_DARK = 0.45
+
+
+def tree_svg(model: TreeModel, comparison: Comparison | None, positions: PositionDrawer, words: str) -> Svg:
+    """Draw the tree at the playhead; ``words`` are for screen readers."""
+    board = positions.drawing(0)
+    scale = 0.0 if board is None else min(_BOARD / board.width, _BOARD / board.height)
+    root = root_display(model, 0.0 if board is None else scale * board.height)
+    lines = [best_words(model), advance_words(model), "" if comparison is None else compare_words(model, comparison)]
+    parts: list[Part] = [f"{tree_headline(model)}.", *(line for line in (*lines, *model.notes) if line)]
+    parts.append(tree_display(model))
+    parts += [scale_display(model)] if model.sized_by == "visits" else []
+    parts += ["; ".join(_legend_words(model)), icicle_display(model), root]
+    svg = stacked(f"TreeExplorer: {model.name}, {plural(len(model.nodes), 'node')}", words, parts, {})
+    if board is not None:
+        _board(svg, board, scale, svg.height - root.height - 10)
+    return svg
+
+
+def tree_display(model: TreeModel) -> Display:
+    """Draw the open nodes: a column for each step, leaves in rows, parents between their children."""
+    places, height, column = _places(model)
+    display = Display(height)
+    nodes, edges = model.nodes, model.edges
+    line = set(zip(model.principal, model.principal[1:], strict=False))
+    for node, (x, y) in places.items():
+        for edge in edges.of(node):
+            child = int(edges.child[edge])
+            if child in places:
+                main = (node, child) in line
+                dash = (5, 4) if int(nodes.parent[child]) != node else None
+                role, opacity = ("ink", 0.9) if main else ("muted", 0.5)
+                points = _curve((x, y), places[child])
+                display.poly(points, stroke=role, width=_line_width(model, edge), opacity=opacity, dash=dash)
+    inner = {int(nodes.parent[node]) for node in places}
+    for node, (x, y) in places.items():
+        _node(display, model, node, x, y, node in inner, column - 36)
+        hidden = {int(child) for child in edges.child[edges.first[node] : edges.first[node + 1]] if child >= 0}
+        hidden -= set(places)
+        if hidden:
+            display.text(x + _radius(model, node) + 4, y - 7, f"+{len(hidden)}", fill="muted", size=9.5)
+    return display
+
+
+def scale_display(model: TreeModel) -> Display:
+    """Draw the scale of values, and say whose they are."""
+    display = Display(14)
+    low, high = number(model.values.low, 3), number(model.values.high, 3)
+    x = text_width(low, 11) + 8
+    display.text(0, 11, low, fill="muted")
+    for i in range(21):
+        _coloured(display, x + 6 * i, x + 6 * i + 6.3, 1, 12, i / 10 - 1)
+    display.text(x + 134, 11, high, fill="muted")
+    display.text(x + 146 + text_width(high, 11), 11, value_words(model), fill="muted")
+    return display
+
+
+def icicle_display(model: TreeModel) -> Display:
+    """Draw the whole tree, one row per level; parts too narrow to see are left out."""
+    nodes = model.nodes
+    levels = min(int(nodes.depth.max()) + 1, _ICICLE_ROWS)
+    display = Display(16 + levels * _ICICLE_ROW)
+    display.text(0, 10, f"the whole tree, {size_words(model)}", fill="muted")
+    seen = np.flatnonzero(((nodes.end - nodes.start) * WIDTH >= 1.5) & (nodes.depth < levels))
+    for node in seen.tolist():
+        x, x2 = WIDTH * float(nodes.start[node]), WIDTH * float(nodes.end[node])
+        top, place = 14 + _ICICLE_ROW * float(nodes.depth[node]), _place(model, node)
+        _coloured(display, x, max(x2 - 1, x + 0.5), top, _ICICLE_ROW - 1, place)
+        display.hit(x, x2, top, _ICICLE_ROW - 1, tip=node_words(model, node))
+        if x2 - x > 26 and node:
+            role = "paper" if abs(place) > _DARK else "ink"
+            display.text(
+                x + 3, top + 10, model.action_text(int(nodes.action[node])), fill=role, size=9, within=x2 - x - 6
+            )
+    return display
+
+
+def root_display(model: TreeModel, tall: float) -> Display:
+    """Draw the actions of the root: prior, visits and improved policy; ``tall`` is the height of its position."""
+    rows = [row for row in model.summary if row.legal][:_MOST_ACTIONS]
+    display = Display(max(20 + 15.0 * len(rows) if rows else 0.0, tall + 12))
+    if not rows:
+        return display
+    bars = [("visits" if model.sized_by == "visits" else "nodes", "c0", [row.share for row in rows])]
+    if model.rule is not None:
+        bars.insert(0, ("prior", "c7", [row.prior or 0.0 for row in rows]))
+        bars.append(("improved policy", "c2", [row.improved or 0.0 for row in rows]))
+    display.text(0, 12, "root action", bold=True)
+    for i, (name, role, shares) in enumerate(bars):
+        x, most = 92.0 + 132 * i, max(max(shares), 1e-12)
+        display.text(x, 12, name, fill="muted")
+        for k, share in enumerate(shares):
+            display.box(x, 18 + 15 * k, 84 * share / most, 10, role, radius=2)
+            display.text(x + 84 * share / most + 4, 27 + 15 * k, f"{share:.0%}", size=9.5)
+    for k, row in enumerate(rows):
+        display.text(0, 27 + 15 * k, shorten(model.action_text(row.action), 12), bold=row.action == model.best)
+        if row.value is not None:
+            display.text(96.0 + 132 * len(bars), 27 + 15 * k, f"mean {number(row.value, 3)}")
+    return display
+
+
+def _places(model: TreeModel) -> tuple[dict[int, tuple[float, float]], float, float]:
+    """Lay out the open nodes; return their places, the height of all and the width of a column."""
+    children: dict[int, list[int]] = {node: [] for node in model.open}
+    for node in model.open[1:]:
+        children[int(model.nodes.parent[node])].append(node)
+    depth = model.nodes.depth
+    deepest = max(int(max(depth[node] for node in model.open)), 1)
+    column = min((WIDTH - _LEFT - _RIGHT) / deepest, _COLUMN)
+    y: dict[int, float] = {}
+    top, stack = _ROW, [(0, False)]
+    started: dict[int, float] = {}
+    while stack:
+        node, done = stack.pop()
+        below = sorted(children[node], key=lambda child: int(model.nodes.action[child]))
+        if not below:
+            y[node], top = top, top + _ROW
+        elif done:
+            y[node], top = (y[below[0]] + y[below[-1]]) / 2, max(top, started[node] + _INNER)
+        else:
+            started[node] = top
+            stack += [(node, True), *((child, False) for child in below[::-1])]
+    return {node: (_LEFT + column * float(depth[node]), y[node]) for node in model.open}, top, column
+
+
+def _curve(start: tuple[float, float], end: tuple[float, float], steps: int = 16) -> list[tuple[float, float]]:
+    """Return points of a curve that leaves and arrives level."""
+    (x0, y0), (x1, y1) = start, end
+    points = []
+    for i in range(steps + 1):
+        s = i / steps
+        x = x0 * (1 - s) ** 3 + x1 * s**3 + 3 * s * (1 - s) * (x0 + x1) / 2
+        points.append((x, y0 * (1 - s) ** 2 * (1 + 2 * s) + y1 * s**2 * (3 - 2 * s)))
+    return points
+
+
+def _radius(model: TreeModel, node: int) -> float:
+    share = float(model.nodes.size[node]) / max(float(model.nodes.size[0]), 1.0)
+    return max(_LARGEST * math.sqrt(min(max(share, 0.0), 1.0)), _SMALLEST)
+
+
+def _line_width(model: TreeModel, edge: int) -> float:
+    """Return the width of a line: the share of all visits that went along it."""
+    visits = model.sized_by == "visits"
+    went = float(model.edges.visits[edge] if visits else model.nodes.size[model.edges.child[edge]])
+    return 0.8 + _WIDEST * min(max(went / max(float(model.nodes.size[0]), 1.0), 0.0), 1.0)
+
+
+def _place(model: TreeModel, node: int) -> float:
+    """Return the position of a node's value in the range of values, from -1 to 1."""
+    values, mean = model.values, model.drawn_value(node)
+    if math.isnan(mean) or model.sized_by != "visits":
+        return 0.0
+    side = values.high - values.middle if mean > values.middle else values.middle - values.low
+    return float(np.clip((mean - values.middle) / max(side, 1e-12), -1, 1))
+
+
+def _coloured(display: Display, x: float, x2: float, y: float, h: float, place: float) -> None:
+    display.rect(x, x2, y, h, "line")
+    if place:
+        display.rect(x, x2, y, h, "c0" if place > 0 else "c3", opacity=abs(place))
+
+
+def _node(display: Display, model: TreeModel, node: int, x: float, y: float, inner: bool, room: float) -> None:
+    """Draw a node; its visits are written below it if a line continues to the right, its action in ``room`` pixels."""
+    r, nodes, place = _radius(model, node), model.nodes, _place(model, node)
+    display.disc(x, y, r, "line")
+    if place:
+        display.disc(x, y, r, "c0" if place > 0 else "c3", opacity=abs(place))
+    display.disc(x, y, r, stroke="muted", width=0.8)
+    around = r + 4
+    if nodes.terminal[node]:
+        display.disc(x, y, r + 3, stroke="ink", width=1.4)
+        around += 3
+    if node:
+        action = model.action_text(int(nodes.action[node]))
+        up = y - 3 - max(_line_width(model, int(nodes.edge[node])) - 2, 0) / 2
+        display.text(x - around + 1, up, action, size=10.5, bold=True, anchor="end", within=max(room, 40))
+    text = f"{int(nodes.size[node]):,}"
+    if inner or not node:
+        display.text(x, y + around + 8, text, size=10.5, anchor="middle")
+    else:
+        display.text(x + around, y + 4, text, size=10.5)
+    display.hit(x - around, x + around, y - around, 2 * around, tip=node_words(model, node))
+
+
+def _legend_words(model: TreeModel) -> list[str]:
+    more = "more visits" if model.sized_by == "visits" else "more nodes below"
+    most = "visited most" if model.sized_by == "visits" else "largest branch"
+    words = [f"larger and wider: {more}", f"dark line: {most}"]
+    words += ["ring: end of the episode"] if model.nodes.terminal.any() else []
+    words += ["dashed: one more way to a node"] if model.nodes.shared.any() else []
+    return [*words, "+n: children that are not drawn"]
+
+
+def _board(svg: Svg, scene: Scene, scale: float, y: float) -> None:
+    svg.style(scene_style())
+    svg.open(f"translate({MARGIN + WIDTH - scale * scene.width:.1f} {y + 8:.1f}) scale({scale:.4f})")
+    svg.raw(frame_svg(scene, -1))
+    svg.close()
