@@ -81,7 +81,7 @@ export function cellPanel({ onRow, onColumn }) {
     if (key !== seen) {
       seen = key;
       const shown = drawn.slice(0, MOST_CHIPS);
-        chips.replaceChildren(...[h("span", { class: "rlnb-note" }, "this sample:"),
+        chips.replaceChildren(...[drawn.length ? h("span", { class: "rlnb-note" }, "this sample:") : null,
         ...shown.map(([r, c]) => h("button", {
           type: "button", class: "rlnb-button be-chip", "data-row": r, "data-column": c, "aria-label": m.all > 1 ? `row ${r}, column ${c}` : `row ${r}`,
           onclick: () => { onRow(r); onColumn(c); },

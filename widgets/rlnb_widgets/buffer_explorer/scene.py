@@ -43,8 +43,14 @@ _AGES: list[dict[str, Any]] = [
 _EDGES: list[dict[str, Any]] = [
     {"stroke": "muted", "opacity": 0.6},
     {"stroke": "c0"},
-    {"stroke": "good", "width": 2.5},
-    {"stroke": "good", "width": 2.5, "dash": [4, 2]},
+    *({"stroke": "c0"} for _ in range(2)),
+]
+# Within the innermost ring, by the kinds of outlines: what was written, and what was overwritten.
+_WRITTEN: list[dict[str, Any]] = [
+    {},
+    {},
+    {"stroke": "good", "width": 4},
+    {"stroke": "good", "width": 4, "dash": [4, 2]},
 ]
 _ARCS: list[dict[str, Any]] = [
     {"stroke": "ink", "width": 3},
@@ -96,6 +102,7 @@ def ring_display(column: Numbers, columns: int) -> Display:
             slices = column(f"slices{lane} from{c}"), column(f"slices{lane} to{c}")
             width = 3 if columns == 1 else 2
             display.sectors(MIDDLE, MIDDLE, over + lift, over + lift, *slices, [{"stroke": "c2", "width": width}])
+    display.sectors(MIDDLE, MIDDLE, inner - 4, inner - 4, column("from"), column("to"), _WRITTEN, column("edges"))
     with display.shown(Param("seam")):
         turn = Param("seam at")
         display.sector(MIDDLE, MIDDLE, inner - 2, RADIUS + 3, turn, turn, stroke="ink", width=2)

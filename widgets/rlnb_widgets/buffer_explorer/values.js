@@ -190,7 +190,7 @@ export function ringParams(m, before, phase, order, row, column) {
     chosen, "chosen to": chosenTo,
   };
   const { inner } = radii(m);
-  [[0, inner - 3], [-0.018, inner - 15], [0.018, inner - 15]].forEach(([shift, r], k) => {
+  [[0, inner - 8], [-0.018, inner - 18], [0.018, inner - 18]].forEach(([shift, r], k) => {
     found[`tip${k} x`] = MIDDLE + r * Math.sin(TURN * (turn + shift));
     found[`tip${k} y`] = MIDDLE - r * Math.cos(TURN * (turn + shift));
   });

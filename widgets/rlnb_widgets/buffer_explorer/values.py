@@ -121,7 +121,7 @@ class _State:
             "chosen": 0.0, "chosen to": 0.0, **{f"in{c}": 0 for c in range(grid.columns)},
         }  # fmt: skip
         inner = RADIUS - (grid.columns - 1 + 0.66) * thickness(grid.columns)
-        for k, (shift, r) in enumerate(((0.0, inner - 3), (-0.018, inner - 15), (0.018, inner - 15))):
+        for k, (shift, r) in enumerate(((0.0, inner - 8), (-0.018, inner - 18), (0.018, inner - 18))):
             angle = math.tau * (cursor + shift)
             params |= {f"tip{k} x": MIDDLE + r * math.sin(angle), f"tip{k} y": MIDDLE - r * math.cos(angle)}
         return params

@@ -34,7 +34,7 @@ function number(label, title, value, least, onchange) {
   return h("label", { class: "tx-field" }, label, " ", field);
 }
 
-/** The filters, the search and the zoom, in one row: onFind(text) returns what is to be said; onFilter(change), act(name). */
+/** The filters, the search and the zoom, in one row: onFind(text) returns a message, empty if the node was found; onFilter(change), act(name). */
 export function filterBar({ count, onFind, onFilter, onFollow, act }) {
   const search = h("input", { type: "search", class: "rlnb-field tx-search", placeholder: "actions: 0 4 8", "aria-label": "find a node by its path of actions" });
   const said = h("span", { class: "tx-said rlnb-note", role: "status" });
@@ -63,7 +63,7 @@ export function filterBar({ count, onFind, onFilter, onFollow, act }) {
 }
 
 /**
- * The buttons that let the search work; ask(message) sends one to the kernel, null where there is none.
+ * The buttons that let the search work; ask(message) sends one to the kernel; null without a kernel.
  *
  * update(waiting, nameOf): waiting is 0, 1 while an answer is awaited, 2 when that takes long.
  */

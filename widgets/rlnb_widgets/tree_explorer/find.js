@@ -5,7 +5,7 @@ import { actionName, edgeOf } from "./store.js";
 /**
  * Follow a path from the root. Words are separated by spaces, commas or arrows.
  *
- * Returns { node, rest, message }: how far it leads, the words that are left, and what is to be said where they are some.
+ * Returns { node, rest, message }: how far it leads, the words that are left, and a message about them.
  */
 export function follow(tree, text) {
   const words = text.split(/[\s,→>]+/).filter(Boolean);

@@ -4,7 +4,7 @@ import { clamp } from "../_core/core.js";
 
 const SLOW = 3; // simulations a second up to which the phases are shown while it plays
 
-/** records() is the record, fps() how many are played a second at speed 1; onChange() hears of all. */
+/** records() is the record, fps() how many are played a second at speed 1; onChange() is called after each change. */
 export function moments({ playhead, records, fps, onChange }) {
   let phase = 0;
   let shownAt = -1;

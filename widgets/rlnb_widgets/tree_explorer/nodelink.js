@@ -8,14 +8,15 @@ import { REUSED, TERMINAL, TRANSPOSITION, actionName, hasFlag, isThere, lineTo, 
 
 const MOVE_MS = 220;
 const MARGIN = 160; // beyond the window, in pixels
-// Zoom down to which the tree is fitted into the width and the height of its place.
+// Zoom between which the tree is fitted into its place: down to the first for the width, to the second for the height.
 const SMALL = [0.6, 0.75];
+const LARGE = 1.4;
 
 /**
  * Make the view.
  *
  * look() gives { tree, records, t, phase, lit: { nodes, edges }, changed, line, selected, other, forRoot, follow };
- * onSelect(node) and onFold(node, open) hear of the reader; `id` is a prefix unique in the page, `name` for screen readers.
+ * onSelect(node) and onFold(node, open) are called for what the reader does; `id` is a prefix unique in the page, `name` for screen readers.
  */
 export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
   let folds = firstFolds(look().tree);
@@ -84,7 +85,7 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     const lay = (space) => layOut(look().tree, folds, forced, new Set(lineTo(look().tree, look().selected)), space);
     layout = lay(fitted && wide ? wide : Infinity);
     if (fitted && wide) {
-      zoom = Math.min(1, Math.max(SMALL[0], Math.min(wide / layout.width, Math.max(tall / layout.height, SMALL[1]))));
+      zoom = Math.min(LARGE, Math.max(SMALL[0], Math.min(wide / layout.width, Math.max(tall / layout.height, SMALL[1]))));
       layout = lay((wide - 2) / zoom);
     }
     sheet.style.width = `${Math.floor(layout.width * zoom)}px`;

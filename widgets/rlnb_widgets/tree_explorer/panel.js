@@ -10,7 +10,7 @@ import { REUSED, TERMINAL, actionName, edgesTo, hasFlag, isThere, pathWords } fr
 const WAYS = 6; // to a node, written at the most
 const ROWS = 60; // of the table, at the most
 
-/** What is said of a node, as pairs of name and value. */
+/** The facts of a node, as pairs of name and value. */
 export function factsOf(tree, node) {
   const visits = tree.visits[node];
   const mean = visits > 0 ? tree.valueSum[node] / visits : NaN;

@@ -14,9 +14,7 @@ from rlnb_widgets.tree_explorer.words import (
     advance_words,
     best_words,
     compare_words,
-    size_words,
     tree_headline,
-    value_words,
 )
 
 #: Bits of the column "flags".
@@ -74,7 +72,6 @@ def _tree(model: TreeModel, parts: list[bytes], start: int) -> tuple[dict[str, A
         "kind": model.kind,
         "name": model.name,
         "index": model.index,
-        "root": 0,
         "nodes": len(model.nodes),
         "edges": len(model.edges),
         "actions": model.n_actions,
@@ -90,7 +87,6 @@ def _tree(model: TreeModel, parts: list[bytes], start: int) -> tuple[dict[str, A
         "records": None
         if records is None
         else {"count": len(records), "first": records.first, "of": records.of, "redo": model.redo},
-        "principal": list(model.principal),
         "open": list(model.open),
         "best": model.best,
         "reused": model.reused,
@@ -99,11 +95,8 @@ def _tree(model: TreeModel, parts: list[bytes], start: int) -> tuple[dict[str, A
         "words": {
             "headline": tree_headline(model),
             "best": best_words(model),
-            "size": size_words(model),
-            "value": value_words(model),
             "reuse": advance_words(model),
         },
-        "summary": [[s.action, s.legal, s.visits, s.share, s.prior, s.improved, s.value] for s in model.summary],
     }
     return head, columns.size
 

@@ -49,7 +49,7 @@ export function recordsOf(tree, blob) {
     return { edges, nodes: edges.map((e) => tree.edgeFrom[e]), actions: edges.map((e) => tree.edgeAction[e]), leaf: column.recLeaf[r], added: column.recAdded[r] > 0, value: column.recValue[r] };
   };
   /**
-   * What a simulation found: the reward of the step to an end, or what the leaf is said to be worth; `turned` if what is
+   * What a simulation found: the reward of the step to an end, or the value of the leaf; `turned` if what is
    * good there is bad for the player at the root.
    */
   const found = (r) => {

@@ -1,6 +1,6 @@
 // The root in a chart: for each action its prior, its share of the visits, and the policy that the search makes of them.
 
-import { h } from "../_core/core.js";
+import { h, legend } from "../_core/core.js";
 import { improvedPolicy } from "./formulas.js";
 import { short } from "./notation.js";
 import { actionName, weightOf } from "./store.js";
@@ -25,9 +25,8 @@ export function summaryOf(tree, c) {
 export function summaryPanel({ look, onSelect }) {
   const chart = h("div", { class: "tx-bars", role: "list" });
   const heading = h("h4");
-  const key = h("p", { class: "rlnb-note tx-key" });
+  const key = h("div");
   const el = h("section", { class: "tx-summary", "aria-label": "actions of the root" }, heading, chart, key);
-  const swatch = (kind, text) => h("span", { class: "tx-keyitem" }, h("i", { class: `tx-swatch tx-${kind}` }), text);
 
   function update() {
     const { tree, own, other, t, records } = look();
@@ -40,7 +39,7 @@ export function summaryPanel({ look, onSelect }) {
     const most = Math.max(...shown.flatMap((row) => [row.share, row.prior ?? 0, row.improved ?? 0, there?.get(row.action)?.share ?? 0]), 1e-9);
     const ended = t === records.count && rows.find((row) => row.action === tree.head.best);
     const best = ended || shown.reduce((a, b) => (b.weight > a.weight ? b : a), shown[0]);
-    const bar = (kind, share) => (share === null || share === undefined ? null : h("i", { class: `tx-bar tx-${kind}`, style: `height:${((100 * share) / most).toFixed(1)}%` }));
+    const bar = (role, share) => (share === null || share === undefined ? null : h("i", { class: "tx-bar", style: `background:var(--rlnb-${role});height:${((100 * share) / most).toFixed(1)}%` }));
     chart.replaceChildren(...shown.map((row) => {
       const name = actionName(tree, row.action);
       const percent = (share) => `${(100 * share).toFixed(share < 0.0995 && share > 0 ? 1 : 0)}%`;
@@ -50,16 +49,17 @@ export function summaryPanel({ look, onSelect }) {
       return h("div", { role: "listitem", class: "tx-barbox" }, h("button", {
         type: "button", class: `tx-barbutton${row === best && row.weight ? " tx-best" : ""}`, "data-action": row.action, "aria-label": words, title: words, disabled: row.child < 0,
         onclick: () => onSelect(row.child),
-      }, h("span", { class: "tx-columns" }, bar("prior", row.prior), bar("visited", row.share), there ? bar("there", there.get(row.action)?.share ?? 0) : null, bar("improved", row.improved)),
+      }, h("span", { class: "tx-columns" }, bar("c7", row.prior), bar("c0", row.share), there ? bar("c4", there.get(row.action)?.share ?? 0) : null, bar("c2", row.improved)),
       h("span", { class: "tx-percent" }, percent(row.improved ?? row.share)), h("span", { class: "tx-barname" }, name)));
     }));
-    key.replaceChildren(...[
-      tree.head.priors ? swatch("prior", "prior") : null,
-      swatch("visited", !visited ? "share of the nodes" : rows.some((row) => row.improved !== null) ? "share of the visits" : tree.head.kind === "search" ? "share of the visits, which is the improved policy" : "share of the visits"),
-      there ? swatch("there", "share of the visits in the other tree") : null,
-      rows.some((row) => row.improved !== null) ? swatch("improved", "improved policy") : null,
-      rows.length > shown.length ? `${rows.length - shown.length} more actions` : null,
-    ].filter(Boolean));
+    const improved = rows.some((row) => row.improved !== null);
+    const same = !improved && visited && tree.head.kind === "search" ? ", which is the improved policy" : "";
+    key.replaceChildren(legend([
+      tree.head.priors ? ["c7", "prior"] : null,
+      ["c0", visited ? `share of the visits${same}` : "share of the nodes"],
+      there ? ["c4", "share of the visits in the other tree"] : null,
+      improved ? ["c2", "improved policy"] : null,
+    ].filter(Boolean)), ...(rows.length > shown.length ? [`${rows.length - shown.length} more actions`] : []));
   }
   return { el, update, destroy() {} };
 }
