@@ -240,3 +240,20 @@ def test_a_thousand_leaves_stay_small():
     explorer = SpecExplorer(many(1000))
     explorer._repr_mimebundle_()
     assert explorer.model.leaves == 1000 and len(explorer.payload) < 800_000 and len(explorer.samples) < 200_000
+
+
+def test_a_large_spec_of_mostly_composites_opens_at_its_leaves():
+    leaf = Composite(full_action_spec=Composite(action=OneHot(2)), full_state_spec=Composite())
+    explorer = SpecExplorer(Composite(input_spec=leaf, output_spec=Composite(x=Composite(observation=Unbounded(1)))))
+    assert [row.path[-1] for row in explorer.model.opening] == ["action", "observation"]
+    assert json.loads(explorer.payload)["leaves"] is True
+    root = ElementTree.fromstring(explorer.to_svg())
+    keys = [g.get("data-key") for g in root.iter(f"{SVG}g")]
+    assert keys == ["input_spec.full_action_spec.action", "output_spec.x.observation"]
+    assert "input_spec.full_action_spec" in [e.text for e in root.iter(f"{SVG}text")]
+
+
+def test_differences_show_at_the_leaves_too(nested):
+    spec = Composite(a=Composite(b=Composite(c=Composite(d=Composite(x=OneHot(2))))))
+    other = Composite(a=Composite(b=Composite(c=Composite(d=Composite(x=OneHot(2), e=Composite())))))
+    assert [row.path[-1] for row in SpecExplorer(spec, other).model.opening] == ["x", "e"]
