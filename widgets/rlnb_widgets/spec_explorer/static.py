@@ -6,12 +6,14 @@ import textwrap
 from collections.abc import Mapping
 
 from rlnb_widgets._core.dims import CHAR, write_shape
+from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.display_svg import draw_display
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import path_text, plural, shorten, visible
 from rlnb_widgets.spec_explorer.explain import spec_words
 from rlnb_widgets.spec_explorer.samples import Samples
+from rlnb_widgets.spec_explorer.scene import draw_lane
 from rlnb_widgets.spec_explorer.schema import Lane, Path, Row, SpecModel
-from rlnb_widgets.spec_explorer.strokes import draw_lane
 from rlnb_widgets.spec_explorer.text import difference_lines, label, spec_headline
 
 WIDTH = 940
@@ -91,12 +93,14 @@ def _row(svg: Svg, model: SpecModel, row: Row, samples: Samples | None, y: float
 
 
 def _lanes(svg: Svg, lanes: tuple[Lane, ...], samples: Samples | None, y: float) -> None:
-    drawn = lanes[:MAX_DRAWN]
+    drawn, display = lanes[:MAX_DRAWN], Display(PICTURE[1] + 8)
     width, height = PICTURE
     each = (width + GAP) / max(len(drawn), 1)
     for i, lane in enumerate(drawn):
         levels = samples.levels[i] if samples is not None and i < len(samples.levels) else ()
-        draw_lane(svg, lane, levels, (DOMAIN + i * each, y + 4, each - GAP, height))
+        draw_lane(display, lane, levels, (DOMAIN + i * each, 4, each - GAP, height))
+    if drawn:
+        draw_display(svg, display, y=y, margin=0)
 
 
 def _space(svg: Svg, row: Row, y: float) -> None:
