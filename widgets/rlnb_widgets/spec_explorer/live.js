@@ -61,7 +61,7 @@ export default visualizer("spec-explorer", ({ model, root }) => {
   };
   const whole = toggle("Whole tree", "show the Composites that hold the entries too", false, showWhole);
   const bar = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree and samples" }, ...[search,
-    treeButtons(rows, tree, () => filter()), data.leaves ? whole : null, count,
+    data.leaves ? whole : null, treeButtons(rows, tree, () => filter()), count,
     sampleTools({ seed, kernel: hasKernel(model), words, show: (on) => { showSamples = on; repaint(); } })].filter(Boolean));
   root.append(
     h("div", { class: "rlnb-head" }, h("span", { class: "rlnb-headline" }, data.headline), legendOf(rows)),
@@ -123,9 +123,9 @@ function toggle(text, title, on, flip) {
 function treeButtons(rows, tree, filter) {
   const group = h("span", { class: "rlnb-group" });
   if (foldable(rows).length) {
-    group.append(
+    group.append(h("span", { class: "spec-folds" },
       button({ text: "Expand all", label: "expand all", onclick: () => tree.foldAll(false) }),
-      button({ text: "Collapse all", label: "collapse all", onclick: () => tree.foldAll(true) }));
+      button({ text: "Collapse all", label: "collapse all", onclick: () => tree.foldAll(true) })));
   }
   const differing = rows.filter((row) => row.diff).length;
   if (differing) {
