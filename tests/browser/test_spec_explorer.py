@@ -71,6 +71,10 @@ def test_it_opens_at_the_first_domain(lab: Lab, explorer: Locator, cartpole: Loc
 
 def test_rows_of_composites_are_low_and_rows_join_without_gaps_when_folded_too(lab: Lab, cartpole: Locator) -> None:
     tree = cartpole.get_by_role("tree")
+    expect(tree.get_by_role("treeitem")).to_have_count(6)
+    expect(row(cartpole, "input_spec.full_action_spec.action")).to_contain_text("input_spec.full_action_spec")
+    cartpole.get_by_role("button", name="Whole tree").click()
+    expect(tree.get_by_role("treeitem")).to_have_count(14)
 
     def heights() -> list[float]:
         boxes = [box(element) for element in tree.get_by_role("treeitem").all()]
@@ -167,7 +171,7 @@ def test_a_click_on_the_picture_and_a_pick_are_tried(explorer: Locator) -> None:
 def test_drawing_again_takes_the_next_seed(lab: Lab, explorer: Locator) -> None:
     before = lab.kernel("explorer.samples")
     explorer.get_by_role("button", name="draw 200 samples").click()
-    expect(explorer.locator(".spec-drawn")).to_have_text("200 samples, seed 1")
+    expect(explorer.locator(".spec-drawn")).to_have_text("200 random samples, seed 1")
     assert lab.kernel("explorer.seed") == "1" and lab.kernel("explorer.samples") != before
 
 

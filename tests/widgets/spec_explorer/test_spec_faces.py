@@ -119,7 +119,7 @@ def test_equal_specs_give_equal_faces(nested):
 def test_the_picture_has_a_row_for_each_entry_and_a_bounded_height():
     def rows(explorer):
         root = ElementTree.fromstring(explorer.to_svg())
-        return [g.get("data-key") for g in root.iter(f"{SVG}g")], float(root.get("height"))
+        return [g.get("data-key") for g in root.iter(f"{SVG}g") if g.get("data-key")], float(root.get("height"))
 
     few, short = rows(SpecExplorer(many(3)))
     assert few == ["spec", "k0000", "k0001", "k0002"]
@@ -136,7 +136,7 @@ def test_the_picture_shows_what_is_masked_and_what_is_open():
         return sum(css in (e.get("class") or "") for e in root.iter(f"{SVG}{tag}"))
 
     masked = Categorical(4, mask=torch.tensor([True, False, True, False]))
-    assert count(masked, "line", "s-bad") == 4 and count(Categorical(4), "line", "s-bad") == 0
+    assert count(masked, "path", "s-bad") == 2 and count(Categorical(4), "path", "s-bad") == 0
     arrows = [count(Bounded(low, high, shape=(1,)), "polygon", "f-ink") for low, high in ((0, 1), (0, torch.inf))]
     assert [*arrows, count(Unbounded(1), "polygon", "f-ink")] == [0, 1, 2]
 
@@ -240,3 +240,20 @@ def test_a_thousand_leaves_stay_small():
     explorer = SpecExplorer(many(1000))
     explorer._repr_mimebundle_()
     assert explorer.model.leaves == 1000 and len(explorer.payload) < 800_000 and len(explorer.samples) < 200_000
+
+
+def test_a_large_spec_of_mostly_composites_opens_at_its_leaves():
+    leaf = Composite(full_action_spec=Composite(action=OneHot(2)), full_state_spec=Composite())
+    explorer = SpecExplorer(Composite(input_spec=leaf, output_spec=Composite(x=Composite(observation=Unbounded(1)))))
+    assert [row.path[-1] for row in explorer.model.opening] == ["action", "observation"]
+    assert json.loads(explorer.payload)["leaves"] is True
+    root = ElementTree.fromstring(explorer.to_svg())
+    keys = [g.get("data-key") for g in root.iter(f"{SVG}g") if g.get("data-key")]
+    assert keys == ["input_spec.full_action_spec.action", "output_spec.x.observation"]
+    assert "input_spec.full_action_spec" in [e.text for e in root.iter(f"{SVG}text")]
+
+
+def test_differences_show_at_the_leaves_too(nested):
+    spec = Composite(a=Composite(b=Composite(c=Composite(d=Composite(x=OneHot(2))))))
+    other = Composite(a=Composite(b=Composite(c=Composite(d=Composite(x=OneHot(2), e=Composite())))))
+    assert [row.path[-1] for row in SpecExplorer(spec, other).model.opening] == ["x", "e"]

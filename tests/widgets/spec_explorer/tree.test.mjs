@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { move } from "../../../widgets/rlnb_widgets/_core/tree.js";
-import { badges, drawnWords, keyWidth, spoken, visibleRows } from "../../../widgets/rlnb_widgets/spec_explorer/tree.js";
+import { badges, drawnWords, keyWidth, leafRows, spoken, visibleRows } from "../../../widgets/rlnb_widgets/spec_explorer/tree.js";
 
 const row = (path, more = {}) => ({
   path, depth: path.length, kind: "BoundedContinuous", dtype: "float32", device: "cpu", shape: "[B=4 | 2]", domain: "[-1, 1]",
@@ -43,8 +43,8 @@ test("a screen reader hears key, class, shape, domain and differences", () => {
 });
 
 test("how often was drawn", () => {
-  assert.equal(drawnWords([null, { n: 200 }, { n: 200 }, { n: 0, note: "x" }], 3), "200 samples, seed 3");
-  assert.equal(drawnWords([{ n: 200 }, { n: 1 }], 0), "up to 200 samples, seed 0");
+  assert.equal(drawnWords([null, { n: 200 }, { n: 200 }, { n: 0, note: "x" }], 3), "200 random samples, seed 3");
+  assert.equal(drawnWords([{ n: 200 }, { n: 1 }], 0), "up to 200 random samples, seed 0");
   assert.equal(drawnWords([null], 0), "nothing drawn");
 });
 
@@ -53,4 +53,9 @@ test("the column of keys is as wide as the longest one with its indent, within r
   const long = row(["output_spec", "full_observation_spec"]);
   assert.equal(keyWidth([...ROWS, long]), 18 + 2 * 14 + 8 * "full_observation_spec".length);
   assert.equal(keyWidth([row(["x".repeat(500)])]), 300);
+});
+
+test("at the leaves, Composites show only where they differ", () => {
+  const rows = [{ path: [], node: true }, { path: ["a"], node: true }, { path: ["a", "x"] }, { path: ["b"], node: true, diff: [{}] }];
+  assert.deepEqual(leafRows(rows), [2, 3]);
 });

@@ -68,7 +68,7 @@ export function detailsPane(model, color, seed) {
   const describe = () => {
     const notes = [];
     if (current.more) notes.push(`+${current.more} more`);
-    if (samples?.n) notes.push(`bars: rand((${samples.n},)) after torch.manual_seed(${seed()})`);
+    if (samples?.n) notes.push(`bars: random samples, not data of an environment: rand((${samples.n},)) after torch.manual_seed(${seed()})`);
     if (samples?.note) notes.push(samples.note);
     if (canPick()) notes.push("click to pick");
     more.textContent = notes.join(" · ");

@@ -1,4 +1,4 @@
-// The picture of a domain as plain shapes, and the value under a pointer; no page needed.
+// The picture of a domain as marks of a display list, and the value under a pointer; no page needed.
 
 const TOP = 99; // the height of the highest bar, as Python counts it
 const BAR = 0.6; // opacity of the bars
@@ -11,28 +11,21 @@ export function sideBySide(count, [x, y, w, h], gap = 10) {
   return Array.from({ length: count }, (_, i) => [x + i * each, y, Math.max(each - gap, 4), h]);
 }
 
+const rect = (x, y, w, h, fill, opacity) => ({ kind: "rect", x, x2: x + w, y, h, fill, opacity });
+const stroke = (x, y, x2, y2, role, width) => ({ kind: "line", x, y, x2, y2, stroke: role, width });
+
 /**
- * The shapes of one lane inside a box [x, y, width, height].
+ * The marks of one lane, as in a display list, inside a box [x, y, width, height]; scene.py makes the same.
  *
- * levels: heights of the bars, or null; dots: [place, legal] of a value that is tried, or null. Returns a list of
- * ["rect", x, y, w, h, role, opacity], ["frame", x, y, w, h, role], ["line", x1, y1, x2, y2, role, width],
- * ["disc", x, y, r, role] and ["wedge", x, y, toX, half, role].
+ * levels: heights of the bars, or null; dots: [place, legal] of a value that is tried, or null.
  */
-export function laneShapes(lane, levels, dots, box) {
-  const shapes = lane.kind === "line" ? line(lane, levels, box) : lane.kind === "choices" ? choices(lane, levels, box) : cells(lane, levels, box);
+export function laneMarks(lane, levels, dots, box) {
+  const marks = { line, choices }[lane.kind]?.(lane, levels, box) ?? cells(lane, levels, box);
   for (const [place, legal] of dots ?? []) {
     const [x, y] = placeOf(lane, place, box);
-    shapes.push(["disc", x, y, Math.max(Math.min(box[3] / 5, 5), 2.5), legal ? "good" : "danger"]);
+    marks.push({ kind: "disc", x, y, r: Math.max(Math.min(box[3] / 5, 5), 2.5), fill: legal ? "good" : "bad" });
   }
-  return shapes;
-}
-
-function bars(levels, [x, y, w, h]) {
-  const step = w / (levels?.length || 1);
-  return (levels ?? []).flatMap((level, i) => {
-    const tall = Math.max((h * level) / TOP, 1);
-    return level ? [["rect", x + i * step, y + h - tall, step, tall, "accent", BAR]] : [];
-  });
+  return marks;
 }
 
 function line(lane, levels, [x, y, w, h]) {
@@ -40,13 +33,17 @@ function line(lane, levels, [x, y, w, h]) {
   const size = Math.min(5, h / 2);
   const [left, right] = lane.ends;
   const [a, b] = [x + w * (left ?? 0), x + w * (right ?? 1)];
-  const shapes = bars(levels, [a, y, b - a, h - 2]);
-  shapes.push(["line", a, base, b, base, "ink", 1.5]);
+  const step = (b - a) / (levels?.length || 1);
+  const marks = (levels ?? []).flatMap((level, i) => {
+    const tall = Math.max(((h - 2) * level) / TOP, 1);
+    return level ? [rect(a + i * step, base - tall, step, tall, "accent", BAR)] : [];
+  });
+  marks.push(stroke(a, base, b, base, "ink", 1.5));
   for (const [at, end, way] of [[a, left, 1], [b, right, -1]]) {
-    if (end === null) shapes.push(["wedge", at - way * 2, base, at + way * 5, size * 0.8, "ink"]);
-    else shapes.push(["line", at, base - size, at, Math.min(base + size, y + h), "ink", 1.5]);
+    if (end === null) marks.push({ kind: "poly", points: [[at - way * 2, base], [at + way * 5, base - size * 0.8], [at + way * 5, base + size * 0.8]], fill: "ink" });
+    else marks.push(stroke(at, base - size, at, Math.min(base + size, y + h), "ink", 1.5));
   }
-  return shapes;
+  return marks;
 }
 
 function choices(lane, levels, [x, y, w, h]) {
@@ -54,16 +51,16 @@ function choices(lane, levels, [x, y, w, h]) {
   const base = y + h - 3;
   const wide = Math.min(step * 0.6, h > ROOMY ? 28 : 16);
   const barred = new Set(lane.barred ?? []);
-  const shapes = [["line", x, base, x + w, base, "line", 1]];
+  const marks = [stroke(x, base, x + w, base, "line", 1)];
   for (let i = 0; i < lane.n; i += 1) {
     const middle = x + (i + 0.5) * step;
     const tall = ((h - 4) * (levels?.[i] ?? 0)) / TOP;
-    if (tall) shapes.push(["rect", middle - wide / 2, base - tall, wide, tall, "accent", BAR]);
+    if (tall) marks.push(rect(middle - wide / 2, base - tall, wide, tall, "accent", BAR));
     const r = Math.min(3, h / 3, step * 0.4);
-    if (barred.has(i)) shapes.push(["line", middle - r, base - r, middle + r, base + r, "danger", 1.6], ["line", middle - r, base + r, middle + r, base - r, "danger", 1.6]);
-    else shapes.push(["disc", middle, base, r * 0.85, "ink"]);
+    if (barred.has(i)) marks.push({ kind: "glyph", x: middle, y: base, name: "cross", size: 2 * r, fill: "bad" });
+    else marks.push({ kind: "disc", x: middle, y: base, r: r * 0.85, fill: "ink" });
   }
-  return shapes;
+  return marks;
 }
 
 function cells(lane, levels, box) {
@@ -71,18 +68,18 @@ function cells(lane, levels, box) {
   const [, y, , h] = stripOf(box);
   const { count, step, gap } = cellSize(lane, box);
   const barred = new Set(count === lane.n ? lane.barred ?? [] : []);
-  const shapes = [];
+  const marks = [];
   for (let i = 0; i < count; i += 1) {
     const left = x + i * step;
     const level = levels?.[i] ?? 0;
     const tall = h < high ? ((high - h - 2) * level) / TOP : 0;
     const wide = Math.min((step - gap) * 0.6, 28);
-    if (tall) shapes.push(["rect", left + (step - gap - wide) / 2, top + high - h - 1 - tall, wide, tall, "accent", BAR]);
-    else if (level) shapes.push(["rect", left, y, step - gap, h, "accent", 0.06 + (0.44 * level) / TOP]);
-    shapes.push(["frame", left, y, step - gap, h, "ink"]);
-    if (barred.has(i)) shapes.push(["line", left, y + h, left + step - gap, y, "danger", 1.6]);
+    if (tall) marks.push(rect(left + (step - gap - wide) / 2, top + high - h - 1 - tall, wide, tall, "accent", BAR));
+    else if (level) marks.push(rect(left, y, step - gap, h, "accent", 0.06 + (0.44 * level) / TOP));
+    marks.push({ kind: "rect", x: left + 0.5, x2: left + step - gap - 0.5, y: y + 0.5, h: h - 1, stroke: "ink", opacity: 0.8 });
+    if (barred.has(i)) marks.push(stroke(left, y + h, left + step - gap, y, "bad", 1.6));
   }
-  return shapes;
+  return marks;
 }
 
 /** The part of a box in which the cells are: all of a low one, the lower part of a high one. */

@@ -7,7 +7,7 @@ import { treeView } from "../_core/treeview.js";
 import { hasKernel } from "./ask.js";
 import { detailsPane } from "./details.js";
 import { paintRow, rowElement } from "./row.js";
-import { drawnWords, keyWidth, visibleRows } from "./tree.js";
+import { drawnWords, keyWidth, leafRows, visibleRows } from "./tree.js";
 
 let made = 0;
 const MOST_SEED = 2 ** 31 - 1;
@@ -25,11 +25,12 @@ export default visualizer("spec-explorer", ({ model, root }) => {
   const drawnOf = (row) => (showSamples ? samples[place.get(row)] ?? null : null);
   const details = detailsPane(model, colors, () => seed.value);
   let current = null;
+  let atLeaves = data.leaves;
   const tree = treeView({
     rows, name: "entries of the spec", id: `spec-${(made += 1)}`, heights: [48, 78], nodeHeights: [28, 28], narrow: 640,
-    header: h("div", {}, ...["key", "spec", "domain", "gymnasium space"].map((text) => h("div", {}, text))),
-    find: (folded, search, differing) => visibleRows(rows, folded, search, differing),
-    build: rowElement,
+    header: h("div", {}, ...["key", "spec", "domain, random draws", "gymnasium space"].map((text) => h("div", {}, text))),
+    find: (folded, search, differing) => (atLeaves && !search && !differing ? leafRows(rows) : visibleRows(rows, folded, search, differing)),
+    build: (row, i, place) => rowElement(row, i, place, atLeaves),
     update: () => {},
     paint: (element, row) => paintRow(element, row, drawnOf(row), colors()),
     onSelect: (row) => {
@@ -39,7 +40,8 @@ export default visualizer("spec-explorer", ({ model, root }) => {
     },
     onAttached: () => details.paint(),
   });
-  tree.el.style.setProperty("--spec-key", `${keyWidth(rows)}px`);
+  tree.el.style.setProperty("--spec-key", `${keyWidth(rows, atLeaves)}px`);
+  tree.el.classList.toggle("spec-leaves", atLeaves);
   const words = h("span", { class: "rlnb-note spec-drawn", role: "status" });
   const search = h("input", { type: "search", class: "rlnb-field rlnb-search", placeholder: "Search (/)", "aria-label": "search keys, classes, dtypes, shapes", title: "search keys, classes, dtypes, shapes (/)" });
   const count = h("span", { class: "rlnb-note", role: "status" });
@@ -50,9 +52,17 @@ export default visualizer("spec-explorer", ({ model, root }) => {
   };
   const onSamples = () => { samples = JSON.parse(model.get("samples")); repaint(); };
   model.on("change:samples", onSamples);
-  const bar = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree and samples" }, search,
-    treeButtons(rows, tree, () => filter()), count,
-    sampleTools({ seed, kernel: hasKernel(model), words, show: (on) => { showSamples = on; repaint(); } }));
+  const showWhole = (on) => {
+    atLeaves = !on;
+    whole.setAttribute("aria-pressed", String(on));
+    tree.el.classList.toggle("spec-leaves", atLeaves);
+    tree.el.style.setProperty("--spec-key", `${keyWidth(rows, atLeaves)}px`);
+    filter();
+  };
+  const whole = toggle("Whole tree", "show the Composites that hold the entries too", false, showWhole);
+  const bar = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree and samples" }, ...[search,
+    data.leaves ? whole : null, treeButtons(rows, tree, () => filter()), count,
+    sampleTools({ seed, kernel: hasKernel(model), words, show: (on) => { showSamples = on; repaint(); } })].filter(Boolean));
   root.append(
     h("div", { class: "rlnb-head" }, h("span", { class: "rlnb-headline" }, data.headline), legendOf(rows)),
     bar, tree.el, details.el,
@@ -69,14 +79,21 @@ export default visualizer("spec-explorer", ({ model, root }) => {
   });
   const find = () => { search.focus(); search.select(); };
   const common = { c: ["copy the code", () => details.copy()], "/": ["search", find], t: ["try a value", () => details.focus()] };
-  keyboard(tree.focusable, { ...tree.keys, ...common });
+  const inTree = (key) => [tree.keys[key][0], (event) => { if (!atLeaves) tree.keys[key][1](event); }];
+  keyboard(tree.focusable, { ...tree.keys, ArrowLeft: inTree("ArrowLeft"), ArrowRight: inTree("ArrowRight"), ...common });
   keyboard(root, common);
+  const select = (path) => {
+    const row = rows.find((other) => other.path.join("\0") === path.join("\0"));
+    if (atLeaves && path.length && row?.node && !row.diff) showWhole(true);
+    if (!atLeaves || path.length) tree.select(path);
+    else details.show(current = rows[0], null);
+  };
   const stops = [
-    selected.subscribe((path, origin) => { if (origin !== "here") tree.select(path); }),
+    selected.subscribe((path, origin) => { if (origin !== "here") select(path); }),
     watchTheme(() => { color = null; tree.repaint(); details.paint(); }),
   ];
   repaint();
-  tree.select(selected.value);
+  select(selected.value);
   return () => {
     stops.forEach((stop) => stop());
     model.off("change:samples", onSamples);
@@ -106,9 +123,9 @@ function toggle(text, title, on, flip) {
 function treeButtons(rows, tree, filter) {
   const group = h("span", { class: "rlnb-group" });
   if (foldable(rows).length) {
-    group.append(
+    group.append(h("span", { class: "spec-folds" },
       button({ text: "Expand all", label: "expand all", onclick: () => tree.foldAll(false) }),
-      button({ text: "Collapse all", label: "collapse all", onclick: () => tree.foldAll(true) }));
+      button({ text: "Collapse all", label: "collapse all", onclick: () => tree.foldAll(true) })));
   }
   const differing = rows.filter((row) => row.diff).length;
   if (differing) {
@@ -126,6 +143,6 @@ function sampleTools({ seed, kernel, words, show }) {
     title: kernel ? "draw anew, with the next seed" : "drawing anew needs a Python kernel; these samples were stored",
   });
   again.disabled = !kernel;
-  return h("span", { class: "rlnb-group spec-tools" }, toggle("Samples", "show samples on the domains", true, show), again,
+  return h("span", { class: "rlnb-group spec-tools" }, toggle("Random samples", "show random samples of the domains; they are not data of an environment", true, show), again,
     h("label", { class: "spec-label" }, "seed", field), words);
 }

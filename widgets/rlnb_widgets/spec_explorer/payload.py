@@ -20,6 +20,7 @@ def spec_payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:
         "name": model.name,
         "headline": spec_headline(model),
         "compared": model.compared,
+        "leaves": len(model.opening) < len(model.rows),
         "words": spec_words(model).split("\n\n"),
         "rows": [_row(model, row, picks.get(row.path, [])) for row in model.rows],
     }

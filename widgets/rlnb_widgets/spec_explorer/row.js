@@ -8,8 +8,11 @@ import { drawTiny } from "./picture.js";
 import { badges, spoken } from "./tree.js";
 
 /** Make the element of a row. */
-export function rowElement(row, i, place) {
-  const element = rowOf(row, i, place, { spoken: spoken(row), badges: badges(row) });
+export function rowElement(row, i, place, atLeaves = false) {
+  const element = rowOf(atLeaves ? { ...row, depth: 0 } : row, i, place, { spoken: spoken(row), badges: badges(row) });
+  if (atLeaves && row.path.length > 1) {
+    element.querySelector(".rlnb-label").append(h("span", { class: "spec-line spec-above rlnb-quiet" }, printable(row.path.slice(0, -1).join("."))));
+  }
   if (row.elsewhere) element.classList.add("spec-elsewhere");
   const device = row.device && row.device !== "cpu" ? ` ${row.device}` : "";
   element.append(

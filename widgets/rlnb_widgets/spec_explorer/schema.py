@@ -24,6 +24,9 @@ DomainKind = Literal[
     "unknown",
 ]
 
+#: A spec of at most so many rows is shown whole.
+FEW = 6
+
 
 @dataclass(frozen=True)
 class Lane:
@@ -127,6 +130,12 @@ class SpecModel:
     def leaves(self) -> int:
         """Number of leaves of this spec."""
         return sum(row.leaf and row.here for row in self.rows)
+
+    @property
+    def opening(self) -> tuple[Row, ...]:
+        """The rows shown at first: leaves and differences of a large spec that is mostly Composites, else all."""
+        leaves = tuple(row for row in self.rows if row.leaf or row.differences)
+        return leaves if len(self.rows) > FEW and 2 * len(leaves) < len(self.rows) else self.rows
 
     def row(self, *path: str) -> Row:
         """Return the row of a path; without keys that of the spec itself.

@@ -6,12 +6,14 @@ import textwrap
 from collections.abc import Mapping
 
 from rlnb_widgets._core.dims import CHAR, write_shape
+from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.display_svg import draw_display
 from rlnb_widgets._core.svg import Svg
-from rlnb_widgets._core.text import plural, shorten, visible
+from rlnb_widgets._core.text import path_text, plural, shorten, visible
 from rlnb_widgets.spec_explorer.explain import spec_words
 from rlnb_widgets.spec_explorer.samples import Samples
+from rlnb_widgets.spec_explorer.scene import draw_lane
 from rlnb_widgets.spec_explorer.schema import Lane, Path, Row, SpecModel
-from rlnb_widgets.spec_explorer.strokes import draw_lane
 from rlnb_widgets.spec_explorer.text import difference_lines, label, spec_headline
 
 WIDTH = 940
@@ -27,8 +29,9 @@ GAP = 10.0
 
 def spec_svg(model: SpecModel, samples: Mapping[Path, Samples], seed: int) -> Svg:
     """Draw the first rows with domain, samples and gymnasium space, and the first differences."""
-    shown = model.rows[:MAX_ROWS]
-    more = len(model.rows) - len(shown)
+    rows = model.opening
+    shown = rows[:MAX_ROWS]
+    more = len(rows) - len(shown)
     lines = difference_lines(model)
     below = lines[:MAX_FINDINGS] + ([f"+{len(lines) - MAX_FINDINGS} more"] if len(lines) > MAX_FINDINGS else [])
     height = 66 + sum(map(_height, shown)) + (22 if more else 0) + (18 * len(below) + 10 if below else 0)
@@ -61,11 +64,12 @@ def _height(row: Row) -> int:
 
 
 def _domain_head(drawn: int, seed: int) -> str:
-    return f"domain, with {plural(drawn, 'sample')} (seed {seed})" if drawn else "domain"
+    return f"domain, {plural(drawn, 'random sample')} (seed {seed})" if drawn else "domain"
 
 
 def _row(svg: Svg, model: SpecModel, row: Row, samples: Samples | None, y: float) -> None:
-    depth = min(len(row.path), 6)
+    whole = len(model.opening) == len(model.rows)
+    depth = min(len(row.path), 6) if whole else 0
     cell = row.cell
     svg.open(data_key=label(model, row))
     ink = "bad" if row.differences else "ink"
@@ -73,6 +77,8 @@ def _row(svg: Svg, model: SpecModel, row: Row, samples: Samples | None, y: float
     svg.text(KEY + 12 * depth, y + 16, key, bold=not row.leaf, size=12, fill=ink)
     if row.differences:
         svg.text(KEY + 12 * depth, y + 30, row.differences[0].kind, fill="bad", size=10)
+    elif not whole and len(row.path) > 1:
+        svg.text(KEY, y + 30, shorten(path_text(row.path[:-1]), 32), fill="muted", size=10)
     svg.text(CLASS, y + 16, cell.kind, size=12)
     x, below = (CLASS, y + 30) if row.leaf else (CLASS + LETTER * len(cell.kind) + 8, y + 16)
     svg.text(x, below, cell.dtype, fill="muted", size=10, mono=True)
@@ -87,12 +93,14 @@ def _row(svg: Svg, model: SpecModel, row: Row, samples: Samples | None, y: float
 
 
 def _lanes(svg: Svg, lanes: tuple[Lane, ...], samples: Samples | None, y: float) -> None:
-    drawn = lanes[:MAX_DRAWN]
+    drawn, display = lanes[:MAX_DRAWN], Display(PICTURE[1] + 8)
     width, height = PICTURE
     each = (width + GAP) / max(len(drawn), 1)
     for i, lane in enumerate(drawn):
         levels = samples.levels[i] if samples is not None and i < len(samples.levels) else ()
-        draw_lane(svg, lane, levels, (DOMAIN + i * each, y + 4, each - GAP, height))
+        draw_lane(display, lane, levels, (DOMAIN + i * each, 4, each - GAP, height))
+    if drawn:
+        draw_display(svg, display, y=y, margin=0)
 
 
 def _space(svg: Svg, row: Row, y: float) -> None:

@@ -14,7 +14,8 @@ function traits(row) {
 }
 
 /** How wide the keys are, in pixels, within reason: the depth, a twisty, and a letter is at most 8 pixels wide. */
-export function keyWidth(rows) {
+export function keyWidth(rows, atLeaves = false) {
+  if (atLeaves) return Math.min(Math.max(130, ...rows.map((row) => 16 + 6.5 * row.path.slice(0, -1).join(".").length)), 300);
   const widths = rows.map((row) => 18 + 14 * Math.min(depthOf(row), 8) + 8 * printable(row.path.at(-1) ?? row.name ?? "").length);
   return Math.min(Math.max(130, ...widths), 300);
 }
@@ -30,10 +31,15 @@ export function spoken(row) {
   return [label(row), row.kind, `${row.dtype} ${row.shape}`.trim(), row.domain, ...found].filter(Boolean).join("; ");
 }
 
+/** The indices of the rows that an explorer opens with where Composites outnumber leaves: leaves, and what differs. */
+export function leafRows(rows) {
+  return rows.flatMap((row, i) => (row.node && !row.diff ? [] : [i]));
+}
+
 /** How often the leaves were drawn, in words: all alike, or "up to 200" where large leaves were drawn less often. */
 export function drawnWords(samples, seed) {
   const counts = samples.filter((s) => s?.n).map((s) => s.n);
   if (counts.length === 0) return "nothing drawn";
   const most = Math.max(...counts);
-  return `${Math.min(...counts) === most ? "" : "up to "}${most} sample${most === 1 ? "" : "s"}, seed ${seed}`;
+  return `${Math.min(...counts) === most ? "" : "up to "}${most} random sample${most === 1 ? "" : "s"}, seed ${seed}`;
 }

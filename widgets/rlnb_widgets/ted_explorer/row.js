@@ -1,4 +1,4 @@
-// One line of the tree: the key, the root, what step_mdp does, and "next".
+// One line of the tree: the key, the root, "next", and what step_mdp makes of it.
 
 import { h } from "../_core/core.js";
 import { shapeOf } from "../_core/shape.js";
@@ -13,7 +13,7 @@ const THUMB = [56, 28];
 export function rowElement(row, i, view, place) {
   const element = rowOf(row, i, place, { spoken: spoken(row, view.ted), badges: badges(row) });
   element.append(cellOf(row, "root", view));
-  if (view.ted) element.append(markOf(row, view), cellOf(row, "next", view));
+  if (view.ted) element.append(cellOf(row, "next", view), h("div", { class: "ted-mark" }, ...markOf(row, view)));
   return element;
 }
 
@@ -41,20 +41,24 @@ function badges(row) {
   return out;
 }
 
+/**
+ * Where step_mdp takes an entry at the playhead: [text, state], the state "good" or "bad" where the data were compared.
+ *
+ * A comparison says nothing across an episode's end or beyond the data, so there is no check mark there.
+ */
+export function carriedTo(row, { steps, t, ends, past, batch }) {
+  if (row.carry !== "carried") return [row.carry ?? "", "quiet"];
+  // Batch and time are enough to find the row; the details give the whole index.
+  if (row.holds === false) return [`→ ✗ ${row.at?.length ? `[${row.at.slice(0, batch.length + 1).join(", ")}]` : ""}`.trim(), "bad"];
+  if (steps === null) return ["→", "open"];
+  if (t + 1 >= steps) return ["→ beyond", "open"];
+  if (ends) return [past ? "no reset" : "reset instead", "open"];
+  return row.holds ? ["→ ✓", "good"] : ["→", "open"];
+}
+
 function markOf(row, view) {
-  const mark = h("div", { class: "ted-mark" });
-  if (row.carry !== "carried") {
-    mark.append(h("span", { class: "rlnb-quiet" }, row.carry ?? ""));
-    return mark;
-  }
-  const state = row.holds === undefined ? "open" : row.holds ? "good" : "bad";
-  mark.classList.add(`ted-${state}`);
-  mark.append(h("span", { class: "ted-arrow" }, "⟵"));
-  // batch and time are enough to find the row; the details give the whole index
-  const where = row.at?.length ? `[${row.at.slice(0, view.batch.length + 1).join(", ")}]` : "";
-  if (state === "good") mark.append(h("span", { class: "ted-check" }, "✓"));
-  if (state === "bad") mark.append(h("span", { class: "ted-check" }, "✗"), h("span", { class: "ted-at" }, where));
-  return mark;
+  const [words, state] = carriedTo(row, view);
+  return [h("span", { class: state === "quiet" ? "rlnb-quiet" : `ted-${state}`, title: words }, words)];
 }
 
 function cellOf(row, side, view) {
@@ -96,6 +100,7 @@ function paintValue(box, row, side, view) {
 
 /** Bring the values of a row up to the playhead. */
 export function updateRow(element, row, view) {
+  element.querySelector(".ted-mark")?.replaceChildren(...markOf(row, view));
   for (const side of ["root", "next"]) {
     const box = row[side] && element.querySelector(`.ted-cell[data-side="${side}"]`);
     if (box) paintValue(box, row, side, view);

@@ -15,7 +15,7 @@ ROW = 26
 MAX_ROWS = 40
 MAX_FINDINGS = 6
 MAX_LETTERS = 125
-KEY, ROOT, MARK, NEXT = 14, 180, 432, 524
+KEY, ROOT, NEXT, MARK = 14, 170, 420, 672
 THUMB = 200  # from the left of a column to its tiny plot
 
 
@@ -50,8 +50,8 @@ def _header(svg: Svg, model: TedModel) -> None:
     svg.text(KEY, 48, "key", fill="muted")
     svg.text(ROOT, 48, f"{'root[t]' if model.is_ted else 'entry'}, with {SPREAD}", fill="muted")
     if model.is_ted:
-        svg.text(MARK, 48, "step_mdp", fill="muted")
-        svg.text(NEXT, 48, "next[t], carried to root[t+1]", fill="muted")
+        svg.text(MARK, 48, "→ root[t+1]", fill="muted")
+        svg.text(NEXT, 48, "next[t]", fill="muted")
     svg.line(6, 55, WIDTH - 6, 55)
 
 
@@ -96,8 +96,8 @@ def _mark(svg: Svg, carry: Carry, y: float) -> None:
         svg.text(MARK, y, text, fill="muted", size=10)
         return
     color = "muted" if carry.holds is None else "good" if carry.holds else "bad"
-    svg.line(MARK + 2, y - 4, MARK + 24, y - 4, stroke=color, stroke_width=1.5)
-    svg.polygon([(MARK, y - 4), (MARK + 6, y - 7.5), (MARK + 6, y - 0.5)], fill=color)
+    svg.line(MARK, y - 4, MARK + 22, y - 4, stroke=color, stroke_width=1.5)
+    svg.polygon([(MARK + 26, y - 4), (MARK + 20, y - 7.5), (MARK + 20, y - 0.5)], fill=color)
     if carry.holds:
         svg.polyline([(MARK + 30, y - 4), (MARK + 33, y - 1), (MARK + 39, y - 8)], stroke=color, stroke_width=1.8)
     elif carry.holds is False:

@@ -1,30 +1,23 @@
 // The strip under the controls: where episodes end, and the playhead.
 
-import { clamp, h, stage } from "../_core/core.js";
+import { clamp, h, paint, stage } from "../_core/core.js";
 
 const PAD = 6;
 
 /** Make the strip; marks() gives kind -> steps. Returns { el, update, destroy }. */
 export function endsStrip(playhead, marks) {
   const el = h("div", { class: "rlnb-strip ted-strip", tabindex: 0, role: "slider", "aria-label": "playhead", "aria-valuemin": 0 });
-  const view = stage(el, (context, { width, height, color }) => {
-    const scale = (width - 2 * PAD) / Math.max(playhead.last, 1);
-    const x = (t) => PAD + t * scale;
-    context.fillStyle = color("line");
-    context.fillRect(PAD, height / 2, width - 2 * PAD, 1);
-    for (const [kind, steps] of Object.entries(marks())) {
-      context.strokeStyle = color(kind === "truncated" ? "warn" : "danger");
-      context.lineWidth = 1.5;
-      context.setLineDash(kind === "truncated" ? [2, 2] : []);
-      context.beginPath();
-      for (const t of steps) { context.moveTo(x(t), 2); context.lineTo(x(t), height - 2); }
-      context.stroke();
-    }
-    context.setLineDash([]);
-    context.fillStyle = color("accent");
-    context.beginPath();
-    context.arc(x(playhead.t), height / 2, 5, 0, 2 * Math.PI);
-    context.fill();
+  const view = stage(el, (pen, { width, height, color }) => {
+    const ends = Object.entries(marks());
+    const last = Math.max(playhead.last, 1);
+    const rules = ends.map(([kind], i) => ({
+      kind: "rules", places: i, y: 2, y2: height - 2, width: 1.5,
+      stroke: kind === "truncated" ? "warn" : "danger", dash: kind === "truncated" ? [2, 2] : [],
+    }));
+    const line = { kind: "rect", x: 0, x2: last, y: height / 2, h: 1, fill: "line" };
+    const head = { kind: "disc", x: playhead.t, y: height / 2, r: 5, fill: "accent" };
+    const scene = [{ kind: "group", left: PAD, right: PAD, domain: [0, last], marks: [line, ...rules, head] }];
+    paint(pen, scene, { width, params: {}, column: (i) => ends[i][1], color });
   });
   const scrub = (event) => {
     const box = el.getBoundingClientRect();

@@ -1,5 +1,7 @@
 // Tiny pictures of leaves: a line, a band, a heat map or a histogram, from levels that Python worked out.
 
+import { paint } from "../_core/core.js";
+
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
 const TOP = 63;
 
@@ -9,78 +11,59 @@ export function decode(letters) {
 }
 
 /** Draw a thumbnail [kind, rows, letters] into a canvas of CSS size w x h; share (0..1) draws the playhead. */
-export function drawThumb(canvas, [kind, rows, letters], w, h, color, share = null) {
+export function drawThumb(canvas, thumb, w, h, color, share = null) {
   const density = globalThis.devicePixelRatio || 1;
-  canvas.width = Math.round(w * density);
-  canvas.height = Math.round(h * density);
-  const context = canvas.getContext("2d");
-  context.setTransform(density, 0, 0, density, 0, 0);
-  context.clearRect(0, 0, w, h);
-  const levels = decode(letters);
-  context.fillStyle = context.strokeStyle = color("accent");
-  if (kind === "spark") line(context, levels, w, h);
-  else if (kind === "band") band(context, levels, w, h);
-  else if (kind === "hist") bars(context, levels, w, h);
-  else heat(context, levels, rows, w, h);
-  if (share !== null && kind !== "hist") {
-    context.globalAlpha = 1;
-    context.fillStyle = color("ink");
-    context.fillRect(Math.min(share * w, w - 1), 0, 1, h);
-  }
+  Object.assign(canvas, { width: Math.round(w * density), height: Math.round(h * density) });
+  const pen = canvas.getContext("2d");
+  pen.scale(density, density);
+  paint(pen, thumbMarks(thumb, w, h, share, density), { width: w, params: {}, column: () => [], color });
 }
 
-const yOf = (h) => (level) => 1.5 + (h - 3) * (1 - level / TOP);
+/** The marks of a thumbnail, as in a display list. */
+export function thumbMarks([kind, rows, letters], w, h, share = null, density = 1) {
+  const levels = decode(letters);
+  const marks = { spark: line, band, hist: bars }[kind]?.(levels, w, h) ?? heat(levels, rows, w, h, density);
+  if (share !== null && kind !== "hist") marks.push(box(Math.min(share * w, w - 1), 0, 1, h, "ink"));
+  return marks;
+}
 
-function line(context, levels, w, h) {
-  const y = yOf(h);
-  context.lineWidth = 1.2;
-  context.beginPath();
-  let open = false;
+const box = (x, y, w, h, fill = "accent", opacity = 1) => ({ kind: "rect", x, x2: x + w, y, h, fill, opacity });
+const yOf = (h) => (level) => 1.5 + (h - 3) * (1 - level / TOP);
+const xOf = (count, w) => (i) => (count > 1 ? (i / (count - 1)) * w : w / 2);
+
+function line(levels, w, h) {
+  const [x, y] = [xOf(levels.length, w), yOf(h)];
+  const runs = [];
   levels.forEach((level, i) => {
-    const x = levels.length > 1 ? (i / (levels.length - 1)) * w : w / 2;
-    if (level < 0) { open = false; return; }
-    if (open) context.lineTo(x, y(level)); else context.moveTo(x, y(level));
-    open = true;
-    const alone = !(levels[i - 1] >= 0) && !(levels[i + 1] >= 0);
-    if (alone) context.fillRect(Math.min(Math.max(x - 1, 0), w - 2), y(level) - 1, 2, 2);
+    if (level < 0) return;
+    if (!(levels[i - 1] >= 0)) runs.push([]);
+    runs.at(-1).push([x(i), y(level)]);
   });
-  context.stroke();
+  return runs.map((points) => (points.length > 1 ? { kind: "poly", points, stroke: "accent", width: 1.2 }
+    : box(Math.min(Math.max(points[0][0] - 1, 0), w - 2), points[0][1] - 1, 2, 2)));
 }
 
 // Where a share of the time holds several values, the area between the smallest and the largest of them.
-function band(context, levels, w, h) {
-  const y = yOf(h);
-  const count = levels.length / 2;
-  const x = (i) => (count > 1 ? (i / (count - 1)) * w : w / 2);
-  context.lineWidth = 1.2;
-  context.beginPath();
-  for (let i = 0; i < count; i += 1) if (levels[2 * i + 1] >= 0) context.lineTo(x(i), y(levels[2 * i + 1]));
-  for (let i = count - 1; i >= 0; i -= 1) if (levels[2 * i] >= 0) context.lineTo(x(i), y(levels[2 * i]));
-  context.closePath();
-  context.stroke();
-  context.globalAlpha = 0.55;
-  context.fill();
-  context.globalAlpha = 1;
+function band(levels, w, h) {
+  const [x, y] = [xOf(levels.length / 2, w), yOf(h)];
+  const edge = (odd) => levels.flatMap((level, i) => (i % 2 === odd && level >= 0 ? [[x((i - odd) / 2), y(level)]] : []));
+  const points = [...edge(1), ...edge(0).reverse()];
+  return [{ kind: "poly", points, fill: "accent", opacity: 0.55 }, { kind: "poly", points, closed: true, stroke: "accent", width: 1.2 }];
 }
 
-function bars(context, levels, w, h) {
+function bars(levels, w, h) {
   const step = w / levels.length;
-  levels.forEach((level, i) => {
-    if (level > 0) context.fillRect(i * step, h - (level / TOP) * h, Math.max(step - 0.5, 0.5), (level / TOP) * h);
-  });
+  return levels.flatMap((level, i) => (level > 0 ? [box(i * step, h - (level / TOP) * h, Math.max(step - 0.5, 0.5), (level / TOP) * h)] : []));
 }
 
-function heat(context, levels, rows, w, h) {
+function heat(levels, rows, w, h, density) {
   const columns = levels.length / rows;
-  const density = globalThis.devicePixelRatio || 1;
-  // whole pixels, so that neighbours neither overlap nor leave seams
+  // Whole pixels, so that neighbours neither overlap nor leave seams.
   const edge = (share, size) => Math.round(share * size * density) / density;
-  levels.forEach((level, i) => {
-    if (level < 0) return;
+  return levels.flatMap((level, i) => {
+    if (level < 0) return [];
     const [row, column] = [Math.floor(i / columns), i % columns];
     const [left, top] = [edge(column / columns, w), edge(row / rows, h)];
-    context.globalAlpha = 0.08 + 0.92 * (level / TOP);
-    context.fillRect(left, top, edge((column + 1) / columns, w) - left, edge((row + 1) / rows, h) - top);
+    return [box(left, top, edge((column + 1) / columns, w) - left, edge((row + 1) / rows, h) - top, "accent", 0.08 + (0.92 * level) / TOP)];
   });
-  context.globalAlpha = 1;
 }

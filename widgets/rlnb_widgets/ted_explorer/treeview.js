@@ -7,8 +7,8 @@ import { visibleRows } from "./tree.js";
 
 /** Make the tree; see the shared treeView for onSelect and onAttached. */
 export function tedTree(view, colors, onSelect, onAttached) {
-  const [rootHead, nextHead] = [h("div", {}), h("div", {})];
-  const header = h("div", {}, h("div", {}, "key"), rootHead, ...(view.ted ? [h("div", {}, "step_mdp"), nextHead] : []));
+  const [rootHead, nextHead, markHead] = [h("div", {}), h("div", {}), h("div", {}, "step_mdp")];
+  const header = h("div", {}, h("div", {}, "key"), rootHead, ...(view.ted ? [nextHead, markHead] : []));
   const tree = treeView({
     rows: view.rows, name: "entries of the TensorDict", id: view.id, header, heights: [42, 62], narrow: 620, onSelect, onAttached,
     find: (folded, search, filtering) => visibleRows(view.rows, folded, search, filtering),
@@ -21,8 +21,9 @@ export function tedTree(view, colors, onSelect, onAttached) {
   tree.update = () => {
     const at = view.steps === null ? "" : `[${view.t}]`;
     rootHead.textContent = view.ted ? `root${at}` : "entry";
-    const after = view.ends ? (view.past ? "then no reset" : "then a reset") : `→ root[${view.t + 1}]`;
-    nextHead.textContent = view.steps === null ? "next" : `next${at} ${after}`;
+    nextHead.textContent = `next${at}`;
+    // What follows is the root of the next step, so the arrow leads away from this row's root.
+    markHead.textContent = view.steps === null ? "step_mdp" : `→ root[${view.t + 1}]`;
     updateRows();
   };
   return tree;

@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { carriedTo } from "../../../widgets/rlnb_widgets/ted_explorer/row.js";
+
+const HERE = { steps: 6, t: 2, ends: false, past: false, batch: [] };
+
+test("a check mark stands only where the next root can be compared", () => {
+  const row = { carry: "carried", holds: true };
+  assert.deepEqual(carriedTo(row, HERE), ["→ ✓", "good"]);
+  assert.deepEqual(carriedTo(row, { ...HERE, ends: true }), ["reset instead", "open"]);
+  assert.deepEqual(carriedTo(row, { ...HERE, ends: true, past: true }), ["no reset", "open"]);
+  assert.deepEqual(carriedTo(row, { ...HERE, t: 5 }), ["→ beyond", "open"]);
+  assert.deepEqual(carriedTo({ carry: "carried" }, HERE), ["→", "open"]);
+});
+
+test("a mismatch says where, at every step", () => {
+  const row = { carry: "carried", holds: false, at: [1, 3, 0] };
+  assert.deepEqual(carriedTo(row, { ...HERE, batch: [4], ends: true }), ["→ ✗ [1, 3]", "bad"]);
+});
+
+test("what is not carried is named", () => {
+  assert.deepEqual(carriedTo({ carry: "dropped" }, HERE), ["dropped", "quiet"]);
+});
