@@ -77,6 +77,8 @@ def every_mark() -> Display:
         display.spans([(t[::2], t[1::2], "c0"), (t[1:-1:2], t[2::2], "c1")], 0, 20, unit=0.01)
         few = np.arange(0.0, 1000, 40)
         display.spans([(few, few + 25, "c2")], 26, 20, gap=2, opacity=0.5)
+        display.labels(few, few + 25, 40, shift=2)
+        display.labels(few[::5], few[::5] + 90, 60, "sign", fill="bad", size=10)
         noise = np.cumsum(rng.normal(size=5000))
         noise[100:200] = np.nan
         noise[299], noise[300], noise[301] = np.nan, 3.0, np.nan

@@ -350,6 +350,24 @@ class Display:
         column = self._column(places)
         self._add("rules", places=column, y=y, y2=y2, stroke=stroke, width=width, dash=_list(dash), dense=_list(dense))
 
+    def labels(
+        self, starts: Any, stops: Any, y: float, text: str | None = None, fill: str | None = None,
+        size: float | None = None, shift: float | None = None,
+    ) -> None:  # fmt: skip
+        """Add a text at the start of each span that has room for it.
+
+        Args:
+            starts: Where the spans begin ``[n]``, in order, or the number of their column.
+            stops: Where they end.
+            y: Baseline, in pixels.
+            text: The text of all; None numbers them from 1.
+            fill: Role; ``"ink"`` if not given.
+            size: Height of the font in pixels; 11 if not given.
+            shift: Pixels to the right of the start.
+        """
+        where = {"starts": self._column(starts), "stops": self._column(stops)}
+        self._add("labels", **where, y=y, text=text, fill=fill, size=size, shift=shift)
+
     def axis(self, y: float, format: str = "number", integer: bool | None = None) -> None:
         """Add the scale of the frame: ticks above ``y`` and numbers below, at round values.
 

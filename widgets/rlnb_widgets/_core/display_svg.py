@@ -262,6 +262,15 @@ class _Writer:
             style = {**style, "stroke_dasharray": None, "stroke_width": 0.75}
         self.svg.path("".join(f"M{x} {y}V{y2}" for x in xs), None, **style)
 
+    def _labels(self, mark: Mark, place: _Place) -> None:
+        starts, stops = (self.arrays[mark[name]].astype(np.float64) for name in ("starts", "stops"))
+        size, shift = mark.get("size", 11), mark.get("shift", 0)
+        for i in range(*_seen(starts, stops, place)):
+            words = mark.get("text", str(i + 1))
+            x = max(place.x(float(starts[i])), place.left) + shift
+            if x + text_width(words, size) <= min(place.x(float(stops[i])), place.right):
+                self.svg.text(x, mark["y"] + place.down, words, mark.get("fill", "ink"), size)
+
     def _axis(self, mark: Mark, place: _Place) -> None:
         y, whole = mark["y"] + place.down, mark.get("integer", False)
         wide = place.right - place.left

@@ -342,6 +342,19 @@ const DRAW = {
     finish(painter, dense ? { ...mark, dash: [], width: 0.75 } : mark, place);
   },
 
+  labels(painter, mark, place) {
+    const { column } = painter;
+    const [starts, stops, size] = [column(mark.starts), column(mark.stops), mark.size ?? 11];
+    const onPage = { ...place, left: 0, right: painter.width, low: 0, high: painter.width };
+    const last = search(starts, place.high);
+    for (let i = search(stops, place.low, true); i < last; i++) {
+      const words = mark.text ?? String(i + 1);
+      const x = Math.max(xOf(place, starts[i]), place.left) + (mark.shift ?? 0);
+      if (x + textWidth(words, size) > Math.min(xOf(place, stops[i]), place.right)) continue;
+      DRAW.text(painter, { x, y: mark.y, text: words, fill: mark.fill, size }, onPage);
+    }
+  },
+
   axis(painter, mark, place) {
     for (const value of ticks(place.low, place.high, (place.right - place.left) / 90, mark.integer)) {
       const x = value + (mark.integer ? 0.5 : 0);
