@@ -9,6 +9,7 @@ from rlnb_widgets import BatchedEnvTimeline
 from rlnb_widgets._core.display import Display
 
 from rlnb.envs.batched.trace import BatchTrace, Turn
+from tests.widgets import displays_player
 
 Made = tuple[Display, dict[str, float]]
 
@@ -48,4 +49,5 @@ SCENES: dict[str, Callable[[], Made]] = {
     "timeline of one step": _of_timeline("detail"),
     "timeline resets": _of_timeline("resets"),
     "timeline of many resets": _of_timeline("resets", 4_000, 6),
+    **displays_player.SCENES,
 }
