@@ -82,6 +82,8 @@ def every_mark() -> Display:
         display.spans([(t[::2], t[1::2], "c0"), (t[1:-1:2], t[2::2], "c1")], 0, 20, unit=0.01)
         few = np.arange(0.0, 1000, 40)
         display.spans([(few, few + 25, "c2")], 26, 20, gap=2, opacity=0.5)
+        display.labels(few, few + 25, 40, shift=2)
+        display.labels(few[::5], few[::5] + 90, 60, "sign", fill="bad", size=10)
         noise = np.cumsum(rng.normal(size=5000))
         noise[100:200] = np.nan
         noise[299], noise[300], noise[301] = np.nan, 3.0, np.nan
@@ -106,7 +108,7 @@ def every_mark() -> Display:
         display.bars(rng.uniform(0, 5, 40), 590, 30, Param("top"), "c4")
         display.curve(rng.uniform(0, 5, 40), 590, 30, 0, Param("top"), "ink", dash=(4, 3))
     with display.frame(300, 12, (0, 40)):
-        display.labels(np.array([0.0, 10, 12]), np.array([10.0, 12, 40]), np.array([0.25, 1.5, 12345.6]), 575)
+        display.numbers(np.array([0.0, 10, 12]), np.array([10.0, 12, 40]), np.array([0.25, 1.5, 12345.6]), 575)
     display.text(240, 575, Param("words"))
     with display.shown(Param("t")):
         display.box(10, 580, 100, 20, "c7")

@@ -3,13 +3,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { decode } from "../../../widgets/rlnb_widgets/rollout_player/columns.js";
-import { valueAt } from "../../../widgets/rlnb_widgets/rollout_player/draw.js";
 import { nextFrame } from "../../../widgets/rlnb_widgets/rollout_player/frames.js";
-import { MARKER, following, gutter, layout, marksOf, numberAt, spans, stepAt, thin, xOf, zoomed } from "../../../widgets/rlnb_widgets/rollout_player/geometry.js";
-import { acting, lanesOf } from "../../../widgets/rlnb_widgets/rollout_player/lanes.js";
+import { following, marksOf, spans, stepAt, zoomed } from "../../../widgets/rlnb_widgets/rollout_player/geometry.js";
+import { acting, recipeColumns } from "../../../widgets/rlnb_widgets/rollout_player/recipes.js";
 import { changed, sideAt } from "../../../widgets/rlnb_widgets/rollout_player/row.js";
 import { fit, poseAt } from "../../../widgets/rlnb_widgets/rollout_player/scene.js";
-import { episodeAt, spoken } from "../../../widgets/rlnb_widgets/rollout_player/strips.js";
+import { episodeAt, spoken, valueAt } from "../../../widgets/rlnb_widgets/rollout_player/strips.js";
 import { turnWords } from "../../../widgets/rlnb_widgets/rollout_player/turns.js";
 
 const KINDS = ["", "terminated", "truncated", "done", "cut", "open", "padding"];
@@ -35,7 +34,7 @@ test("columns: runs of equal numbers", () => {
 
 test("a step and its place are inverse, at any zoom", () => {
   for (const view of [{ from: 0, to: 100 }, { from: 40, to: 50 }]) {
-    for (let t = view.from; t < view.to; t++) assert.equal(stepAt(xOf(t, view, 120, 800), view, 120, 800), t);
+    for (let t = view.from; t < view.to; t++) assert.equal(stepAt(120 + ((t + 0.5 - view.from) / (view.to - view.from)) * 680, view, 120, 800), t);
     assert.equal(stepAt(-50, view, 120, 800), view.from);
     assert.equal(stepAt(9000, view, 120, 800), view.to - 1);
   }
@@ -62,18 +61,6 @@ test("the view follows the playhead only when it leaves", () => {
   }
 });
 
-test("thinning keeps extremes, order and gaps", () => {
-  const values = Float64Array.from({ length: 1000 }, (_, i) => Math.sin(i / 9));
-  values[500] = 7;
-  values[501] = NaN;
-  const points = thin(values, 0, 0, 1000, 50);
-  assert.ok(points.length <= 100);
-  assert.deepEqual(points.find(([, v]) => v === 7), [500, 7]);
-  assert.ok(points.every(([t], i) => i === 0 || t > points[i - 1][0]));
-  assert.deepEqual(thin([NaN, 1, Infinity, 2], 0, 0, 4, 9), [[1, 1], [3, 2]]);
-  assert.deepEqual(thin([0, 0, 5, 6], 2, 0, 2, 9), [[0, 5], [1, 6]]);
-});
-
 test("spans end at ends and leave padding out", () => {
   assert.deepEqual(spans([0, 1, 0, 2, 6, 6], 0, 6, 6), [[0, 2], [2, 4]]);
   assert.deepEqual(spans([9, 9, 0, 0], 2, 2, 6), [[0, 2]]);
@@ -97,16 +84,6 @@ test("marks: ends, resets, changes of reward, the first difference", () => {
   assert.deepEqual(Object.keys(marksOf(head({ strips, parting: { t: 2 } }), columns, 0)), ["done", "first difference", "reward change", "reset"]);
   const always = marksOf(head({ strips }), [[0, 0, 0, 0, 0, 5], [1, 2, 3, 4, 5, 6]], 0);
   assert.deepEqual(always, {});
-});
-
-test("the playhead at an episode's first step leaves its number readable", () => {
-  for (const width of [6, 12, 30]) {
-    for (const pixels of [0.5, 3, 16, 40, 200]) {
-      const middle = 267 + pixels / 2;
-      const x = numberAt(267, middle, width);
-      assert.ok(x > 267 && (x + width < middle - MARKER || x > middle + MARKER), `${width} wide, ${pixels} a step: ${x}`);
-    }
-  }
 });
 
 test("the frame of next is the row after, or one of its own", () => {
@@ -146,9 +123,6 @@ test("lanes: stretches in which an agent acts", () => {
   assert.deepEqual(acting(lane, 0, 0, 8, 4, 8), [[0, 2], [4, 6], [6, 8]]);
   assert.deepEqual(acting(lane, 0, 1, 5, 4, 8), [[1, 2], [4, 5]]);
   assert.deepEqual(acting([4, -1, -1], 0, 0, 3, 4, 8), []);
-  const row = { y: 10, h: 24 };
-  assert.deepEqual(lanesOf({ columns: [5, 6] }, row, [3]), [{ e: 3, k: 0, column: 5, y: 10, h: 11 }, { e: 3, k: 1, column: 6, y: 22, h: 11 }]);
-  assert.equal(lanesOf({ columns: [5, 6] }, row, [0, 1]).length, 4);
 });
 
 test("turns: who moves and who has won", () => {
@@ -179,15 +153,22 @@ test("values beside the strips", () => {
   assert.equal(value({ kind: "area", columns: [2, 3], names: ["0", "1"] }, 0), "1: 0.75");
 });
 
-test("layout, gutter and fit", () => {
-  const { rows, height } = layout([{ kind: "line" }, { kind: "band" }]);
-  assert.equal(rows.length, 3);
-  assert.ok(rows.every((row, i) => i === 0 || row.y >= rows[i - 1].y + rows[i - 1].h));
-  assert.ok(height > rows[2].y + rows[2].h);
-  assert.ok(gutter(300) >= 84 && gutter(2000) <= 190);
-  assert.deepEqual(fit(200, 100, 100, 100), { scale: 0.5, x: 0, y: 25 });
+test("columns of the strips follow the environment that is drawn", () => {
+  const typed = (values) => Int8Array.from(values);
+  const columns = [typed([0, 1, 0, 0, 5, 6, 0, 0, 2, 0, 0, 5]), typed([0, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0]), typed([0, 1, 9, 1, 0, -1, 1, 1, 0, 8, 0, 0])];
+  const strips = [{ kind: "band", columns: [2] }];
+  const recipes = [["values", 0, 0, 0], ["mod", 0, 0, 0, 1, 1], ["is", 0, -1, 0, 1, 1], ["ep", 0, 0, 0], ["ep", 0, 0, 1], ["ep", 0, 1, 0], ["cuts", 0], ["again", 0, 0, 0, 6]];
+  let e = 0;
+  const column = recipeColumns(head({ strips, recipes, resets: 1 }), columns, () => [e]);
+  const all = () => recipes.map((_, i) => [...column(i)]);
+  assert.deepEqual(all(), [[0, 1, 9, 1, 0, -1], [2, 3, 4], [2], [0, 2], [2, 5], [], [2], [8]]);
+  e = 1;
+  assert.deepEqual(all(), [[1, 1, 0, 8, 0, 0], [1, 2], [], [0, 3], [3, 6], [3], [3], [9]]);
 });
 
+test("a frame fits into its place", () => {
+  assert.deepEqual(fit(200, 100, 100, 100), { scale: 0.5, x: 0, y: 25 });
+});
 test("poses: units, turns, hidden parts", () => {
   const frames = { poses: [[0, 1, 2]], units: 32, turns: 4096, hidden: -32768 };
   const columns = [[64, -32768], [32, 0], [4096, 0]];

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rlnb_widgets import RolloutPlayer, SpecExplorer, TEDExplorer, Timeline
-from rlnb_widgets.rollout_player import live
+from rlnb_widgets.rollout_player import widget
 
 ROOT = "[data-rlnb]"
 COLOURS = """(i) => { const c = document.querySelectorAll('canvas')[i];
@@ -38,7 +38,7 @@ def test_keys_pointer_and_play(browse, cartpole):
         page.mouse.move(box["x"] + box["width"] - 12, box["y"] + 60)
         page.mouse.down()
         reached["pointer"] = step(page)
-        page.mouse.move(box["x"] + 230, box["y"] + 400)
+        page.mouse.move(box["x"] + 150, box["y"] + 400)
         reached["dragged"] = step(page)
         page.mouse.up()
         reached["spoken"] = strips.get_attribute("aria-valuetext")
@@ -246,7 +246,7 @@ def test_style_sheets_of_other_visualizers_change_nothing(browse, cartpole, orde
 
 
 def test_the_style_sheet_of_the_player_reaches_no_other_visualizer():
-    own = Path(live.__file__).with_name("player.css").read_text(encoding="utf-8")
+    own = Path(widget.__file__).with_name("live.css").read_text(encoding="utf-8")
     rules = re.findall(r"([^{}]+)\{[^{}]*\}", re.sub(r"/\*.*?\*/", "", own, flags=re.DOTALL))
     selectors = [selector.strip() for rule in rules for selector in rule.split(",")]
     assert len(selectors) > 40

@@ -355,10 +355,10 @@ class Display:
         """Add a bar for each step, from the bottom, ``h`` pixels high for the value ``high``; values are ``[n]``."""
         self._add("bars", values=self._column(values), y=y, h=h, high=high, fill=fill)
 
-    def labels(self, starts: Any, stops: Any, values: Any, y: float, size: float | None = None) -> None:
+    def numbers(self, starts: Any, stops: Any, values: Any, y: float, size: float | None = None) -> None:
         """Add numbers ``[n]`` in the middle of spans, with their baseline at ``y``, where there is room for them."""
         places = {"starts": self._column(starts), "stops": self._column(stops), "values": self._column(values)}
-        self._add("labels", **places, y=y, size=size)
+        self._add("numbers", **places, y=y, size=size)
 
     def sectors(
         self, x: Number, y: Number, r: float, r2: float, starts: Any, stops: Any, looks: Sequence[dict[str, Any]],
@@ -393,6 +393,24 @@ class Display:
         """
         column = self._column(places)
         self._add("rules", places=column, y=y, y2=y2, stroke=stroke, width=width, dash=_list(dash), dense=_list(dense))
+
+    def labels(
+        self, starts: Any, stops: Any, y: float, text: str | None = None, fill: str | None = None,
+        size: float | None = None, shift: float | None = None,
+    ) -> None:  # fmt: skip
+        """Add a text at the start of each span that has room for it.
+
+        Args:
+            starts: Where the spans begin ``[n]``, in order, or the number of their column.
+            stops: Where they end.
+            y: Baseline, in pixels.
+            text: The text of all; None numbers them from 1.
+            fill: Role; ``"ink"`` if not given.
+            size: Height of the font in pixels; 11 if not given.
+            shift: Pixels to the right of the start.
+        """
+        where = {"starts": self._column(starts), "stops": self._column(stops)}
+        self._add("labels", **where, y=y, text=text, fill=fill, size=size, shift=shift)
 
     def axis(self, y: float, format: str = "number", integer: bool | None = None) -> None:
         """Add the scale of the frame: ticks above ``y`` and numbers below, at round values.

@@ -260,7 +260,7 @@ class _Writer:
         if path:
             self.svg.path(path, mark["fill"])
 
-    def _labels(self, mark: Mark, place: _Place) -> None:
+    def _numbers(self, mark: Mark, place: _Place) -> None:
         y, size = mark["y"] + place.down, mark.get("size", 11)
         starts, stops, values = (self.arrays[mark[name]].astype(np.float64) for name in ("starts", "stops", "values"))
         for i in np.flatnonzero((stops - starts) * place.scale > size).tolist():
@@ -299,6 +299,15 @@ class _Writer:
         if dense:
             style = {**style, "stroke_dasharray": None, "stroke_width": 0.75}
         self.svg.path("".join(f"M{x} {y}V{y2}" for x in xs), None, **style)
+
+    def _labels(self, mark: Mark, place: _Place) -> None:
+        starts, stops = (self.arrays[mark[name]].astype(np.float64) for name in ("starts", "stops"))
+        size, shift = mark.get("size", 11), mark.get("shift", 0)
+        for i in range(*_seen(starts, stops, place)):
+            words = mark.get("text", str(i + 1))
+            x = max(place.x(float(starts[i])), place.left) + shift
+            if x + text_width(words, size) <= min(place.x(float(stops[i])), place.right):
+                self.svg.text(x, mark["y"] + place.down, words, mark.get("fill", "ink"), size)
 
     def _axis(self, mark: Mark, place: _Place) -> None:
         y, whole = mark["y"] + place.down, mark.get("integer", False)

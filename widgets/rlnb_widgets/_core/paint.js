@@ -353,7 +353,7 @@ const DRAW = {
     pen.globalAlpha = 1;
   },
 
-  labels(painter, mark, place) {
+  numbers(painter, mark, place) {
     const [starts, stops, values] = [mark.starts, mark.stops, mark.values].map(painter.column);
     const size = mark.size ?? 11;
     for (let i = 0; i < starts.length; i++) {
@@ -395,6 +395,19 @@ const DRAW = {
       pen.lineTo(x, bottom + place.down);
     }
     finish(painter, dense ? { ...mark, dash: [], width: 0.75 } : mark, place);
+  },
+
+  labels(painter, mark, place) {
+    const { column } = painter;
+    const [starts, stops, size] = [column(mark.starts), column(mark.stops), mark.size ?? 11];
+    const onPage = { ...place, left: 0, right: painter.width, low: 0, high: painter.width };
+    const last = search(starts, place.high);
+    for (let i = search(stops, place.low, true); i < last; i++) {
+      const words = mark.text ?? String(i + 1);
+      const x = Math.max(xOf(place, starts[i]), place.left) + (mark.shift ?? 0);
+      if (x + textWidth(words, size) > Math.min(xOf(place, stops[i]), place.right)) continue;
+      DRAW.text(painter, { x, y: mark.y, text: words, fill: mark.fill, size }, onPage);
+    }
   },
 
   axis(painter, mark, place) {

@@ -45,9 +45,9 @@ def side_by_side(*visualizers: Visualizer) -> SideBySide:
     Example:
         >>> from rlnb_widgets import Timeline
         >>> side_by_side(Timeline(10), Timeline(5))
-        Timeline(step 0 of 9, 30 steps a second)
+        Timeline(t=0 of 10 steps)
         <BLANKLINE>
-        Timeline(step 0 of 4, 30 steps a second)
+        Timeline(t=0 of 5 steps)
     """
     for visualizer in visualizers:
         if not isinstance(visualizer, Visualizer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlnb_widgets.rollout_player.live import RolloutPlayer
 from rlnb_widgets.rollout_player.model import PlayerModel, player_model
+from rlnb_widgets.rollout_player.widget import RolloutPlayer
 
 __all__ = ["PlayerModel", "RolloutPlayer", "player_model"]

@@ -25,6 +25,8 @@ class Drawing:
     scene: Scene  #: the drawing of all frames
     fields: tuple[str, ...]  #: names of the components of the state, if the scene knows them
     acting: tuple[int, ...]  #: parts of the scene that show the action
+    #: values at which the env ends an episode, by component, and how they are written
+    limits: Mapping[str, tuple[tuple[float, str], ...]]
     note: str  #: note for the reader, such as that a map is assumed
 
 
@@ -71,7 +73,8 @@ def draw_frames(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray, env: Any) 
     scene = _with_actions(spec, states, len(idle), leaves, len(idle) - len(extra)) or idle
     acts = np.isnan(idle.poses).any(-1).all(0) & ~np.isnan(scene.poses).any(-1).all(0)
     acting = tuple(np.flatnonzero(acts).tolist())
-    return Drawing(scene, tuple(getattr(spec, "fields", ())), acting, str(getattr(spec, "note", "")))
+    fields, limits = tuple(getattr(spec, "fields", ())), dict(getattr(spec, "limits", {}))
+    return Drawing(scene, fields, acting, limits, str(getattr(spec, "note", "")))
 
 
 def _states(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ class Frames:
     note: str = ""  #: note for the reader, or the reason why there are no frames
     scene: Scene | None = None  #: for ``"scene"``: the drawing with ``E * T + len(extra)`` poses
     pictures: Pictures | None = None  #: for ``"pixels"``: the encoded frames
+    #: values at which the env ends an episode, by component of the state, and how they are written
+    limits: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
     fields: tuple[str, ...] = ()  #: names of the components of the state, if the scene knows them
     acting: tuple[int, ...] = ()  #: parts of the scene that show the action; a frame of "next" is drawn without them
 
@@ -59,7 +62,10 @@ def find_frames(
     if env is not None:
         drawn = draw_frames(leaves, extra, env)
         if not isinstance(drawn, str):
-            return Frames("scene", extra, drawn.note, scene=drawn.scene, fields=drawn.fields, acting=drawn.acting)
+            return Frames(
+                "scene", extra, drawn.note, scene=drawn.scene, limits=drawn.limits, fields=drawn.fields,
+                acting=drawn.acting,
+            )  # fmt: skip
         notes.append(drawn)
     return Frames("none", extra, note=" ".join(notes) or NO_FRAMES)
 

@@ -2,38 +2,6 @@
 
 import { clamp } from "../_core/core.js";
 
-export const HEIGHTS = { episodes: 16, line: 34, area: 34, band: 16 };
-const LANE = 12; // of each agent
-export const GAP = 7;
-export const MARKER = 5; // Half the width of the playhead's head.
-
-/** The part of a width that labels take. */
-export function gutter(width) {
-  return clamp(Math.round(width * 0.24), 84, 190);
-}
-
-/** y and height of the episode strip and of each strip: { rows: [{ y, h }], height }. */
-export function layout(strips) {
-  let y = 8;
-  const rows = [{ kind: "episodes" }, ...strips].map((strip) => {
-    const row = { y, h: HEIGHTS[strip.kind] ?? LANE * strip.columns.length };
-    y += row.h + GAP;
-    return row;
-  });
-  return { rows, height: y + 14 };
-}
-
-/** x of the middle of step t in a plot from left to right that shows view.from .. view.to. */
-export function xOf(t, view, left, right) {
-  return left + ((t + 0.5 - view.from) / (view.to - view.from)) * (right - left);
-}
-
-/** x of the number of an episode from x = a: past the playhead where that, at the episode's first step, would cover it. */
-export function numberAt(a, middle, width) {
-  const beside = a + 4;
-  return beside + width < middle - MARKER ? beside : middle + MARKER + 1;
-}
-
 /** The step at x, within what is shown. */
 export function stepAt(x, view, left, right) {
   const t = Math.floor(view.from + ((x - left) / Math.max(right - left, 1)) * (view.to - view.from));
@@ -72,35 +40,6 @@ export function spans(code, offset, steps, padding) {
   }
   if (start < steps) found.push([start, steps]);
   return found;
-}
-
-/**
- * Thin values[offset + start .. offset + stop) to at most `buckets` pairs of lowest and highest, in their order in time.
- *
- * Returns [step, value] pairs, NaN and inf left out; with few values, all of them.
- */
-export function thin(values, offset, start, stop, buckets) {
-  const count = stop - start;
-  const points = [];
-  if (count <= 2 * buckets) {
-    for (let t = start; t < stop; t++) if (Number.isFinite(values[offset + t])) points.push([t, values[offset + t]]);
-    return points;
-  }
-  for (let b = 0; b < buckets; b++) {
-    const from = start + Math.floor((b * count) / buckets);
-    const to = start + Math.floor(((b + 1) * count) / buckets);
-    let low = -1;
-    let high = -1;
-    for (let t = from; t < to; t++) {
-      const v = values[offset + t];
-      if (!Number.isFinite(v)) continue;
-      if (low < 0 || v < values[offset + low]) low = t;
-      if (high < 0 || v > values[offset + high]) high = t;
-    }
-    if (low < 0) continue;
-    for (const t of low === high ? [low] : [Math.min(low, high), Math.max(low, high)]) points.push([t, values[offset + t]]);
-  }
-  return points;
 }
 
 const differ = (a, b) => a !== b && !(Number.isNaN(a) && Number.isNaN(b));

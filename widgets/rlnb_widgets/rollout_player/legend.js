@@ -25,7 +25,7 @@ export function legend(head, columns, compared) {
     if (strip.role && strip.names.length > 1 && strip.names.length <= MOST) agents.set(strip.names.join("\n"), strip);
     const names = strip.kind === "bands" ? strip.values : strip.names;
     if (strip.kind === "line" || strip.kind === "lanes" || names.length < 2 || names.length > MOST) continue;
-    items.push(h("li", {}, h("b", {}, strip.label), ...boxes(names, (k) => `c${k % 8}`)));
+    items.push(h("li", {}, h("b", {}, strip.label), ...boxes(names, (k) => strip.categories[k])));
   }
   for (const strip of agents.values()) items.push(h("li", {}, h("b", {}, head.turns ? "players" : "agents"), ...boxes(strip.names, (k) => strip.roles[k])));
   return h("ul", { class: "rlnb-legend rlnb-note", "aria-label": "legend" }, ...items);

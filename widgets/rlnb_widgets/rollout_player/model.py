@@ -95,6 +95,7 @@ def player_model(
     seen = find_frames(side.leaves, side.code, env, frames, max_bytes, chosen, total)
     numbers = {group.key: tuple(agent.number for agent in group.agents) for group in groups}
     drawn = choose_strips(side.leaves, returns, strips, seen.fields, numbers)
+    drawn = tuple(replace(s, limits=seen.limits.get(s.label.removeprefix("next "), ())) for s in drawn)
     earned, left_out = group_strips(groups)
     first = sum(strip.role in ("reward", "return") for strip in drawn)
     drawn = (*lane_strips(groups, side.code), *drawn[:first], *earned, *drawn[first:])

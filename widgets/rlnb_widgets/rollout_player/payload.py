@@ -21,7 +21,8 @@ from rlnb_widgets.rollout_player.episodes import (
 from rlnb_widgets.rollout_player.frames import Frames
 from rlnb_widgets.rollout_player.leaves import RolloutLeaf
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.strips import line_role
+from rlnb_widgets.rollout_player.scene import LEFT, RIGHT, PlayerScene
+from rlnb_widgets.rollout_player.strips import category_role, line_role
 from rlnb_widgets.rollout_player.turns import Turns
 
 _LINED = ("line", "lanes", "bands")
@@ -34,6 +35,8 @@ _MOST_PLACES, _PROBE = 256, 512
 
 def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     """Return the description, the bytes of all columns, and the bytes of all images."""
+    scene = PlayerScene(model)
+    strips = scene.strips()
     count, steps = model.code.shape
     columns = Columns(count * steps)
     head: dict[str, Any] = {
@@ -47,11 +50,13 @@ def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
                 "label": strip.label, "kind": strip.kind, "low": strip.low, "high": strip.high,
                 "names": list(strip.names), "role": strip.role, "values": list(strip.values),
                 "roles": [line_role(strip, k) for k in range(strip.data.shape[-1])] if strip.kind in _LINED else [],
+                "categories": [category_role(k) for k in range(min(len(strip.values or strip.names), 12))],
                 "columns": [columns.add(_small(strip.data[..., i]).ravel()) for i in range(strip.data.shape[-1])],
             }
             for strip in model.strips
         ],
     }  # fmt: skip
+    head |= {"list": strips.payload(), "recipes": scene.recipes, "rows": scene.rows, "left": LEFT, "right": RIGHT}
     head |= {"resetKinds": list(RESETS), "resetRules": RESET_RULES, "resetSigns": RESET_SIGNS}
     head |= {"resets": columns.add(model.resets.ravel()), "lanes": list(LANES), "restart": RESTART}
     head["stopped"] = STOPPED if stopped_at_the_end(model.code) else ""

@@ -1,85 +1,33 @@
-// The strips as a part of the page: scrubbing, zooming, hovering, and the playhead drawn over them.
+// The strips as a part of the page: scrubbing, zooming, hovering, and the values at the playhead.
 
-import { h, palette, stage } from "../_core/core.js";
-import { paintGutter, paintStrips, valueAt } from "./draw.js";
+import { h, surface, text } from "../_core/core.js";
+import { following, stepAt, zoomed } from "./geometry.js";
+import { recipeColumns } from "./recipes.js";
 import { turnWords } from "./turns.js";
-import { MARKER, following, gutter, layout, stepAt, xOf, zoomed } from "./geometry.js";
-
-const RIGHT = 8;
 
 /**
- * Build the strips. `envs()` are the rows drawn (one, or two that are compared).
+ * Build the strips. `envs()` are the environments drawn (one, or two that are compared).
  *
- * Returns { el, update, zoom, destroy }: update() after the playhead or the rows changed; zoom(factor) with 0 for all.
+ * Returns { el, slider, update, zoom, destroy }: update() after the playhead or the environments changed; zoom(factor)
+ * with 0 for all.
  */
 export function stripsPanel(head, columns, playhead, envs) {
-  const { rows, height } = layout(head.strips);
+  const { rows, left, right } = head;
   const tip = h("div", { class: "rlnb-tip", hidden: true });
-  const el = h("div", {
-    class: "rlnb-strip rlnb-strips", tabindex: 0, role: "slider", "aria-label": "step of the rollout",
-    "aria-valuemin": 0, style: `height:${height}px`,
-  });
   let view = { from: 0, to: head.steps };
-  let still = null; // The strips without the playhead, painted once for a size, theme, view and choice of rows.
-  let stillKey = "";
-
-  const view2d = stage(el, (context, { width, height: tall, color }) => {
-    view = following(view, playhead.t, head.steps);
-    const left = gutter(width);
-    const right = width - RIGHT;
-    const scene = { head, columns, rows, view, left, right, envs: envs(), color };
-    const density = window.devicePixelRatio || 1;
-    const key = [width, tall, density, view.from, view.to, scene.envs, color("ink"), color("paper"), color("dark")].join("/");
-    if (key !== stillKey) {
-      still = document.createElement("canvas");
-      still.width = Math.round(width * density);
-      still.height = Math.round(tall * density);
-      const pen = still.getContext("2d");
-      pen.scale(still.width / width, still.height / tall);
-      paintStrips(pen, scene);
-      stillKey = key;
-    }
-    context.drawImage(still, 0, 0, width, tall);
-    paintGutter(context, scene, labels(playhead.t));
-    cursor(context, scene);
+  const chart = surface(head.list, recipeColumns(head, columns, envs), {
+    params: () => ({ t: playhead.t, from: view.from, to: view.to, start: playhead.start, stop: playhead.stop, env: envs()[0] }),
+    moving: ["t", "start", "stop"], tips: false, class: "rlnb-strip rlnb-strips", tabindex: 0, role: "slider",
+    "aria-label": "step of the rollout", "aria-valuemin": 0,
   });
-
-  const labels = (t) => {
-    const [e] = envs();
-    return [episodeAt(head, columns, e, t), ...head.strips.map((s) => valueAt(head, columns, s, e, t))];
-  };
-
-  function cursor(context, scene) {
-    const { left, right, color } = scene;
-    const x = xOf(playhead.t, view, left, right);
-    const bottom = rows[rows.length - 1].y + rows[rows.length - 1].h;
-    shadeOutside(context, scene, bottom);
-    context.strokeStyle = context.fillStyle = color("ink");
-    context.lineWidth = 1.5;
-    context.beginPath();
-    context.moveTo(x, 3);
-    context.lineTo(x, bottom + 2);
-    context.stroke();
-    context.beginPath();
-    context.moveTo(x - MARKER, 0);
-    context.lineTo(x + MARKER, 0);
-    context.lineTo(x, 7);
-    context.fill();
-  }
-
-  function shadeOutside(context, { left, right, color }, bottom) {
-    const a = Math.max(left, xOf(playhead.start - 0.5, view, left, right));
-    const b = Math.min(right, xOf(playhead.stop - 0.5, view, left, right));
-    context.fillStyle = color("panel");
-    context.globalAlpha = 0.75;
-    if (playhead.start > 0) context.fillRect(left, 3, Math.max(a - left, 0), bottom - 1);
-    if (playhead.stop < head.steps) context.fillRect(b, 3, Math.max(right - b, 0), bottom - 1);
-    context.globalAlpha = 1;
-  }
+  const { el } = chart;
+  const values = rows.map(([y, tall]) => h("span", {
+    class: "rlnb-value", style: tall >= 24 ? `top:${y + 15}px;left:0;width:${left - 40}px` : `top:${y}px;right:calc(100% - ${left - 6}px);max-width:56px` }));
+  const holder = h("div", { class: "rlnb-strips-holder" }, el, h("div", { class: "rlnb-values", "aria-hidden": "true" }, ...values), tip);
 
   const stepUnder = (event) => {
     const box = el.getBoundingClientRect();
-    return stepAt(event.clientX - box.left, view, gutter(box.width), box.width - RIGHT);
+    return stepAt(event.clientX - box.left, view, left, box.width - right);
   };
   el.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
@@ -94,10 +42,9 @@ export function stripsPanel(head, columns, playhead, envs) {
 
   function hover(event) {
     const box = el.getBoundingClientRect();
-    const x = event.clientX - box.left;
-    const y = event.clientY - box.top;
-    const i = rows.findIndex((row) => y >= row.y - 4 && y < row.y + row.h + 4);
-    tip.hidden = i < 0 || x < gutter(box.width);
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const i = rows.findIndex(([top, tall]) => y >= top - 4 && y < top + tall + 4);
+    tip.hidden = i < 0 || x < left;
     if (tip.hidden) return;
     const t = stepUnder(event);
     const words = [`step ${t.toLocaleString("en")}`];
@@ -118,17 +65,34 @@ export function stripsPanel(head, columns, playhead, envs) {
   const update = () => {
     const [e] = envs();
     const t = playhead.t;
+    view = following(view, t, head.steps);
     el.setAttribute("aria-valuemax", playhead.last);
     el.setAttribute("aria-valuenow", t);
     el.setAttribute("aria-valuetext", spoken(head, columns, e, t));
-    view2d.invalidate();
+    values.forEach((value, i) => {
+      value.textContent = i ? valueAt(head, columns, head.strips[i - 1], e, t) : episodeAt(head, columns, e, t);
+    });
+    chart.invalidate();
   };
   const zoom = (factor) => {
     view = factor === 0 ? { from: 0, to: head.steps } : zoomed(view, factor, playhead.t, head.steps);
-    view2d.invalidate();
+    chart.invalidate();
   };
-  const holder = h("div", { class: "rlnb-strips-holder" }, el, tip);
-  return { el: holder, slider: el, update, zoom, destroy: () => view2d.destroy(), color: () => palette(el) };
+  return { el: holder, slider: el, update, zoom, destroy: chart.destroy };
+}
+
+/** What a strip shows at a step, written shortly; "" where there is nothing. */
+export function valueAt(head, columns, strip, e, t) {
+  const values = strip.columns.map((c) => columns[c][e * head.steps + t]);
+  if (strip.kind === "lanes") return values.map((v) => (v < 0 ? "–" : head.lanes[v % head.restart])).join(", ");
+  if (strip.kind === "bands") return values.map((v) => (v < 0 ? "–" : strip.values[v] ?? text(v))).join(", ");
+  if (strip.kind === "band") return values[0] < 0 ? "" : strip.names[values[0]] ?? text(values[0]);
+  if (values.every(Number.isNaN) && head.kinds[columns[head.code][e * head.steps + t]] === "padding") return "";
+  if (strip.kind === "area") {
+    const best = values.indexOf(Math.max(...values));
+    return best < 0 ? "nan" : `${strip.names[best]}: ${text(values[best])}`;
+  }
+  return values.slice(0, 3).map(text).join(", ") + (values.length > 3 ? ", …" : "");
 }
 
 /** Number of the episode at step t, counted from 1, of how many. */

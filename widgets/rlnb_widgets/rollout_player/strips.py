@@ -36,6 +36,7 @@ class Strip:
     role: str = ""  #: ``"reward"``, ``"return"``, ``"lanes"`` or empty
     values: tuple[str, ...] = ()  #: names of the categories of ``"bands"``
     numbers: tuple[int, ...] = ()  #: numbers of the agents that are shown, which determine the colours
+    limits: tuple[tuple[float, str], ...] = ()  #: values at which the env ends an episode, and how they are written
 
 
 def line_role(strip: Strip, k: int) -> str:
@@ -47,6 +48,20 @@ def line_role(strip: Strip, k: int) -> str:
         (['c0', 'c2', 'c3'], 'agent4')
     """
     return agent_role(strip.numbers[k]) if strip.numbers else f"c{0 if k == 0 else k % 7 + 1}"
+
+
+#: Colours of categories: those of lines and of the first agents come last.
+_CATEGORIES = ("c2", "c4", "c5", "c6", "c7", "c3", "c0", "c1")
+
+
+def category_role(k: int) -> str:
+    """Return the colour of category k, such as an action; the first ones are no colour of an agent or a line.
+
+    Example:
+        >>> category_role(0), category_role(8)
+        ('c2', 'c2')
+    """
+    return _CATEGORIES[k % len(_CATEGORIES)]
 
 
 def choose_strips(

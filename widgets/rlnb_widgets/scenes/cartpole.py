@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -46,6 +46,11 @@ class CartPole:
     """
 
     fields = ("x", "x_dot", "theta", "theta_dot")
+    #: values beyond which an episode ends, by field, and how they are written
+    limits: ClassVar = {
+        "x": ((-_LIMIT, "-2.4 m"), (_LIMIT, "2.4 m")),
+        "theta": ((-math.radians(12), "-12°"), (math.radians(12), "12°")),
+    }
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:
         """Return the scene of observations [N, 4], with the push where actions (index or one-hot [N, 2]) are given."""

@@ -69,8 +69,8 @@ class RolloutPlayer(TimeTraits, Visualizer):
         RolloutPlayer: 3 steps, 1 environment, 2 episodes
     """
 
-    _esm = bundle_js(_HERE / "player.js")
-    _css = bundle_css(_HERE / "player.css")
+    _esm = bundle_js(_HERE / "live.js")
+    _css = bundle_css(_HERE / "live.css")
 
     selected_env = traitlets.Int(0).tag(sync=True)
     _head = traitlets.Dict().tag(sync=True)

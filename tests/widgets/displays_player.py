@@ -1,0 +1,47 @@
+"""Display lists of the player on small data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from rlnb_widgets import RolloutPlayer
+from rlnb_widgets._core.display import Display
+from rlnb_widgets.rollout_player.scene import PlayerScene
+from tensordict import TensorDict
+
+
+def _rollout(steps: int, period: int) -> TensorDict:
+    """A rollout of a wave, with an end after every ``period`` steps, terminated and truncated in turn."""
+    t = torch.arange(steps + 1.0)
+    state = torch.stack([torch.sin(t / 9), torch.cos(t / 5), 0.2 * torch.sin(t / 4), torch.cos(t / 3)], -1)
+    done = ((t[1:] % period) == 0)[:, None]
+    terminated = done & ((t[1:, None] // period) % 2 == 1)
+    nexts = {"observation": state[1:], "reward": torch.ones(steps, 1), "done": done}
+    nexts |= {"terminated": terminated, "truncated": done & ~terminated}
+    shares = torch.softmax(state[:-1, :3], -1)
+    action = ((t[:-1] // 3) % 2).long()
+    root = {"observation": state[:-1], "action": action, "action_probs": shares, "done": torch.zeros(steps, 1).bool()}
+    return TensorDict({**root, "next": nexts}, [steps])
+
+
+def _of(steps: int, period: int, t: int, **view: float) -> Callable[[], tuple[Display, dict[str, float]]]:
+    def made() -> tuple[Display, dict[str, float]]:
+        scene = PlayerScene(RolloutPlayer(_rollout(steps, period), "CartPole-v1").model)
+        return scene.strips(), {**scene.params(t), **view}
+
+    return made
+
+
+def _compared() -> tuple[Display, dict[str, float]]:
+    left, right = (_rollout(40, period) for period in (7, 9))
+    scene = PlayerScene(RolloutPlayer.compare(left, right).model)
+    return scene.strips(), scene.params(5)
+
+
+SCENES = {
+    "player strips": _of(60, 14, 20),
+    "player strips zoomed": _of(400, 14, 120, **{"from": 100, "to": 150, "start": 110, "stop": 140}),
+    "player strips of many steps": _of(5_000, 21, 900),
+    "players compared": _compared,
+}

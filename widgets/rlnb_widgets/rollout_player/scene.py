@@ -1,0 +1,247 @@
+"""Display lists of the player: episodes and strips over time, with the playhead and the zoomed view as parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rlnb_widgets._core.display import Columns, Display, Param
+from rlnb_widgets._core.text import number
+from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
+from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS
+from rlnb_widgets.rollout_player.model import PlayerModel
+from rlnb_widgets.rollout_player.strips import Strip, category_role, line_role
+
+LEFT, RIGHT = 132.0, 8.0
+_TOP, _GAP, _LANE = 8.0, 8.0, 12.0
+_HEIGHTS = {"line": 34.0, "area": 34.0, "band": 16.0}
+#: Colour role and dashes of the line at the end of an episode, by its kind.
+ENDS: dict[str, tuple[str, tuple[float, float] | None]] = {
+    "terminated": ("danger", None), "truncated": ("accent", (5, 4)), "done": ("muted", None),
+    "cut": ("muted", (1.5, 3)),
+}  # fmt: skip
+_CATEGORIES = 8
+_MOST_CUTS = 60
+#: The kinds of ends in place of the number of a strip, in recipes.
+CODE = -1
+
+
+class PlayerScene:
+    """The strips of the environments drawn, one or two that are compared.
+
+    The page draws the same list for whichever environment is selected: each column has a *recipe*, a list of its kind,
+    lane, strip, component and settings, by which the page makes the column from the data that it has anyway.
+    """
+
+    def __init__(self, model: PlayerModel, env: int = 0) -> None:
+        self.model = model
+        self.envs = (0, 1) if model.parting else (env,)
+        self.columns = Columns()
+        self.recipes: list[list[Any]] = []
+        self._known: dict[str, int] = {}
+        self.rows: list[tuple[float, float]] = []
+        y = _TOP
+        for strip in (None, *model.strips):
+            h = 16.0 if strip is None else _HEIGHTS.get(strip.kind, _LANE * strip.data.shape[-1] * len(self.envs))
+            self.rows.append((y, h))
+            y += h + _GAP
+        self.bottom = y - _GAP
+
+    def params(self, t: int) -> dict[str, float]:
+        """Return the parameters of the static view: everything is shown, and all of it is played."""
+        steps = self.model.length
+        return {"t": t, "from": 0, "to": steps, "start": 0, "stop": steps}
+
+    def strips(self) -> Display:
+        """Draw the episodes and all strips, then the playhead."""
+        display = Display(self.bottom + 24, self.columns)
+        labels = ("episodes", *(strip.label for strip in self.model.strips))
+        for label, strip, (y, h) in zip(labels, (None, *self.model.strips), self.rows, strict=True):
+            several = strip is not None and strip.kind in ("bands", "lanes")
+            # In low rows the value at the playhead stands to the right of the label.
+            room = LEFT - 30 if several else LEFT - 46 if h >= 30 else LEFT - 56
+            display.text(0, y + 12, label, fill="muted", within=room)
+            if strip is not None and several and len(self.envs) == 1:
+                self._names(display, strip, y, h)
+        self._scales(display)
+        with display.frame(LEFT, RIGHT, (Param("from"), Param("to")), clip=True):
+            for lane in range(len(self.envs)):
+                self._episodes(display, lane)
+            for i in range(len(self.model.strips)):
+                self._strip(display, i)
+            for lane in range(len(self.envs)):
+                self._ends(display, lane)
+        with display.frame(LEFT, RIGHT, (Param("from"), Param("to"))):
+            display.axis(self.bottom + 8, "count", integer=True)
+        y, tall = _TOP - 4, self.bottom - _TOP + 6
+        with display.frame(LEFT, RIGHT, (Param("from"), Param("to")), clip=True):
+            # What is not played.
+            display.rect(0, Param("start"), y, tall, fill="panel", opacity=0.75)
+            display.rect(Param("stop"), self.model.length, y, tall, fill="panel", opacity=0.75)
+        with display.frame(LEFT, RIGHT, (Param("from"), Param("to"))):
+            display.line(Param("t", 0.5), 3, Param("t", 0.5), self.bottom + 2, stroke="ink", width=1.5)
+            display.glyph(Param("t", 0.5), 4, "down", 9)
+        return display
+
+    def _names(self, display: Display, strip: Strip, y: float, h: float) -> None:
+        each = h / len(strip.names)
+        for k, name in enumerate(strip.names):
+            role = line_role(strip, k)
+            display.text(LEFT - 6, y + (k + 0.5) * each + 3.5, name, fill=role, size=9.5, anchor="end", within=44)
+
+    def _scales(self, display: Display) -> None:
+        for strip, (y, h) in zip(self.model.strips, self.rows[1:], strict=True):
+            if strip.kind != "line":
+                continue
+            low, high = scale(strip)
+            with display.frame(LEFT, RIGHT):
+                display.line(0, y + h, 1, y + h, opacity=0.6)
+                if low < 0 < high:
+                    display.line(0, _y(0, low, high, y, h), 1, _y(0, low, high, y, h), opacity=0.6)
+                for value, _ in strip.limits:
+                    at = _y(value, low, high, y, h)
+                    display.line(0, at, 1, at, stroke="danger", dash=(2, 3))
+            named = {value: words for value, words in strip.limits}
+            taken: list[float] = []
+            ends = [] if low == high and not named else [high, low]
+            for value in (*named, *(ends or [high])):
+                at = _y(value, low, high, y, h)
+                if all(abs(at - other) >= 9 for other in taken):
+                    words, role = named.get(value, number(value, 3)), "danger" if value in named else "muted"
+                    display.text(LEFT - 5, min(max(at + 3.5, y + 8), y + h), words, fill=role, size=9, anchor="end")
+                    taken.append(at)
+
+    def _episodes(self, display: Display, lane: int) -> None:
+        y, h = self.rows[0]
+        h /= len(self.envs)
+        y += lane * h
+        starts, stops = (self._column("ep", lane, 0, side) for side in (0, 1))
+        tall = h - (len(self.envs) > 1)
+        display.spans([(starts, stops, "c1" if lane else "accent")], y, tall, gap=3, opacity=0.3)
+        size = 10.5 if h >= 12 else 8
+        signed = False
+        for kind, name in enumerate(RESETS):
+            if not name or not (self.model.resets[list(self.envs)] == kind).any():
+                continue
+            signed = True
+            at, end = (self._column("ep", lane, kind, side) for side in (0, 1))
+            role = "danger" if name == "no reset" else "ink"
+            display.labels(at, end, y + h / 2 + 0.35 * size, RESET_SIGNS[name], fill=role, size=size, shift=1)
+        if h >= 12:
+            display.labels(starts, stops, y + h / 2 + 4, size=size, shift=15 if signed else 4)
+
+    def _strip(self, display: Display, i: int) -> None:
+        strip, (y, h) = self.model.strips[i], self.rows[i + 1]
+        count = strip.data.shape[-1]
+        steps = self.model.length
+        if strip.kind == "area":
+            shares = [(self._values(0, i, k), category_role(k)) for k in range(count)]
+            display.shares(shares, y, h, count=steps)
+            return
+        part = h / len(self.envs)
+        for lane in range(len(self.envs)):
+            if strip.kind == "line":
+                low, high = scale(strip)
+                cuts = self._column("cuts", lane)
+                for k in range(count):
+                    # Where two rollouts are compared, the colour says which of them it is.
+                    role = line_role(strip, k) if len(self.envs) == 1 else f"c{lane}"
+                    display.curve(self._values(lane, i, k), y, h, low, high, role, count=steps, cuts=cuts)
+                continue
+            each = part / count
+            for k in range(count):
+                top = y + lane * part + k * each
+                tall = each - (count > 1 or len(self.envs) > 1)
+                draw = self._lane if strip.kind == "lanes" else self._band
+                draw(display, i, k, lane, top, tall)
+
+    def _band(self, display: Display, i: int, k: int, lane: int, y: float, h: float) -> None:
+        strip = self.model.strips[i]
+        most = len(strip.values if strip.kind == "bands" else strip.names)
+        series = []
+        for value in range(min(most, _CATEGORIES)):
+            starts, stops = (self._column("mod", lane, i, k, value, plus) for plus in (0, 1))
+            series.append((starts, stops, category_role(value)))
+        display.spans(series, y, h, gap=1)
+
+    def _lane(self, display: Display, i: int, k: int, lane: int, y: float, h: float) -> None:
+        strip = self.model.strips[i]
+        display.line(0, y + h / 2, self.model.length, y + h / 2)
+        starts, stops = (self._column("acts", lane, i, k, side) for side in (0, 1))
+        display.spans([(starts, stops, line_role(strip, k))], y, h, least=1, opacity=0.45)
+        for kind, name in enumerate(LANES):
+            if name not in ENDS or not (strip.data[..., k] % RESTART == kind).any():
+                continue
+            role, dash = ENDS[name]
+            places = self._column("lane", lane, i, k, kind)
+            display.rules(places, y, y + h, role, 2, (2, 2) if dash else None)
+        if (strip.data[..., k] >= RESTART).any():
+            again, after = (self._column("again", lane, i, k, plus) for plus in (0, self.model.length))
+            display.labels(again, after, y + h / 2 + 4, RESET_SIGNS["reset"], shift=1)
+
+    def _ends(self, display: Display, lane: int) -> None:
+        first = self.rows[0]
+        for kind, (role, dash) in ENDS.items():
+            code = KINDS.index(kind)
+            if not (self.model.code == code).any():
+                continue
+            places = self._column("is", lane, CODE, 0, code, 1)
+            dense = (first[0] + first[1] - 5, first[0] + first[1])
+            display.rules(places, first[0] - 3, self.bottom, role, 1.4, dash, dense)
+
+    def _values(self, lane: int, i: int, k: int) -> int:
+        return self._column("values", lane, i, k)
+
+    def _column(self, kind: str, lane: int, *settings: int) -> int:
+        recipe = [kind, lane, *settings]
+        if (key := str(recipe)) not in self._known:
+            self._known[key] = self.columns.add(self._made(kind, self.envs[lane], *settings))
+            self.recipes.append(recipe)
+        return self._known[key]
+
+    def _made(self, kind: str, env: int, i: int = 0, k: int = 0, a: int = 0, b: int = 0) -> np.ndarray:
+        """Return a column; recipes.js does the same in the page."""
+        if kind in ("ep", "cuts"):
+            mine = [e for e in self.model.episodes if e.env == env and (not i or self.model.resets[env, e.start] == i)]
+            found = np.array([(e.start, e.stop)[k] for e in mine], np.int32)
+            # A static picture cannot be zoomed: episodes of a few pixels are one line there.
+            return found if kind == "ep" else found[1:] if len(found) <= _MOST_CUTS else found[:0]
+        values = self.model.code[env] if i == CODE else self.model.strips[i].data[env, :, k]
+        match kind:
+            case "values":
+                return values
+            case "mod":
+                return _where((values >= 0) & (values % _CATEGORIES == a), b)
+            case "is":
+                return _where(values == a, b)
+            case "lane":
+                return _where((values >= 0) & (values % RESTART == a), 1)
+            case "again":
+                return _where(values >= RESTART, a)
+        stop = int((values >= 0).sum())
+        acting = runs(values[:stop].astype(np.int64)) if stop else []
+        return np.array([pair[a] for pair in acting], np.int32)
+
+
+def scale(strip: Strip) -> tuple[float, float]:
+    """Return the values at the bottom and the top of a strip: its range, and the limits that the env knows."""
+    at = [value for value, _ in strip.limits]
+    return min([strip.low, *at]), max([strip.high, *at])
+
+
+def ends_legend(model: PlayerModel, envs: Sequence[int]) -> list[tuple[str, str]]:
+    """Return role and words of the lines at ends of episodes that occur."""
+    looks = {"terminated": "solid line", "truncated": "dashed line", "done": "solid line", "cut": "dotted line"}
+    occurs = [kind for kind in ENDS if (model.code[list(envs)] == KINDS.index(kind)).any()]
+    return [(ENDS[kind][0], f"{kind} ({looks[kind]})") for kind in occurs]
+
+
+def _y(value: float, low: float, high: float, y: float, h: float) -> float:
+    share = (value - low) / (high - low) if high > low else 0.5
+    return y + h - 1 - share * (h - 2)
+
+
+def _where(found: np.ndarray, plus: int) -> np.ndarray:
+    return np.flatnonzero(found).astype(np.int32) + plus
