@@ -33,6 +33,7 @@ export function timelineKeys(playhead, jump) {
 export function timelineBar(playhead, marks = () => ({}), unit = "step", place = null) {
   const act = (name, label, key, onclick) => button({ icon: name, label, title: `${label} (${key})`, onclick });
   const play = act("play", "play", "space", () => playhead.toggle());
+  play.classList.add("rlnb-play");
   const where = h("output", { class: "rlnb-where" });
   const speed = select({
     options: SPEEDS.map((s) => [s, `${s}×`]), value: playhead.speed, label: "speed",
@@ -64,7 +65,7 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
       act("last", "last step", "End", () => playhead.seek(playhead.last))),
     where,
     h("span", { class: "rlnb-group" }, speed, loop,
-      limit("[", "play from here", "[", "start"), limit("]", "play up to here", "]", "stop"), whole),
+      limit("from here", "play from here", "[", "start"), limit("to here", "play up to here", "]", "stop"), whole),
     jumps);
 
   let shownKinds = "";

@@ -7,18 +7,21 @@ const MOST = 12;
 /** Make the list: rollouts compared, ends and resets with what they mean, the colours of agents and categories. */
 export function legend(head, columns, compared) {
   const items = [];
+  const rules = [];
   if (compared) items.push(...head.labels.map((name, e) => h("li", {}, h("i", { class: `rlnb-swatch rlnb-lane${e}` }), `rollout ${name}`)));
   const code = columns[head.code];
   const found = new Set(code);
   head.kinds.forEach((kind, k) => {
     if (!found.has(k) || !head.rules[kind]) return;
-    items.push(h("li", {}, h("i", { class: `rlnb-swatch rlnb-end-${kind}` }), h("b", {}, kind), ` ${head.rules[kind]}`));
+    items.push(h("li", {}, h("i", { class: `rlnb-swatch rlnb-end-${kind}` }), h("b", {}, kind)));
+    rules.push(h("li", {}, h("b", {}, kind), ` ${head.rules[kind]}`));
   });
-  if (head.stopped) items.push(h("li", {}, h("i", { class: "rlnb-swatch rlnb-end-truncated" }), h("b", {}, "truncated in the last row"), ` ${head.stopped}`));
+  if (head.stopped) rules.push(h("li", {}, h("b", {}, "truncated in the last row"), ` ${head.stopped}`));
   const resets = new Set(columns[head.resets]);
   head.resetKinds.forEach((kind, k) => {
     if (!kind || !resets.has(k)) return;
-    items.push(h("li", {}, h("span", { class: "rlnb-sign", "aria-hidden": "true" }, head.resetSigns[kind]), h("b", {}, kind), ` ${head.resetRules[kind]}`));
+    items.push(h("li", {}, h("span", { class: "rlnb-sign", "aria-hidden": "true" }, head.resetSigns[kind]), h("b", {}, kind)));
+    rules.push(h("li", {}, h("b", {}, kind), ` ${head.resetRules[kind]}`));
   });
   const agents = new Map();
   for (const strip of head.strips) {
@@ -28,7 +31,9 @@ export function legend(head, columns, compared) {
     items.push(h("li", {}, h("b", {}, strip.label), ...boxes(names, (k) => strip.categories[k])));
   }
   for (const strip of agents.values()) items.push(h("li", {}, h("b", {}, head.turns ? "players" : "agents"), ...boxes(strip.names, (k) => strip.roles[k])));
-  return h("ul", { class: "rlnb-legend rlnb-note", "aria-label": "legend" }, ...items);
+  return h("div", { class: "rlnb-note" },
+    h("ul", { class: "rlnb-legend", "aria-label": "legend" }, ...items),
+    rules.length ? h("details", {}, h("summary", {}, "What ends and resets mean for the value target"), h("ul", { class: "rlnb-rules" }, ...rules)) : null);
 }
 
 function boxes(names, colour) {

@@ -39,17 +39,16 @@ export default visualizer("rollout-player", ({ model, root, playhead }) => {
   const strips = stripsPanel(head, columns, playhead, envs);
   const bar = timelineBar(playhead, marksHere);
   const zoom = (label, words, key, factor) => button({ text: words, label, title: `${label} (${key})`, onclick: () => strips.zoom(factor) });
-  bar.el.append(h("span", { class: "rlnb-group", role: "group", "aria-label": "zoom" },
-    zoom("zoom in", "+", "+", 0.5), zoom("zoom out", "−", "-", 2), zoom("show all", "all", "0", 0)));
+  strips.el.append(h("span", { class: "rlnb-group rlnb-zoom", role: "group", "aria-label": "zoom" },
+    "zoom", zoom("zoom in", "in", "+", 0.5), zoom("zoom out", "out", "-", 2), zoom("show all", "all", "0", 0)));
 
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", model.get("_label"));
-  root.append(...[
+  root.append(h("div", { class: "rlnb-layout" }, ...[
     compared ? h("p", { class: "rlnb-parting" }, head.parting.text) : null,
-    h("div", { class: "rlnb-top" }, screens.el, row.el),
-    bar.el, strips.el, legend(head, columns, compared),
+    screens.el, row.el, bar.el, strips.el, legend(head, columns, compared),
     head.notes.length ? h("ul", { class: "rlnb-notes rlnb-note" }, ...head.notes.map((note) => h("li", {}, note))) : null,
-  ].filter(Boolean));
+  ].filter(Boolean)));
 
   keyboard(root, {
     ...bar.keys,

@@ -15,8 +15,8 @@ from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.strips import Strip, category_role, line_role
 
 LEFT, RIGHT = 132.0, 8.0
-_TOP, _GAP, _LANE = 8.0, 8.0, 12.0
-_HEIGHTS = {"line": 34.0, "area": 34.0, "band": 16.0}
+_TOP, _GAP, _LANE = 8.0, 6.0, 12.0
+_HEIGHTS = {"line": 30.0, "area": 30.0, "band": 16.0}
 #: Colour role and dashes of the line at the end of an episode, by its kind.
 ENDS: dict[str, tuple[str, tuple[float, float] | None]] = {
     "terminated": ("danger", None), "truncated": ("accent", (5, 4)), "done": ("muted", None),

@@ -3,7 +3,7 @@
 import { h, stage } from "../_core/core.js";
 import { frameSource, nextFrame } from "./frames.js";
 
-const TALLEST = 300; // Pixels; a square scene must not push the strips out of sight.
+const TALLEST = 130; // Pixels; frames, controls and strips fit on a laptop's screen together.
 
 /**
  * Build the frames. `focused()` is the environment in focus, `focus(e)` changes it.

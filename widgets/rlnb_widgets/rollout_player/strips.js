@@ -22,7 +22,7 @@ export function stripsPanel(head, columns, playhead, envs) {
   });
   const { el } = chart;
   const values = rows.map(([y, tall]) => h("span", {
-    class: "rlnb-value", style: tall >= 24 ? `top:${y + 15}px;left:0;width:${left - 40}px` : `top:${y}px;right:calc(100% - ${left - 6}px);max-width:56px` }));
+    class: "rlnb-value", style: tall >= 24 ? `top:${y + 14}px;left:0;width:${left - 40}px` : `top:${y}px;right:calc(100% - ${left - 6}px);max-width:56px` }));
   const holder = h("div", { class: "rlnb-strips-holder" }, el, h("div", { class: "rlnb-values", "aria-hidden": "true" }, ...values), tip);
 
   const stepUnder = (event) => {
