@@ -27,8 +27,9 @@ test("closed ends are bars across, open ends are arrows", () => {
 });
 
 test("bars of samples lie between the ends and are as high as their level", () => {
-  const shapes = kinds(laneMarks({ ...LINE, ends: [0, 0.5] }, [99, 0], null, BOX), "rect");
-  assert.deepEqual(shapes.map((s) => s.slice(1, 5)), [[10, 0, 25, 18]]);
+  const [bars] = laneMarks({ ...LINE, ends: [0, 0.5] }, [99, 0], null, BOX);
+  assert.deepEqual(bars.points, [[10, 18], [10, 0], [35, 0], [35, 18], [60, 18], [60, 18]]);
+  assert.equal(bars.fill, "accent");
 });
 
 test("lanes side by side fill the box and leave gaps", () => {

@@ -34,10 +34,12 @@ function line(lane, levels, [x, y, w, h]) {
   const [left, right] = lane.ends;
   const [a, b] = [x + w * (left ?? 0), x + w * (right ?? 1)];
   const step = (b - a) / (levels?.length || 1);
-  const marks = (levels ?? []).flatMap((level, i) => {
-    const tall = Math.max(((h - 2) * level) / TOP, 1);
-    return level ? [rect(a + i * step, base - tall, step, tall, "accent", BAR)] : [];
+  // Bars that touch are one outline, so that no seams show between them.
+  const outline = (levels ?? []).flatMap((level, i) => {
+    const top = level ? base - Math.max(((h - 2) * level) / TOP, 1) : base;
+    return [[a + i * step, top], [a + (i + 1) * step, top]];
   });
+  const marks = levels?.some(Boolean) ? [{ kind: "poly", points: [[a, base], ...outline, [b, base]], fill: "accent", opacity: BAR }] : [];
   marks.push(stroke(a, base, b, base, "ink", 1.5));
   for (const [at, end, way] of [[a, left, 1], [b, right, -1]]) {
     if (end === null) marks.push({ kind: "poly", points: [[at - way * 2, base], [at + way * 5, base - size * 0.8], [at + way * 5, base + size * 0.8]], fill: "ink" });
