@@ -89,4 +89,4 @@ def test_keys_move_through_boxes_and_moments_in_the_page(browse):
     assert changed == ["1", "2"]
     line = "is what is left of the dashed line: CartPoleEnv with the box before this one."
     assert cut == f"env.transform[1].parent {line}"
-    assert buttons == 2, "a page without a kernel offers no step and no reset"
+    assert buttons == 4, "keys, whole window, and two to move: a page without a kernel offers no step and no reset"

@@ -244,7 +244,7 @@ def test_the_record_and_the_whole_main_line_are_seen_at_once_in_a_small_window(b
         return place, boxes, toolbar
 
     place, boxes, toolbar = browse(explorer, act, reduced_motion="reduce")
-    assert place["y"] + place["height"] <= 560 and max(toolbar) < 48
+    assert place["y"] + place["height"] <= 560 and max(toolbar) < 72
     for box in boxes:
         assert place["x"] <= box["x"] and box["x"] + box["width"] <= place["x"] + place["width"]
         assert place["y"] <= box["y"] and box["y"] + box["height"] <= place["y"] + place["height"]
