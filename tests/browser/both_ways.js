@@ -1,7 +1,7 @@
 // Draws a display list with the canvas painter beside its SVG, and counts the pixels in which they differ.
 
 import { columnsOf, paint } from "../../widgets/rlnb_widgets/_core/paint.js";
-import { cut, formatValue, textWidth, thin, ticks } from "../../widgets/rlnb_widgets/_core/measures.js";
+import { cutText, formatValue, textWidth, thin, ticks } from "../../widgets/rlnb_widgets/_core/measures.js";
 import { palette } from "../../widgets/rlnb_widgets/_core/theme.js";
 
 const TELLING = 72; // of 255: less is the smoothing of an edge
@@ -56,5 +56,5 @@ async function bothWays({ svg, display, columns, blob, params, width, margin }) 
   return { differ: differ / (width * tall), drawn: drawn / (width * tall) };
 }
 
-bothWays.measures = { cut, formatValue, textWidth, thin, ticks };
+bothWays.measures = { cutText, formatValue, textWidth, thin, ticks };
 export default bothWays;

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 from rlnb_widgets._core.display import FORMATS, GLYPHS, Display, Param
 from rlnb_widgets._core.display_svg import draw_display
 from rlnb_widgets._core.esm import bundle_css, bundle_js
-from rlnb_widgets._core.measures import cut, format_value, text_width, thin, ticks
+from rlnb_widgets._core.measures import cut_text, format_value, text_width, thin, ticks
 from rlnb_widgets._core.svg import Svg
 
 from tests.widgets.displays import SCENES
@@ -144,7 +144,7 @@ def test_measures_are_the_same_in_both_languages(page: Page) -> None:
     for text in words:
         assert page.evaluate(ask, ["textWidth", text, 11]) == pytest.approx(text_width(text, 11))
         for within in (3, 20, 60):
-            assert page.evaluate(ask, ["cut", text, within, 11]) == cut(text, within, 11)
+            assert page.evaluate(ask, ["cutText", text, within, 11]) == cut_text(text, within, 11)
     for span in 10.0 ** rng.uniform(-3, 7, 30):
         low, whole = float(rng.normal() * span), bool(rng.integers(2))
         count = int(rng.integers(1, 12))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets._core.text import key_text
-from rlnb_widgets.rollout_player.columns import Columns
+from rlnb_widgets.rollout_player.columns import PackedColumns
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.rollout_player.payload import HIDDEN, player_payload
 from tensordict import TensorDict
@@ -49,7 +49,7 @@ def decode(described, blob, rows, start=0):
     )
 )
 def test_columns_come_back_exactly(column):
-    columns = Columns(len(column))
+    columns = PackedColumns(len(column))
     number = columns.add(column)
     assert columns.add(column.copy()) == number
     ahead = columns.add(np.append(column[1:], column[:1]), ahead_of=number)
@@ -59,7 +59,7 @@ def test_columns_come_back_exactly(column):
 
 
 def test_large_integers_become_floats():
-    columns = Columns(2)
+    columns = PackedColumns(2)
     columns.add(np.array([2**40 + 1, 1]))
     assert columns.described[0]["k"] == "f8"
 

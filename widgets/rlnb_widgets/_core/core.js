@@ -4,7 +4,7 @@ export { stage } from "./canvas.js";
 export { Channel } from "./channel.js";
 export { button, errorBox, h, icon, keyboard, keysOf, select } from "./dom.js";
 export { legend } from "./legend.js";
-export { BUCKET, cut, duration, formatValue, roundStep, search, textWidth, thin, ticks } from "./measures.js";
+export { BUCKET, cutText, duration, formatValue, roundStep, search, textWidth, thin, ticks } from "./measures.js";
 export { columnsOf, hitAt, paint, surface } from "./paint.js";
 export { Playhead, advance, nextMark } from "./playhead.js";
 export { tabs } from "./tabs.js";

@@ -14,7 +14,7 @@ from rlnb_widgets._core.measures import (
     BUCKET,
     RULE_ROOM,
     SPAN_ROOM,
-    cut,
+    cut_text,
     format_value,
     spent,
     text_width,
@@ -169,7 +169,7 @@ class _Writer:
         if isinstance(text, Param):
             text = str(self.params[text.name])
         if "within" in mark:
-            text = cut(text, mark["within"], size)
+            text = cut_text(text, mark["within"], size)
         x = place.x(self._number(mark["x"])) + mark.get("shift", 0)
         y = self._number(mark["y"]) + place.down
         kept = text.replace("  ", "\u00a0\u00a0") if mark.get("mono") else text
@@ -377,7 +377,7 @@ def stacked(title: str, desc: str, parts: Sequence[Part], params: Mapping[str, f
     """
     height = 40.0 + sum(_height(part) + 10 for part in parts)
     svg = Svg(WIDTH + 2 * MARGIN, height, title=title, desc=desc)
-    svg.text(MARGIN, 22, cut(title, WIDTH, 13), size=13, bold=True)
+    svg.text(MARGIN, 22, cut_text(title, WIDTH, 13), size=13, bold=True)
     y = 36.0
     for part in parts:
         if isinstance(part, Display):

@@ -20,7 +20,7 @@ export function textWidth(words, size) {
 }
 
 /** The text if it is at most `within` pixels wide, else its beginning and an ellipsis. */
-export function cut(words, within, size) {
+export function cutText(words, within, size) {
   if (textWidth(words, size) <= within) return words;
   const letters = [...words];
   let n = letters.length;

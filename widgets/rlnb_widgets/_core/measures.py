@@ -30,11 +30,11 @@ def text_width(text: str, size: float) -> float:
     return total * size / 100
 
 
-def cut(text: str, within: float, size: float) -> str:
+def cut_text(text: str, within: float, size: float) -> str:
     """Return the text if it is at most ``within`` pixels wide, else its beginning and an ellipsis.
 
     Example:
-        >>> cut("observation", 40, 10)
+        >>> cut_text("observation", 40, 10)
         'obser…'
     """
     if text_width(text, size) <= within:

@@ -3,7 +3,7 @@
 import { stage } from "./canvas.js";
 import { clamp, typed } from "./data.js";
 import { h } from "./dom.js";
-import { BUCKET, RULE_ROOM, SPAN_ROOM, cut, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
+import { BUCKET, RULE_ROOM, SPAN_ROOM, cutText, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
 
 const SANS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
@@ -275,7 +275,7 @@ const DRAW = {
     pen.globalAlpha = place.opacity;
     pen.fillStyle = color(mark.fill ?? "ink");
     const text = typeof mark.text === "string" ? mark.text : String(params[mark.text.param]);
-    const words = mark.within === undefined ? text : cut(text, mark.within, size);
+    const words = mark.within === undefined ? text : cutText(text, mark.within, size);
     pen.fillText(words, xOf(place, number(params, mark.x)) + (mark.shift ?? 0), number(params, mark.y) + place.down);
     pen.globalAlpha = 1;
   },

@@ -61,11 +61,11 @@ _LIFTS = (6.0, 10.0, 14.0)
 _MOST_LEVELS, _MOST_SETTINGS, _MOST_KEYS, _MOST_LINES = 6, 7, 8, 5
 
 
-class Numbers:
+class StateColumns:
     """Columns by name: those of a recorded state, or the names alone, for the page.
 
     Example:
-        >>> Numbers()("draws"), Numbers({"draws": np.zeros(3)})("draws")
+        >>> StateColumns()("draws"), StateColumns({"draws": np.zeros(3)})("draws")
         ('draws', 0)
     """
 
@@ -82,7 +82,7 @@ class Numbers:
         return self._kept[name]
 
 
-def ring_display(column: Numbers, columns: int) -> Display:
+def ring_display(column: StateColumns, columns: int) -> Display:
     """Draw a ring of cells for each column of the storage, the first one outermost."""
     display = Display(RING, column.columns)
     thick = thickness(columns)
@@ -119,7 +119,7 @@ def ring_display(column: Numbers, columns: int) -> Display:
     return display
 
 
-def bars_display(column: Numbers, name: str, role: str, expected: bool = False) -> Display:
+def bars_display(column: StateColumns, name: str, role: str, expected: bool = False) -> Display:
     """Draw a bar for each cell; ``expected`` adds a dashed line."""
     height = 50.0
     display = Display(height + 10, column.columns)
@@ -138,7 +138,7 @@ def bars_display(column: Numbers, name: str, role: str, expected: bool = False) 
     return display
 
 
-def tree_display(column: Numbers, levels: int) -> Display:
+def sum_tree_display(column: StateColumns, levels: int) -> Display:
     """Draw the levels of the sum tree, the nodes as wide as their sums, and the way of a draw down to a leaf."""
     display = Display(LEVEL * levels + 4, column.columns)
     with display.frame(2, 2, (0, Param("total"))):
@@ -157,7 +157,7 @@ def tree_display(column: Numbers, levels: int) -> Display:
     return display
 
 
-def weights_display(column: Numbers) -> Display:
+def weights_display(column: StateColumns) -> Display:
     """Draw the importance weights of three priorities against beta."""
     display = Display(150, column.columns)
     for share in (0, 0.5, 1):
@@ -176,7 +176,7 @@ def weights_display(column: Numbers) -> Display:
     return display
 
 
-def lengths_display(column: Numbers) -> Display:
+def lengths_display(column: StateColumns) -> Display:
     """Draw how many trajectories have each length, those too short for a slice left of the dashed line."""
     display = Display(90, column.columns)
     with display.frame(4, 4, (0, Param("bins"))):
@@ -191,14 +191,14 @@ def lengths_display(column: Numbers) -> Display:
 
 def page_displays(model: ExplorerModel) -> dict[str, Display]:
     """Return the lists that the page needs for the recorded states."""
-    moments, names = model.moments, Numbers()
+    moments, names = model.moments, StateColumns()
     found = {f"ring{n}": ring_display(names, n) for n in sorted({m.grid.columns for m in moments})}
     found["draws"] = bars_display(names, "draws", "c1", expected=True)
     if any(m.priorities is not None for m in moments):
         found |= {name: bars_display(names, name, "c4") for name in ("priorities", "weights")}
         found["curves"] = weights_display(names)
         levels = sorted({depth_of(m.grid.cells * m.grid.columns) for m in moments})
-        found |= {f"tree{n}": tree_display(names, n) for n in levels}
+        found |= {f"tree{n}": sum_tree_display(names, n) for n in levels}
     if shows_slices(model):
         found["lengths"] = lengths_display(names)
     return found
@@ -235,7 +235,7 @@ def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
     """Draw recorded state ``t``; ``order`` is ``"physical"`` or ``"chronological"``."""
     moment = model.moments[t]
     values, params = state_values(moment, order)
-    column = Numbers(values)
+    column = StateColumns(values)
     parts: list[Part] = [_boxes(model), _ring_and_words(model, t, column), legend_of(model)]
     if moment.batches:
         parts.append(bars_display(column, "draws", "c1", expected=moment.expected.size > 0))
@@ -246,7 +246,7 @@ def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
             "Sum tree: each node is the sum of the two below it, and as wide. A random number, the thick dashes, finds "
             "its way down to an item. Outlined: the way to the largest priority."
         )
-        parts += [bars_display(column, "priorities", "c4"), words, tree_display(column, levels)]
+        parts += [bars_display(column, "priorities", "c4"), words, sum_tree_display(column, levels)]
     if model.memory.keys:
         parts.append(_memory(model))
     parts += [note for note in (model.memory.note, *model.notes) if note]
@@ -274,7 +274,7 @@ def _boxes(model: ExplorerModel) -> Display:
     return display
 
 
-def _ring_and_words(model: ExplorerModel, t: int, column: Numbers) -> Display:
+def _ring_and_words(model: ExplorerModel, t: int, column: StateColumns) -> Display:
     moment = model.moments[t]
     display = ring_display(column, moment.grid.columns)
     lines = []

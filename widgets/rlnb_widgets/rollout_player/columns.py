@@ -12,7 +12,7 @@ _LONG = 64  # the fewest rows for which runs are tried
 _INTEGERS = (("i1", np.int8), ("u1", np.uint8), ("i2", np.int16), ("i4", np.int32))
 
 
-class Columns:
+class PackedColumns:
     """A growing list of columns ``[E * T]``, and the bytes that hold them.
 
     Each column is described by a small dict: ``{"c": value}`` for a constant; ``{"k": kind, "o": offset}`` for numbers
@@ -28,7 +28,7 @@ class Columns:
         described: The descriptions so far.
 
     Example:
-        >>> columns = Columns(4)
+        >>> columns = PackedColumns(4)
         >>> columns.add(np.ones(4)), columns.add(np.array([0, 5, 7, 9]))
         (0, 1)
         >>> columns.add(np.array([5, 7, 9, 2]), ahead_of=1)

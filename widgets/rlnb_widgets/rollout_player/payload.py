@@ -8,7 +8,7 @@ import numpy as np
 
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.agents import LANES, RESTART
-from rlnb_widgets.rollout_player.columns import Columns
+from rlnb_widgets.rollout_player.columns import PackedColumns
 from rlnb_widgets.rollout_player.episodes import (
     KINDS,
     RESET_RULES,
@@ -38,7 +38,7 @@ def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     scene = PlayerScene(model)
     strips = scene.strips()
     count, steps = model.code.shape
-    columns = Columns(count * steps)
+    columns = PackedColumns(count * steps)
     head: dict[str, Any] = {
         "labels": list(model.labels),
         "steps": steps,
@@ -71,7 +71,7 @@ def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     return head, blob, pictures
 
 
-def _turns(turns: Turns | None, columns: Columns) -> dict[str, Any] | None:
+def _turns(turns: Turns | None, columns: PackedColumns) -> dict[str, Any] | None:
     if turns is None:
         return None
     return {
@@ -87,7 +87,7 @@ def _small(data: np.ndarray) -> np.ndarray:
     return data.astype(np.float32) if data.dtype == np.float64 else data
 
 
-def _entries(model: PlayerModel, columns: Columns) -> list[dict[str, Any]]:
+def _entries(model: PlayerModel, columns: PackedColumns) -> list[dict[str, Any]]:
     """Describe the rows of root and "next". Values are sent in order, until the byte limit is reached."""
     roots = {leaf.base: leaf for leaf in model.leaves if not leaf.is_next}
     nexts = {leaf.base: leaf for leaf in model.leaves if leaf.is_next}
@@ -103,7 +103,7 @@ def _entries(model: PlayerModel, columns: Columns) -> list[dict[str, Any]]:
 
 
 def _entry(
-    leaf: RolloutLeaf | None, columns: Columns, ahead_of: dict[str, Any] | None, hot: bool
+    leaf: RolloutLeaf | None, columns: PackedColumns, ahead_of: dict[str, Any] | None, hot: bool
 ) -> dict[str, Any] | None:
     if leaf is None:
         return None
@@ -129,7 +129,7 @@ def _entry(
     return entry
 
 
-def _pose(poses: np.ndarray, moving: Columns) -> Any:
+def _pose(poses: np.ndarray, moving: PackedColumns) -> Any:
     """Describe the poses ``[frames, 3]`` of one part: as indices into few places, or a column for each coordinate."""
     # A piece of a board is always in one of few places, a pendulum in a new one in each frame.
     joined = _joined(poses)
@@ -154,7 +154,7 @@ def _frames(frames: Frames, blob: bytes) -> tuple[dict[str, Any], bytes, bytes]:
     head: dict[str, Any] = {"kind": frames.kind, "note": frames.note}
     if frames.scene is not None:
         poses = frames.scene.poses
-        moving = Columns(len(poses))
+        moving = PackedColumns(len(poses))
         fine = np.nan_to_num(poses * (_UNITS, _UNITS, _TURNS))
         whole = np.rint(np.clip(fine, HIDDEN + 1, -HIDDEN - 1)).astype(np.int16)
         whole[~np.isfinite(poses).all(-1)] = HIDDEN
@@ -165,7 +165,7 @@ def _frames(frames: Frames, blob: bytes) -> tuple[dict[str, Any], bytes, bytes]:
     if frames.pictures is None:
         return head, blob, b""
     pictures = frames.pictures
-    index = Columns(len(pictures.index))
+    index = PackedColumns(len(pictures.index))
     head["index"] = index.add(pictures.index)
     head |= {"columns": index.described, "start": len(blob), "width": pictures.width, "height": pictures.height}
     head["mime"] = pictures.mime

@@ -122,13 +122,23 @@ def interval_text(low: float, high: float, whole: bool = False) -> str:
     Example:
         >>> interval_text(0, math.inf), interval_text(0, 255, whole=True), interval_text(3, 4, whole=True)
         ('[0, inf)', '{0, ..., 255}', '{3, 4}')
+        >>> interval_text(0, 2**63 - 1, whole=True)
+        '{0, ..., 2**63 - 1}'
     """
     if whole:
         if high - low < 4:
             return "{" + ", ".join(str(int(low) + i) for i in range(int(high - low) + 1)) + "}"
-        return f"{{{int(low)}, ..., {int(high)}}}"
+        return f"{{{_integer(low)}, ..., {_integer(high)}}}"
     left, right = "(["[math.isfinite(low)], ")]"[math.isfinite(high)]
     return f"{left}{number(low)}, {number(high)}{right}"
+
+
+def _integer(value: float) -> str:
+    """Format an integer; the limits of dtypes as powers of two, which people can read."""
+    bits = abs(int(value) + (value > 0)).bit_length() - 1
+    if bits >= 24 and abs(int(value) + (value > 0)) == 2**bits:
+        return f"2**{bits} - 1" if value > 0 else f"-2**{bits}"
+    return str(int(value))
 
 
 def _view(low: float, high: float) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 // The marks of the tree, of the icicle and of the scale of values: what scene.py makes of the same for the static view.
 
-import { cut, textWidth } from "../_core/core.js";
+import { cutText, textWidth } from "../_core/core.js";
 import { brief } from "./notation.js";
 import { keyOf } from "./records.js";
 import { REUSED, TERMINAL, actionName, childEdges, hasFlag, isThere, placeOf, sizeOf, valueOf } from "./store.js";
@@ -141,7 +141,7 @@ export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoo
       if (hasFlag(tree, n, REUSED) && tree.head.reused < tree.count) marks.push({ ...box, h: 2, fill: "c2" });
     }
     const text = n === 0 ? "root" : actionName(tree, tree.action[n]);
-    if (tall >= 13 && wide > 16 && cut(text, wide - 4, 11) === text) {
+    if (tall >= 13 && wide > 16 && cutText(text, wide - 4, 11) === text) {
       marks.push({ kind: "text", x: (x + x2) / 2, y: y + high / 2 + 4, text, anchor: "middle", fill: !faded && Math.abs(place) > DARK ? "paper" : "ink" });
     }
   }
