@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
-import pytest
 import rlnb_widgets.spec_explorer as package
 import torch
 from rlnb_widgets import SpecExplorer
@@ -32,8 +33,9 @@ SPECS = {
 }
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_both_languages_make_the_same_marks() -> None:
+def test_both_languages_make_the_same_marks(missing: Callable[..., NoReturn]) -> None:
+    if shutil.which("node") is None:
+        missing("node", "no `node` on the PATH; install Node.js 20 or newer")
     asked, made = [], []
     for spec in SPECS.values():
         explorer = SpecExplorer(spec)

@@ -66,7 +66,7 @@ export function hitAt(marks, { width, params }, px, py) {
  * and kept as a bitmap. `tips` says whether hit areas show their tooltips; at(event) is the hit under a pointer.
  */
 export function surface(display, column, { params = () => ({}), moving = ["t"], tips = true, ...attributes } = {}) {
-  const el = h("div", { role: "img", ...attributes, style: `position:relative;height:${display.height}px` });
+  const el = h("div", { role: attributes["aria-label"] ? "img" : null, ...attributes, style: `position:relative;height:${display.height}px` });
   const tip = h("div", { class: "rlnb-tip", hidden: true });
   const layers = layersOf(display.marks, moving);
   let bitmaps = [];
