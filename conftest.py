@@ -20,7 +20,8 @@ OPTIONAL: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 
 # Cheap before dear, and the browser after every kernel: Playwright leaves an event loop running in this thread.
 FOLDERS = {"tests/notebooks/test_exercises.py": "exercises", "tests/browser": "browser", "tests/binder": "binder"}
-LONGEST = "tests/browser/test_notebooks.py"  # its tests are named test[notebook-theme]
+# The longest files, whose tests are named test[subject-theme].
+LONGEST = ("tests/browser/test_notebooks.py", "tests/browser/test_specimens.py")
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
 ORDER = ("unit", "doctest", "javascript", "exercises", "notebook cells", "binder", "browser")
 
@@ -77,13 +78,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process a file at a time, of the longest one a notebook: at the end nobody waits for it alone."""
+    """Give each process a file at a time, of the longest ones a subject: at the end nobody waits for one alone."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path, _, test = nodeid.partition("::")
-            return f"{path}::{test.rpartition('-')[0]}" if path == LONGEST else path
+            return f"{path}::{test.rpartition('-')[0]}" if path in LONGEST else path
 
     return Scheduling(config, log) if config.option.dist == "loadfile" else None
 
