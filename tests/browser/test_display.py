@@ -52,7 +52,7 @@ def compare(page: Page, display: Display, params: dict[str, float], live: dict[s
 def every_mark() -> Display:
     """A list with each kind of mark in several styles."""
     rng = np.random.default_rng(0)
-    display = Display(640)
+    display = Display(670)
     display.box(2, 2, 60, 24, "c0", radius=5)
     display.box(70, 2, 60, 24, None, stroke="ink", width=2, opacity=0.5)
     display.line(140, 4, 200, 24, "accent", 2, (5, 3))
@@ -107,6 +107,18 @@ def every_mark() -> Display:
     with display.frame(90, 12, (0, 40)):
         display.bars(rng.uniform(0, 5, 40), 590, 30, Param("top"), "c4")
         display.curve(rng.uniform(0, 5, 40), 590, 30, 0, Param("top"), "ink", dash=(4, 3))
+    with display.frame(90, 12, (0, 40)), display.part(20, 30, (0, 1)), display.faded(0.6):
+        floors = rng.uniform(0, 2, 10)
+        with display.part(0, 0.5, (0, 10)):
+            display.bars(floors + rng.uniform(-1, 2, 10), 630, 30, 4, "c2", floors)
+        with display.part(0.5, 1, (0, 5)):
+            display.bars(rng.uniform(0, 4, 5), 630, 30, 4, "c3", most=6)
+            display.glyphs(np.array([0.5, 2.5, 4.5]), 655, "cross", 8, "bad")
+            display.glyphs(np.array([1.5]), 655, "diamond")
+    grid = rng.normal(size=80)
+    grid[[3, 40]] = np.nan
+    display.heat(grid, 4, 12, 200.4, 626.3, 37, low=-2, high=2)
+    display.heat(grid[:5], Param("one"), 500, 660, 630, 20, "good", -2, 2)
     with display.frame(300, 12, (0, 40)):
         display.numbers(np.array([0.0, 10, 12]), np.array([10.0, 12, 40]), np.array([0.25, 1.5, 12345.6]), 575)
     display.text(240, 575, Param("words"))
@@ -125,14 +137,14 @@ def _png() -> bytes:
 
 @pytest.mark.parametrize("window", [(0, 1000), (250, 330)])
 def test_every_mark_looks_the_same_on_a_canvas_and_as_svg(page: Page, window: tuple[float, float]) -> None:
-    params = {"low": window[0], "high": window[1], "t": 300, "none": 0, "top": 5, "words": "42"}
+    params = {"low": window[0], "high": window[1], "t": 300, "none": 0, "one": 1, "top": 5, "words": "42"}
     found = compare(page, every_mark(), params)
     assert found["differ"] < TOLERANCE, found
     assert found["drawn"] > 0.15
 
 
 def test_the_comparison_sees_a_playhead_that_is_elsewhere(page: Page) -> None:
-    params = {"low": 0, "high": 1000, "t": 300, "none": 0, "top": 5, "words": "42"}
+    params = {"low": 0, "high": 1000, "t": 300, "none": 0, "one": 1, "top": 5, "words": "42"}
     found = compare(page, every_mark(), params, {**params, "low": 30})
     assert found["differ"] > 2 * TOLERANCE, found
 
@@ -153,6 +165,7 @@ def test_measures_are_the_same_in_both_languages(page: Page) -> None:
         value = float(rng.normal() * span)
         for kind in FORMATS:
             assert page.evaluate(ask, ["formatValue", value, kind]) == format_value(value, kind), value
+    assert page.evaluate(ask, ["ticks", -1.7e308, 1.7e308, 5, False]) == ticks(-1.7e308, 1.7e308, 5) == []
     for n, room in ((10, 9), (1000, 7), (1000, 499), (5, 1)):
         values = rng.normal(size=n)
         values[rng.random(n) < 0.2] = np.nan

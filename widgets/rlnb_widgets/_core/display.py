@@ -156,9 +156,15 @@ class Display:
             yield
 
     @contextmanager
-    def part(self, low: Number, high: Number) -> Iterator[None]:
-        """Draw inside only what lies between two values of the frame's domain, at the same scale."""
-        with self._group(part=[low, high]):
+    def part(self, low: Number, high: Number, domain: tuple[Number, Number] | None = None) -> Iterator[None]:
+        """Draw inside only what lies between two values of the frame's domain.
+
+        Args:
+            low: Value at the left edge.
+            high: Value at the right edge.
+            domain: What the two edges stand for inside, as in a frame within the frame. None: the same two values.
+        """
+        with self._group(part=[low, high], domain=None if domain is None else list(domain)):
             yield
 
     @contextmanager
@@ -255,8 +261,7 @@ class Display:
         self, x: Number, y: Number, name: str, size: float = 8, fill: str = "ink", width: float | None = None
     ) -> None:
         """Add one of `GLYPHS` around (x, y)."""
-        if name not in GLYPHS:
-            raise ValueError(f"unknown glyph {name!r}; the glyphs are {', '.join(GLYPHS)}.")
+        _check_glyph(name)
         self._add("glyph", x=x, y=y, name=name, size=size, fill=fill, width=width)
 
     def text(
@@ -351,9 +356,46 @@ class Display:
             count = len(self.columns.arrays[column]) - (first or 0)
         self._add("shares", series=[list(pair) for pair in found], y=y, h=h, first=first, count=count)
 
-    def bars(self, values: Any, y: float, h: float, high: Number, fill: str) -> None:
-        """Add a bar for each step, from the bottom, ``h`` pixels high for the value ``high``; values are ``[n]``."""
-        self._add("bars", values=self._column(values), y=y, h=h, high=high, fill=fill)
+    def bars(
+        self, values: Any, y: float, h: float, high: Number, fill: str, floors: Any = None, most: float | None = None
+    ) -> None:
+        """Add a bar for each step, ``h`` pixels high for the value ``high``.
+
+        Args:
+            values: Where the bars end, ``[n]``, or the number of their column.
+            y: Top edge of the plot.
+            h: Height of the plot.
+            high: Value at the top.
+            fill: Role of the bars.
+            floors: Where the bars begin, ``[n]``; such bars are at least a pixel high. None: at 0, the bottom.
+            most: Width in pixels that a bar has at most.
+        """
+        where = {"values": self._column(values), "floors": None if floors is None else self._column(floors)}
+        self._add("bars", **where, y=y, h=h, high=high, fill=fill, most=most)
+
+    def heat(
+        self, values: Any, rows: Number, x: Number, x2: Number, y: float, h: float, fill: str = "accent",
+        low: Number = 0, high: Number = 1,
+    ) -> None:  # fmt: skip
+        """Add a grid of cells, which are the more opaque the higher their value; values that are not finite stay empty.
+
+        Args:
+            values: The values row by row, ``[rows * columns]``, or the number of their column.
+            rows: Number of rows, the first one at the top.
+            x: Left edge.
+            x2: Right edge.
+            y: Top edge, in pixels.
+            h: Height of all rows.
+            fill: Role of the cells.
+            low: Value of the faintest cells.
+            high: Value of the most opaque ones.
+        """
+        self._add("heat", values=self._column(values), rows=rows, x=x, x2=x2, y=y, h=h, fill=fill, low=low, high=high)
+
+    def glyphs(self, places: Any, y: Number, name: str, size: float = 8, fill: str = "ink") -> None:
+        """Add one of `GLYPHS` at each of ``places`` ``[n]``."""
+        _check_glyph(name)
+        self._add("glyphs", places=self._column(places), y=y, name=name, size=size, fill=fill)
 
     def numbers(self, starts: Any, stops: Any, values: Any, y: float, size: float | None = None) -> None:
         """Add numbers ``[n]`` in the middle of spans, with their baseline at ``y``, where there is room for them."""
@@ -439,6 +481,11 @@ class Display:
 def _check_role(role: str) -> None:
     if role not in ROLES:
         raise ValueError(f"unknown colour role {role!r}; the roles are {', '.join(ROLES)}.")
+
+
+def _check_glyph(name: str) -> None:
+    if name not in GLYPHS:
+        raise ValueError(f"unknown glyph {name!r}; the glyphs are {', '.join(GLYPHS)}.")
 
 
 def _list(values: Sequence[float] | None) -> list[float] | None:

@@ -12,10 +12,13 @@ import numpy as np
 from rlnb_widgets._core.display import GLYPHS, STROKED, Display, Param
 from rlnb_widgets._core.measures import (
     BUCKET,
+    FAINT,
     RULE_ROOM,
+    SHADES,
     SPAN_ROOM,
     cut_text,
     format_value,
+    heat_shades,
     spent,
     text_width,
     thin,
@@ -90,12 +93,14 @@ class _Writer:
     def _group(self, mark: Mark, place: _Place) -> None:
         if "show" in mark and not self._number(mark["show"]):
             return
-        if "domain" in mark:
-            low, high = map(self._number, mark["domain"])
-            place = replace(place, left=mark["left"], right=self.width - mark["right"], low=low, high=high)
         if "part" in mark:
             low, high = map(self._number, mark["part"])
             place = replace(place, left=place.x(low), right=place.x(high), low=low, high=high)
+        elif "domain" in mark:
+            place = replace(place, left=mark["left"], right=self.width - mark["right"])
+        if "domain" in mark:
+            low, high = map(self._number, mark["domain"])
+            place = replace(place, low=low, high=high)
         place = replace(
             place,
             down=place.down + self._number(mark.get("y", 0)),
@@ -252,13 +257,39 @@ class _Writer:
 
     def _bars(self, mark: Mark, place: _Place) -> None:
         y, h, high = mark["y"] + place.down, mark["h"], self._number(mark["high"]) or 1.0
-        wide = max(0.86 * place.scale, 0.5)
-        shares = np.clip(self.arrays[mark["values"]].astype(np.float64) / high, 0, 1)
+        wide = min(max(0.86 * place.scale, 0.5), mark.get("most", math.inf))
+        tops = h * np.clip(self.arrays[mark["values"]].astype(np.float64) / high, 0, 1)
+        feet, least = np.zeros(len(tops)), 0.0
+        if "floors" in mark:
+            feet, least = h * np.clip(self.arrays[mark["floors"]].astype(np.float64) / high, 0, 1), 1.0
+        tall = np.maximum(tops - feet, least)
         path = "".join(
-            box_path(place.x(i), y + h * (1 - shares[i]), wide, h * shares[i]) for i in np.flatnonzero(shares).tolist()
+            box_path(place.x(i + 0.5) - wide / 2, y + h - feet[i] - tall[i], wide, tall[i])
+            for i in np.flatnonzero(tall > 0).tolist()
         )
         if path:
-            self.svg.path(path, mark["fill"])
+            self.svg.path(path, mark["fill"], **_style({}, place))
+
+    def _heat(self, mark: Mark, place: _Place) -> None:
+        values, rows = self.arrays[mark["values"]].astype(np.float64), round(self._number(mark["rows"]))
+        low, high = self._number(mark["low"]), self._number(mark["high"])
+        x, x2 = (place.x(self._number(mark[name])) for name in ("x", "x2"))
+        columns = max(len(values) // max(rows, 1), 1)
+        # Whole pixels, so that neighbours neither overlap nor leave seams.
+        lefts = np.floor(x + (x2 - x) * np.arange(columns + 1) / columns + 0.5)
+        tops = np.floor(mark["y"] + place.down + mark["h"] * np.arange(rows + 1) / max(rows, 1) + 0.5)
+        shades = heat_shades(values, low, high)
+        for shade in np.unique(shades[shades >= 0]).tolist():
+            path = "".join(
+                box_path(lefts[c], tops[r], lefts[c + 1] - lefts[c], tops[r + 1] - tops[r])
+                for r, c in (divmod(i, columns) for i in np.flatnonzero(shades == shade).tolist())
+            )
+            style = _style({"opacity": FAINT + (1 - FAINT) * shade / (SHADES - 1)}, place)
+            self.svg.path(path, mark["fill"], **style, shape_rendering="crispEdges")
+
+    def _glyphs(self, mark: Mark, place: _Place) -> None:
+        for x in self.arrays[mark["places"]].tolist():
+            self._glyph({**mark, "x": x}, place)
 
     def _numbers(self, mark: Mark, place: _Place) -> None:
         y, size = mark["y"] + place.down, mark.get("size", 11)

@@ -7,6 +7,9 @@ export const BUCKET = 3;
 /** Pixels that a span needs to be drawn on its own, and a vertical line. */
 export const SPAN_ROOM = 4;
 export const RULE_ROOM = 6;
+/** Number of shades of a heat map, and the opacity of the faintest one. */
+export const SHADES = 12;
+export const FAINT = 0.08;
 
 const NARROW = new Set("fijlrtI.,:;|!'()[] ");
 const WIDE = new Set("mwMW@%—…");
@@ -38,6 +41,7 @@ export function roundStep(span, count) {
 
 /** Round values from low to high, about `count` of them; integers stay below high. */
 export function ticks(low, high, count, integer = false) {
+  if (!Number.isFinite(high - low)) return [];
   const rough = roundStep(high - low, count);
   const step = integer ? Math.max(rough, 1) : rough;
   const found = [];

@@ -15,6 +15,8 @@ from rlnb_widgets._core.text import duration
 BUCKET = 3.0
 #: Pixels that a span needs to be drawn on its own, and a vertical line.
 SPAN_ROOM, RULE_ROOM = 4.0, 6.0
+#: Number of shades of a heat map, and the opacity of the faintest one.
+SHADES, FAINT = 12, 0.08
 
 _NARROW, _WIDE = frozenset("fijlrtI.,:;|!'()[] "), frozenset("mwMW@%—…")
 
@@ -62,10 +64,14 @@ def round_step(span: float, count: float) -> float:
 def ticks(low: float, high: float, count: float, integer: bool = False) -> list[float]:
     """Return round values from ``low`` to ``high``, about ``count`` of them; integers stay below ``high``.
 
+    None if the limits are so far apart that their distance is not finite.
+
     Example:
         >>> ticks(0, 10, 5), ticks(0, 4, 9, integer=True)
         ([0.0, 2.0, 4.0, 6.0, 8.0, 10.0], [0.0, 1.0, 2.0, 3.0])
     """
+    if not math.isfinite(high - low):
+        return []
     step = round_step(high - low, count)
     step = max(step, 1.0) if integer else step
     first, last = math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
@@ -122,6 +128,17 @@ def spent(starts: np.ndarray, stops: np.ndarray, edges: np.ndarray) -> np.ndarra
     at = np.stack([starts, stops], -1).ravel()
     until = np.stack([np.concatenate([[0.0], lasted[:-1]]), lasted], -1).ravel()
     return np.diff(np.interp(edges, at, until))
+
+
+def heat_shades(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return the shade of each value, from 0 to ``SHADES - 1``; -1 for values that are not finite.
+
+    Example:
+        >>> heat_shades(np.array([0.0, 5, 10, np.nan]), 0, 10).tolist()
+        [0, 6, 11, -1]
+    """
+    share = np.nan_to_num(np.asarray(values, dtype=np.float64) - low) / ((high - low) or 1.0)
+    return np.where(np.isfinite(values), np.clip(np.floor(share * SHADES), 0, SHADES - 1), -1).astype(int)
 
 
 def format_value(value: float, format: str) -> str:

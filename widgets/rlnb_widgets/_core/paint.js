@@ -3,7 +3,7 @@
 import { stage } from "./canvas.js";
 import { clamp, typed } from "./data.js";
 import { h } from "./dom.js";
-import { BUCKET, RULE_ROOM, SPAN_ROOM, cutText, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
+import { BUCKET, FAINT, RULE_ROOM, SHADES, SPAN_ROOM, cutText, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
 
 const SANS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
@@ -37,6 +37,16 @@ export function columnsOf(kept, blob) {
 export function paint(pen, marks, { width, params, column, color }) {
   const painter = { pen, width, params, column, color };
   draw(painter, marks, { left: 0, right: width, low: 0, high: width, down: 0, opacity: 1 });
+}
+
+/** Paint a display list once on a canvas, as wide as the canvas is shown: for many small pictures, which somebody else paints anew. */
+export function paintOnce(canvas, display, { params = {}, column = () => [], color }) {
+  const [width, density] = [canvas.clientWidth, globalThis.devicePixelRatio || 1];
+  if (!width) return;
+  Object.assign(canvas, { width: Math.round(width * density), height: Math.round(display.height * density) });
+  const pen = canvas.getContext("2d");
+  pen.scale(density, density);
+  paint(pen, display.marks, { width, params, column, color });
 }
 
 /** The topmost hit area at a point: { name, tip, value }, the value in the domain of its frame; null without one. */
@@ -136,13 +146,11 @@ const xOf = (place, value) => place.left + (value - place.low) * scaleOf(place);
 
 function inside({ width, params }, mark, place) {
   const next = { ...place, down: place.down + number(params, mark.y ?? 0), opacity: place.opacity * (mark.opacity ?? 1) };
-  if (mark.part) {
-    const [low, high] = mark.part.map((value) => number(params, value));
-    return { ...next, left: xOf(place, low), right: xOf(place, high), low, high };
-  }
-  if (!mark.domain) return next;
-  const [low, high] = mark.domain.map((value) => number(params, value));
-  return { ...next, left: mark.left, right: width - mark.right, low, high };
+  const domain = mark.domain ?? mark.part;
+  if (!domain) return next;
+  const [left, right] = mark.part ? mark.part.map((value) => xOf(place, number(params, value))) : [mark.left, width - mark.right];
+  const [low, high] = domain.map((value) => number(params, value));
+  return { ...next, left, right, low, high };
 }
 
 function draw(painter, marks, place) {
@@ -343,14 +351,42 @@ const DRAW = {
   bars(painter, mark, place) {
     const { pen, params, column, color } = painter;
     const high = number(params, mark.high) || 1;
-    const wide = Math.max(0.86 * scaleOf(place), 0.5);
+    const wide = Math.min(Math.max(0.86 * scaleOf(place), 0.5), mark.most ?? Infinity);
+    const floors = mark.floors === undefined ? null : column(mark.floors);
     pen.globalAlpha = place.opacity;
     pen.fillStyle = color(mark.fill);
     column(mark.values).forEach((value, i) => {
-      const tall = mark.h * clamp(value / high, 0, 1);
-      if (tall > 0) pen.fillRect(xOf(place, i), mark.y + place.down + mark.h - tall, wide, tall);
+      const [foot, top] = [floors ? floors[i] : 0, value].map((end) => mark.h * clamp(end / high, 0, 1));
+      const tall = Math.max(top - foot, floors ? 1 : 0);
+      if (tall > 0) pen.fillRect(xOf(place, i + 0.5) - wide / 2, mark.y + place.down + mark.h - foot - tall, wide, tall);
     });
     pen.globalAlpha = 1;
+  },
+
+  heat(painter, mark, place) {
+    const { pen, params, column, color } = painter;
+    const [rows, low, high] = [mark.rows, mark.low, mark.high].map((value) => number(params, value));
+    const [x, x2] = [mark.x, mark.x2].map((value) => xOf(place, number(params, value)));
+    const values = column(mark.values);
+    const columns = Math.floor(values.length / rows);
+    // Whole pixels of the screen, so that neighbours neither overlap nor leave seams.
+    const density = pen.getTransform().a;
+    const edge = (from, size, share) => Math.round((from + size * share) * density) / density;
+    pen.fillStyle = color(mark.fill);
+    for (let i = 0; i < rows * columns; i++) {
+      if (!Number.isFinite(values[i])) continue;
+      const [row, at] = [Math.floor(i / columns), i % columns];
+      const [left, top] = [edge(x, x2 - x, at / columns), edge(mark.y + place.down, mark.h, row / rows)];
+      const [wide, tall] = [edge(x, x2 - x, (at + 1) / columns) - left, edge(mark.y + place.down, mark.h, (row + 1) / rows) - top];
+      const shade = clamp(Math.floor((SHADES * (values[i] - low)) / (high - low || 1)), 0, SHADES - 1);
+      pen.globalAlpha = place.opacity * (FAINT + ((1 - FAINT) * shade) / (SHADES - 1));
+      pen.fillRect(left, top, wide, tall);
+    }
+    pen.globalAlpha = 1;
+  },
+
+  glyphs(painter, mark, place) {
+    for (const x of painter.column(mark.places)) DRAW.glyph(painter, { ...mark, x }, place);
   },
 
   numbers(painter, mark, place) {
