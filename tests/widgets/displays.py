@@ -11,7 +11,7 @@ from rlnb_widgets.transform_inspector.scene import chain_display
 
 from rlnb.envs import CartPoleEnv, Compose, RewardSum, StepCounter, TransformedEnv
 from rlnb.envs.batched.trace import BatchTrace, Turn
-from tests.widgets import displays_buffers, displays_player, displays_spec, displays_trees
+from tests.widgets import displays_buffers, displays_player, displays_spec, displays_ted, displays_trees
 
 Made = tuple[Display, dict[str, float]]
 
@@ -61,4 +61,5 @@ SCENES: dict[str, Callable[[], Made]] = {
     **displays_trees.SCENES,
     **displays_spec.SCENES,
     **displays_player.SCENES,
+    **displays_ted.SCENES,
 }

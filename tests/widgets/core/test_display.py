@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rlnb_widgets._core.display import Columns, Display, Param
-from rlnb_widgets._core.display_svg import stacked
+from rlnb_widgets._core.display_svg import draw_display, stacked
 from rlnb_widgets._core.measures import spent, thin
+from rlnb_widgets._core.svg import Svg
 
 KINDS = {"u1": "<u1", "i1": "<i1", "u2": "<u2", "i2": "<i2", "i4": "<i4", "f4": "<f4", "f8": "<f8"}
 
@@ -104,3 +105,28 @@ def test_thinning_keeps_the_highest_and_the_lowest(values, room):
     kept, broken = thin(np.array(values), room)
     assert len(kept) <= max(2 * room, 1) and (np.diff(kept) > 0).all() and broken[0] and not broken[1:].any()
     assert max(np.array(values)[kept]) == max(values) and min(np.array(values)[kept]) == min(values)
+
+
+def test_cells_of_a_heat_map_join_without_seams_and_gaps_stay_empty():
+    display, svg = Display(5), Svg(10, 5)
+    display.heat(np.array([0, 9, np.nan, 9, 0, 9]), 2, 0, 10, 0, 5, high=9)
+    draw_display(svg, display, margin=0)
+    paths = re.findall(r'<path d="([^"]+)"[^>]*opacity="([\d.]+)"', str(svg))
+    assert paths == [("M0 0h3v3h-3zM3 3h4v2h-4z", "0.08")]
+    assert 'd="M3 0h4v3h-4zM0 3h3v2h-3zM7 3h3v2h-3z"' in str(svg)
+
+
+def test_a_frame_within_a_frame_has_a_domain_of_its_own():
+    display, svg = Display(10), Svg(100, 10)
+    with display.frame(10, 10, (0, 4)), display.part(1, 3, (0, 10)):
+        display.rect(5, 10, 0, 10, "accent")
+    draw_display(svg, display, margin=0)
+    assert 'x="50" y="0" width="20"' in str(svg)
+
+
+def test_bars_stand_on_their_floors_and_are_at_least_a_pixel_high():
+    display, svg = Display(10), Svg(10, 10)
+    with display.frame(0, 0, (0, 3)):
+        display.bars(np.array([10, 5, np.nan]), 0, 10, 10, "accent", np.array([5, 5, 0]), most=2)
+    draw_display(svg, display, margin=0)
+    assert 'd="M0.7 0h2v5h-2zM4 4h2v1h-2z"' in str(svg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rlnb_widgets import TEDExplorer
 
-PLACES = [".rlnb-headline", ".ted-words", "[aria-label='the selected entry']", ".rlnb-spacer [data-row='1']"]
+PLACES = [".rlnb-title-text", ".ted-words", "[aria-label='the selected entry']", ".rlnb-spacer [data-row='1']"]
 
 
 def test_a_click_gives_the_keyboard_to_the_tree(browse, ted):

@@ -1,31 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { thumbMarks } from "../../../widgets/rlnb_widgets/ted_explorer/thumb.js";
+import { columnsOf, paramsOf } from "../../../widgets/rlnb_widgets/ted_explorer/thumb.js";
 
-const kinds = (marks) => marks.map((mark) => mark.kind);
-
-test("a gap breaks a line, and a value between two gaps is a dot", () => {
-  const marks = thumbMarks(["spark", 1, "A-.A."], 40, 20);
-  assert.deepEqual(kinds(marks), ["poly", "rect"]);
-  assert.deepEqual(marks[0].points, [[0, 18.5], [10, 1.5]]);
-  assert.deepEqual([marks[1].x, marks[1].x2, marks[1].y], [29, 31, 17.5]);
+test("the letters of a thumbnail are its levels, and a point is a gap", () => {
+  assert.deepEqual(columnsOf(["spark", 1, "ABZaz09+-."]), { levels: [0, 1, 25, 26, 51, 52, 61, 62, 63, NaN] });
 });
 
-test("a band goes along the largest values and back along the smallest", () => {
-  const [area, edge] = thumbMarks(["band", 1, "A-A-"], 40, 20);
-  assert.deepEqual(area.points, [[0, 1.5], [40, 1.5], [40, 18.5], [0, 18.5]]);
-  assert.equal(edge.closed, true);
-});
-
-test("cells of a heat map join without seams", () => {
-  const marks = thumbMarks(["heat", 2, "A-.A-A"], 10, 5);
-  assert.equal(marks.length, 5);
-  assert.deepEqual(marks.slice(0, 2).map(({ x, x2 }) => [x, x2]), [[0, 3], [3, 7]]);
-  assert.deepEqual([marks[0].opacity, marks[1].opacity], [0.08, 1]);
+test("a band has the smallest and the largest values in turn", () => {
+  assert.deepEqual(columnsOf(["band", 1, "A-Bz"]), { floors: [0, 1], tops: [63, 51] });
 });
 
 test("the playhead stands in what goes over time, and not in a histogram", () => {
-  assert.deepEqual(thumbMarks(["spark", 1, "AA"], 40, 20, 1).at(-1), { kind: "rect", x: 39, x2: 40, y: 0, h: 20, fill: "ink", opacity: 1 });
-  assert.equal(thumbMarks(["hist", 1, "A-"], 40, 20, 0.5).length, 1);
+  assert.deepEqual(paramsOf(["heat", 2, "AAAA"], 0.5), { n: 4, rows: 2, at: 0.5, here: 1 });
+  assert.equal(paramsOf(["spark", 1, "AA"]).here, 0);
+  assert.equal(paramsOf(["hist", 1, "A-"], 0.5).here, 0);
+  assert.equal(paramsOf(["band", 1, "A-A-"], 1).n, 2);
 });

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { decode } from "../../../widgets/rlnb_widgets/ted_explorer/thumb.js";
 import { foundSteps, jumpsOf, marksOf, numbersAt, stepWords, valueText } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
 
 /** A store as a model gives it: a DataView whose offset is not a multiple of four. */
@@ -65,10 +64,6 @@ test("what a step means", () => {
   assert.equal(stepWords(marks, 6, 0), "Step 0: inside an episode; next[0] becomes root[1].");
   assert.equal(stepWords({}, 6, 5), "Step 5: the last one stored; the episode goes on beyond the data.");
   assert.doesNotMatch(stepWords({ truncated: [5] }, 6, 5), /fresh reset/);
-});
-
-test("the letters of a thumbnail are its levels", () => {
-  assert.deepEqual(decode("ABZaz09+-."), [0, 1, 25, 26, 51, 52, 61, 62, 63, -1]);
 });
 
 test("a root that is done is no fresh reset", () => {

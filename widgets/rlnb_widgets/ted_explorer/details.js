@@ -8,9 +8,6 @@ import { drawThumb } from "./thumb.js";
 import { accessCode, pathCode, unravel } from "./tree.js";
 import { valueText } from "./values.js";
 
-const THUMB = [232, 40];
-const TITLE = { root: "root", next: "next" };
-
 /** Which sides a row has, in the order of the columns. */
 export function sidesOf(row) {
   return ["root", "next"].filter((side) => row[side]);
@@ -22,7 +19,7 @@ export function codeOf(row, side, view) {
   return accessCode(row.path, side, timed ? [...unravel(view.element, view.batch), view.t] : []);
 }
 
-/** Make the pane. Returns { el, show(row), update(), copy(), paint() }. */
+/** Make the pane. Returns { el, show(row), update(), copy(), copyText(text) }. */
 export function detailsPane(view, color) {
   const body = h("div", { class: "rlnb-details-body" });
   const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
@@ -35,24 +32,25 @@ export function detailsPane(view, color) {
   const sideBlock = (row, side) => {
     const cell = row[side];
     const code = h("code", { class: "rlnb-code", "data-code": side });
-    const value = h("span", { class: "ted-full", "data-full": side });
+    const value = h("div", { class: "rlnb-what", "data-full": side });
     const thumb = cell.thumb ? h("canvas", { class: "ted-large", "aria-hidden": "true" }) : null;
     live.push({ row, side, code, value, thumb });
-    const fact = (name, ...content) => h("div", { class: "rlnb-fact" }, h("span", { class: "rlnb-quiet" }, name), h("span", { class: "rlnb-what" }, ...content));
-    const facts = h("div", { class: "rlnb-facts" },
-      fact("code", code,
-        button({ text: "copy", label: `copy the code of ${side}`, title: "copy the code (c)", onclick: () => copy(code.textContent) }),
-        button({ text: "copy key", label: `copy the key of ${side}`, onclick: () => copy(pathCode(row.path, side)) })));
-    if (cell.dtype !== "?") {
-      facts.append(fact("data", [cell.dtype, ""].join(" "), shapeOf(cell.dims),
-        [cell.device, cell.bytes, cell.storage].filter(Boolean).map((x) => ` · ${x}`).join("")));
+    const lines = [code];
+    if (!row.node && !/^no elements/.test(cell.message ?? "") && (view.steps !== null || cell.preview)) lines.push(value);
+    const more = [cell.device === "cpu" ? "" : cell.device, cell.bytes, cell.storage === "in memory" ? "" : cell.storage,
+      /\d/.test(cell.range ?? "") ? `${cell.range} (min / mean / max)` : ""];
+    if (cell.dtype !== "?") lines.push(h("div", { class: "rlnb-what" }, more.filter(Boolean).join(" · ")));
+    if (cell.message) lines.push(h("div", { class: "rlnb-what" }, cell.message));
+    if (thumb) {
+      const overTime = view.steps !== null && cell.thumb[0] !== "hist";
+      const of = !overTime ? "all values" : view.batch.length ? "element 0 over time" : "over time";
+      lines.push(h("div", { class: "ted-drawn" }, thumb, h("span", { class: "rlnb-quiet" }, of)));
     }
-    if (/\d/.test(cell.range ?? "")) facts.append(fact("range", `${cell.range} (min / mean / max)`));
-    if (!row.node && !/^no elements/.test(cell.message ?? "") && (view.steps !== null || cell.preview)) facts.append(fact("value", value));
-    if (cell.message) facts.append(fact("note", cell.message));
-    const heading = view.ted ? h("div", { class: "ted-side" }, TITLE[side], h("span", { class: "rlnb-quiet", "data-at": side })) : null;
-    const whose = thumb && view.batch.length && view.steps !== null && cell.thumb[0] !== "hist" ? h("div", { class: "rlnb-quiet ted-whose" }, "over time, batch element 0") : null;
-    return h("div", { class: "ted-block" }, heading, facts, thumb, whose);
+    const type = cell.dtype === "?" ? [] : [`${cell.dtype} `, shapeOf(cell.dims)];
+    return h("div", { class: "ted-block" },
+      h("div", {}, h("b", { "data-at": side }), " ", ...type,
+        button({ text: "copy", label: `copy the code of ${side}`, title: "copy the code (c)", onclick: () => copy(code.textContent) }),
+        button({ text: "copy key", label: `copy the key of ${side}`, onclick: () => copy(pathCode(row.path, side)) })), ...lines);
   };
 
   const findings = (row) => {
@@ -68,13 +66,11 @@ export function detailsPane(view, color) {
       code.textContent = codeOf(row, side, view);
       const now = valueText(view.store, cell.values, view.steps, view.element, view.t);
       value.textContent = now || cell.preview || cell.values?.why || "";
-      const share = view.steps > 1 ? view.t / (view.steps - 1) : null;
-      if (thumb) drawThumb(thumb, cell.thumb, ...THUMB, color(), view.element === 0 ? share : null);
+      const at = view.steps > 1 && view.element === 0 ? (view.t + 0.5) / view.steps : null;
+      if (thumb) drawThumb(thumb, view.thumbs[cell.thumb[0]].large, cell.thumb, color(), at);
     }
-    const at = el.querySelector('[data-at="next"]');
-    if (at && view.steps !== null) at.textContent = ` of step ${view.t}: the state of step ${view.t + 1}`;
-    const before = el.querySelector('[data-at="root"]');
-    if (before && view.steps !== null) before.textContent = ` of step ${view.t}`;
+    const step = view.steps === null ? "" : `[${view.t}]`;
+    for (const place of el.querySelectorAll("[data-at]")) place.textContent = view.ted ? `${place.dataset.at}${step}` : "";
   };
 
   const show = (row) => {

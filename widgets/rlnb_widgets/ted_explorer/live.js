@@ -1,17 +1,16 @@
-// The live TED explorer: search, tree, playhead and details; all of it in the page.
+// The live TED explorer: playhead, tabs, search, tree and details; all of it in the page.
 
-import { Channel, button, clamp, h, keyboard, palette, timelineBar, visualizer, watchTheme } from "../_core/core.js";
-import { detailsPane } from "./details.js";
-import { endsStrip } from "./strip.js";
-import { formsPanel } from "./forms.js";
-import { rulesPanel } from "./rules.js";
-import { tabList } from "./tabs.js";
-import { walkPanel } from "./walk.js";
+import { Channel, button, clamp, h, keyboard, palette, tabs, timelineBar, visualizer, watchTheme } from "../_core/core.js";
 import { shapeLegend } from "../_core/shape.js";
 import { foldable } from "../_core/tree.js";
-import { tedTree } from "./treeview.js";
+import { detailsPane } from "./details.js";
+import { formsPanel } from "./forms.js";
+import { rulesPanel } from "./rules.js";
+import { endsStrip } from "./strip.js";
 import { flagged } from "./tree.js";
+import { tedTree } from "./treeview.js";
 import { foundSteps, jumpsOf, marksOf, stepWords } from "./values.js";
+import { walkPanel } from "./walk.js";
 
 let made = 0;
 
@@ -21,11 +20,11 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   const element = new Channel(model, "element", (v) => clamp(Math.round(Number(v) || 0), 0, elements - 1));
   const selected = new Channel(model, "selected", (v) => (Array.isArray(v) ? v : []));
   const view = {
-    ted: data.ted, batch: data.batch, steps: data.steps, store: model.get("values"), rows: data.rows,
+    ted: data.ted, batch: data.batch, steps: data.steps, store: model.get("values"), rows: data.rows, thumbs: data.thumbs,
     element: element.value, t: playhead.t, showRange: data.steps === null, id: `ted-${(made += 1)}`,
   };
   let color = null;
-  // before the root is in the page there are no colours to read
+  // Before the root is in the page there are no colours to read.
   const colors = () => (root.isConnected ? (color ??= palette(root)) : palette(root));
   const details = detailsPane(view, colors);
   const tree = tedTree(view, colors, (row) => {
@@ -33,9 +32,8 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
     selected.set(row ? row.path : []);
   }, () => details.update());
   const search = h("input", { type: "search", class: "rlnb-field rlnb-search", placeholder: "Search (/)", "aria-label": "search keys, dtypes, shapes", title: "search keys, dtypes, shapes (/)" });
-  const count = h("span", { class: "rlnb-note ted-count", role: "status" });
+  const count = h("span", { class: "rlnb-note", role: "status" });
   const tools = toolbar({ data, view, tree, search, count });
-  root.append(heading(data), ...data.notes.map((note) => h("p", { class: "rlnb-note ted-note" }, note)));
 
   const timed = data.steps !== null && data.steps > 1;
   let known = { element: -1 };
@@ -50,8 +48,10 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   };
   const marks = () => here().ends;
   const bar = timed ? timelineBar(playhead, () => here().jumps) : null;
-  const strip = timed ? endsStrip(playhead, marks) : null;
+  const strip = timed ? endsStrip(data.line, playhead, marks) : null;
   const words = h("p", { class: "ted-words" });
+  // The jumps stand beside the words, which say what one has jumped to.
+  const said = timed ? h("div", { class: "ted-said" }, words, bar.el.querySelector(".rlnb-jumps")) : null;
   if (elements > 1) search.after(elementPicker(elements, element));
   const shown = new Channel(model, "view", (v) => (Object.hasOwn(data.tabs, v) ? v : "entries"));
   // Whether an episode ends at the playhead and is followed by a reset, and whether the data end there.
@@ -65,29 +65,26 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
     if (place.path.length) tree.select(place.path);
   };
   const broken = data.rules.reduce((n, rule) => n + rule.places.length, 0);
-  const parts = [{ name: "entries", panel: h("div", {}, tools, tree.el) }];
+  const parts = [{ name: "entries", el: h("div", {}, tools, tree.el), onshow: () => tree.repaint() }];
   if (data.rules.length) {
-    const panel = rulesPanel(data.rules, data.rulesLine, go, (text) => details.copyText(text));
-    parts.push({ name: "rules", note: broken ? String(broken) : "✓", bad: broken > 0, panel });
+    parts.push({ name: "rules", note: broken ? `✗ ${broken}` : "✓", el: rulesPanel(data.rules, data.rulesLine, go, (text) => details.copyText(text)) });
   }
-  if (data.forms.length) parts.push({ name: "forms", panel: formsPanel(data.forms, data.kinds) });
-  if (walk) parts.push({ name: "steps", panel: walk.el });
+  const forms = data.forms ? formsPanel(data.forms) : null;
+  if (forms) parts.push({ name: "forms", el: forms.el });
+  if (walk) parts.push({ name: "steps", el: walk.el, onshow: () => walk.show() });
   for (const part of parts) part.title = data.tabs[part.name];
-  const tabs = tabList(parts, view.id, (name) => shown.set(name));
-  if (tabs.el) root.append(tabs.el);
-  if (timed) root.append(bar.el, strip.el, words);
-  root.append(...parts.map((part) => part.panel), details.el, h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"),
-    ...data.words.map((part) => h("p", {}, part))));
+  const panels = tabs(parts, { onchoose: (name) => shown.set(name) });
+  root.append(...[...data.notes.map((note) => h("p", { class: "rlnb-note" }, note)), bar?.el, strip?.el, said, panels.el, details.el,
+    h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"), ...data.words.map((part) => h("p", {}, part)))].filter(Boolean));
   const open = () => {
-    const name = tabs.show(shown.value);
-    details.el.hidden = name === "forms";
+    const name = panels.show(shown.value);
+    details.el.hidden = name === "forms" || (name === "rules" && !broken);
     root.setAttribute("data-view", name);
-    if (name === "steps") walk.show();
   };
 
   const filter = () => {
-    const shown = tree.filter(search.value);
-    count.textContent = search.value || tree.filtering ? `${shown} of ${data.rows.length}` : "";
+    const found = tree.filter(search.value);
+    count.textContent = search.value || tree.filtering ? `${found} of ${data.rows.length}` : "";
   };
   search.addEventListener("input", filter);
   search.addEventListener("keydown", (event) => {
@@ -95,12 +92,14 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
     else if (event.key === "ArrowDown" || event.key === "Enter") { event.preventDefault(); event.stopPropagation(); tree.focus(); }
   });
   tools.addEventListener("refilter", filter);
-  const find = () => { search.focus(); search.select(); };
-  const moves = timed ? { ",": bar.keys.ArrowLeft, ".": bar.keys.ArrowRight, " ": bar.keys[" "], n: bar.keys.n, p: bar.keys.p } : {};
-  keyboard(tree.focusable, { ...tree.keys, ...moves, c: ["copy the code", () => details.copy()], "/": ["search", find] });
-  if (walk) keyboard(walk.focusable, { ...walk.keys, ...(timed ? bar.keys : {}) });
-  const home = { focus: (options) => (root.dataset.view === "steps" ? walk.focusable : root.dataset.view === "entries" || !strip ? tree.focusable : strip.el).focus(options) };
-  keyboard(root, { ...(timed ? bar.keys : {}), c: ["copy the code", () => details.copy()], "/": ["search", () => { shown.set("entries"); find(); }] }, home);
+  const find = () => { shown.set("entries"); search.focus(); search.select(); };
+  const common = { c: ["copy the code", () => details.copy()], "/": ["search", find] };
+  const moves = timed ? { ",": bar.keys.ArrowLeft, ".": bar.keys.ArrowRight } : {};
+  keyboard(tree.focusable, { ...tree.keys, ...moves });
+  if (walk) keyboard(walk.focusable, { ...walk.keys, ArrowUp: tree.keys.ArrowUp, ArrowDown: tree.keys.ArrowDown });
+  const places = { steps: () => walk.focusable, entries: () => tree.focusable };
+  const home = { focus: (options) => (places[root.dataset.view] ?? (() => strip?.el ?? tree.focusable))().focus(options) };
+  keyboard(root, { ...(timed ? bar.keys : {}), ...common }, home);
 
   const update = () => {
     view.t = playhead.t;
@@ -133,17 +132,13 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
     shown.dispose();
     bar?.destroy();
     strip?.destroy();
+    forms?.destroy();
     tree.destroy();
   };
 });
 
-function heading(data) {
-  const shapes = data.rows.flatMap((row) => ["root", "next"].map((side) => row[side]?.dims ?? []));
-  return h("div", { class: "rlnb-head" }, h("span", { class: "rlnb-headline" }, data.headline), shapeLegend(shapes));
-}
-
 function toolbar({ data, view, tree, search, count }) {
-  const bar = h("div", { class: "rlnb-bar ted-tools", role: "toolbar", "aria-label": "tree" }, search);
+  const bar = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree" }, search);
   if (foldable(data.rows).length) {
     bar.append(h("span", { class: "rlnb-group" },
       button({ text: "Expand all", label: "expand all", onclick: () => tree.foldAll(false) }),
@@ -155,7 +150,7 @@ function toolbar({ data, view, tree, search, count }) {
     return made;
   };
   if (view.steps !== null) {
-    bar.append(toggle("Ranges", "show minimum / mean / maximum in place of the value at the playhead", () => {
+    bar.append(toggle("Ranges", "show minimum / mean / maximum instead of the value at the playhead", () => {
       view.showRange = !view.showRange;
       tree.update();
       return view.showRange;
@@ -163,13 +158,13 @@ function toolbar({ data, view, tree, search, count }) {
   }
   const found = data.rows.filter(flagged).length;
   if (found) {
-    bar.append(toggle(`Findings (${found})`, "show only rows that break a rule, hold NaN or inf, or differ", () => {
+    bar.append(toggle(`Findings (${found})`, "show only rows that break a rule, contain NaN or inf, or differ", () => {
       tree.filtering = !tree.filtering;
       bar.dispatchEvent(new Event("refilter"));
       return tree.filtering;
     }));
   }
-  bar.append(count);
+  bar.append(count, shapeLegend(data.rows.flatMap((row) => ["root", "next"].map((side) => row[side]?.dims ?? []))));
   return bar;
 }
 
@@ -180,4 +175,3 @@ function elementPicker(elements, element) {
   element.subscribe((value) => { if (document.activeElement !== field) field.value = value; });
   return h("label", { class: "ted-picker" }, "element", field, h("span", { class: "rlnb-note" }, `of ${elements}`));
 }
-

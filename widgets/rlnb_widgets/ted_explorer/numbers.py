@@ -83,8 +83,8 @@ def _line(values: np.ndarray) -> Thumb:
     """Return a line; a long one as the band between the extremes of each share, so that single spikes stay visible."""
     if values.dtype == bool:
         values = values.astype(np.uint8)
-    if len(values) <= POINTS:
-        return Thumb("spark", 1, _levels(values))
+    if len(values) <= POINTS or (np.isfinite(values[0]) and (values == values[0]).all()):
+        return Thumb("spark", 1, _levels(values[:POINTS]))
     edges = np.linspace(0, len(values), POINTS + 1).astype(int)[:-1]
     with np.errstate(invalid="ignore"):
         pairs = np.stack([np.fmin.reduceat(values, edges), np.fmax.reduceat(values, edges)], 1)

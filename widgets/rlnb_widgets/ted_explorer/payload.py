@@ -8,9 +8,10 @@ from typing import Any
 from rlnb_widgets._core.text import bytes_text
 from rlnb_widgets.ted_explorer.explain import ted_row_words, ted_words
 from rlnb_widgets.ted_explorer.forms import Form
-from rlnb_widgets.ted_explorer.layouts import KINDS, Line
+from rlnb_widgets.ted_explorer.layouts import Line
+from rlnb_widgets.ted_explorer.scene import bytes_display, ends_display, form_display, kinds_display, thumb_lists
 from rlnb_widgets.ted_explorer.schema import Cell, Row, TedModel, Thumb, Verdict
-from rlnb_widgets.ted_explorer.text import stats_text, ted_headline
+from rlnb_widgets.ted_explorer.text import stats_text
 from rlnb_widgets.ted_explorer.values import Refs
 from rlnb_widgets.ted_explorer.verdicts import rules_line
 from rlnb_widgets.ted_explorer.views import VIEWS, share_text
@@ -27,17 +28,17 @@ def ted_payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: d
         "ted": model.is_ted,
         "batch": list(model.batch),
         "steps": model.steps,
-        "headline": ted_headline(model),
         "notes": list(model.notes),
         "words": ted_words(model).split("\n\n"),
         "ends": ends,
         "past": [list(place) for place in model.past],
         "rules": [_rule(verdict) for verdict in model.verdicts],
         "rulesLine": rules_line(model.verdicts),
-        "forms": _forms(forms, layouts),
-        "kinds": KINDS,
+        "forms": _forms(forms, layouts) if forms else None,
         "tabs": VIEWS,
         "rows": [_row(row, refs) for row in model.rows],
+        "thumbs": {kind: {size: d.payload() for size, d in sizes.items()} for kind, sizes in thumb_lists().items()},
+        "line": ends_display(str).payload(),
     }
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
@@ -53,16 +54,21 @@ def _rule(verdict: Verdict) -> dict[str, Any]:
     return {"name": verdict.rule, "sentence": verdict.sentence, "places": places}
 
 
-def _forms(forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> list[dict[str, Any]]:
-    whole = max((forms[0].nbytes or 0) if forms else 0, 1)
-    return [
-        {
-            "name": form.name, "made": form.made, "stores": form.stores, "why": form.why,
-            "bytes": share_text(form, whole), "share": None if form.nbytes is None else form.nbytes / whole,
-            "lines": [[line.label, [list(box) for box in line.boxes]] for line in layouts.get(form.name, ())],
-        }
-        for form in forms
-    ]  # fmt: skip
+def _forms(forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> dict[str, Any]:
+    parts = []
+    for form in forms:
+        lines = layouts.get(form.name, ()) if form.nbytes is not None else ()
+        said = "; ".join(f"{line.label}: {' '.join(text for text, _ in line.boxes if text)}" for line in lines)
+        part = {"name": form.name, "made": form.made, "stores": form.stores, "why": form.why, "said": said}
+        parts.append({**part, "list": form_display(lines).payload()})
+    whole = max(forms[0].nbytes or 0, 1) if forms else 1
+    said = "; ".join(f"{form.name}: {share_text(form, whole)}" for form in forms)
+    return {
+        "bytes": bytes_display(forms).payload(),
+        "said": said,
+        "kinds": kinds_display().payload(),
+        "parts": parts,
+    }
 
 
 def _row(row: Row, refs: Refs) -> dict[str, Any]:

@@ -7,8 +7,6 @@ import { rowOf } from "../_core/treeview.js";
 import { drawThumb } from "./thumb.js";
 import { valueText } from "./values.js";
 
-const THUMB = [56, 28];
-
 /** Make the element of a row. `place` is { position, count, folded (or null), id }. */
 export function rowElement(row, i, view, place) {
   const element = rowOf(row, i, place, { spoken: spoken(row, view.ted), badges: badges(row) });
@@ -107,9 +105,10 @@ export function updateRow(element, row, view) {
   }
 }
 
-/** Draw the tiny pictures of a row; once it is in the page, and again when the theme changes. */
-export function paintThumbs(element, row, color) {
+/** Draw the thumbnails of a row: once it is in the page, and again when the theme changes. */
+export function paintThumbs(element, row, thumbs, color) {
   for (const canvas of element.querySelectorAll("canvas[data-thumb]")) {
-    drawThumb(canvas, row[canvas.dataset.thumb].thumb, ...THUMB, color);
+    const { thumb } = row[canvas.dataset.thumb];
+    drawThumb(canvas, thumbs[thumb[0]].row, thumb, color);
   }
 }

@@ -74,14 +74,12 @@ def cell_text(cell: Cell | None) -> str:
 
 
 def mark_text(carry: Carry) -> str:
-    """Return what ``step_mdp`` does with a row: ``<-`` carries it, followed by whether the data agree."""
-    if carry.kind != "carried":
+    """Return what ``step_mdp`` does with a row, and for what it carries whether the next root equals it."""
+    if carry.kind != "carried" or carry.holds is None:
         return carry.kind
-    if carry.holds is None:
-        return "<-"
     if carry.holds:
-        return "<- ok"
-    return f"<- differs {list(carry.index)}" if carry.index else "<- differs"
+        return "carried, equal"
+    return f"carried, differs at {list(carry.index)}" if carry.index else "carried, differs"
 
 
 def range_text(cell: Cell | None) -> str:

@@ -10,11 +10,11 @@ export function tedTree(view, colors, onSelect, onAttached) {
   const [rootHead, nextHead, markHead] = [h("div", {}), h("div", {}), h("div", {}, "step_mdp")];
   const header = h("div", {}, h("div", {}, "key"), rootHead, ...(view.ted ? [nextHead, markHead] : []));
   const tree = treeView({
-    rows: view.rows, name: "entries of the TensorDict", id: view.id, header, heights: [42, 62], narrow: 620, onSelect, onAttached,
+    rows: view.rows, name: "entries of the TensorDict", id: view.id, header, heights: [35, 56], narrow: 620, onSelect, onAttached,
     find: (folded, search, filtering) => visibleRows(view.rows, folded, search, filtering),
     build: (row, i, place) => rowElement(row, i, view, place),
     update: (element, row) => updateRow(element, row, view),
-    paint: (element, row) => paintThumbs(element, row, colors()),
+    paint: (element, row) => paintThumbs(element, row, view.thumbs, colors()),
   });
   tree.el.classList.toggle("ted-single", !view.ted);
   const updateRows = tree.update;

@@ -20,9 +20,8 @@ from rlnb_widgets.ted_explorer.forms import Form, forms_of
 from rlnb_widgets.ted_explorer.layouts import layouts_of, runs_of
 from rlnb_widgets.ted_explorer.model import next_of, ted_model
 from rlnb_widgets.ted_explorer.payload import ted_payload
-from rlnb_widgets.ted_explorer.pictures import forms_svg, rules_svg, steps_svg
+from rlnb_widgets.ted_explorer.scene import entries_svg, forms_svg, rules_svg, steps_svg
 from rlnb_widgets.ted_explorer.schema import TedModel
-from rlnb_widgets.ted_explorer.static import ted_svg
 from rlnb_widgets.ted_explorer.text import ted_headline, ted_text
 from rlnb_widgets.ted_explorer.values import BUDGET, pack_values
 from rlnb_widgets.ted_explorer.views import VIEWS, forms_text, rules_text, steps_text
@@ -64,10 +63,10 @@ class TEDExplorer(TimeTraits, Visualizer):
         >>> x = torch.arange(4.0)
         >>> TEDExplorer(TensorDict({"x": x[:3], "next": {"x": x[1:], "reward": torch.ones(3, 1)}}, [3]))
         TEDExplorer(T=3, 3 leaves, 36 B, 0 episode ends)
-        key     root[t]        min / mean / max  step_mdp  next[t]            min / mean / max
-        ------  -------------  ----------------  --------  -----------------  ----------------
-        x       float32 [T=3]  0 / 1 / 2         <- ok     float32 [T=3]      1 / 2 / 3
-        reward  -                                dropped   float32 [T=3 | 1]  1 / 1 / 1
+        key     root[t]        min / mean / max  step_mdp        next[t]            min / mean / max
+        ------  -------------  ----------------  --------------  -----------------  ----------------
+        x       float32 [T=3]  0 / 1 / 2         carried, equal  float32 [T=3]      1 / 2 / 3
+        reward  -                                dropped         float32 [T=3 | 1]  1 / 1 / 1
         There is no done flag in "next", so all steps are taken for one episode.
         next done: rule 'end signals': no end signal under 'next': the end signals were left out, or are only at the root
         root action: rule 'action': missing: the action was left out when the data was assembled
@@ -81,6 +80,7 @@ class TEDExplorer(TimeTraits, Visualizer):
     element = traitlets.Int(0).tag(sync=True)
     selected = traitlets.List(traitlets.Unicode()).tag(sync=True)
     view = traitlets.Unicode("entries").tag(sync=True)
+    _label = traitlets.Unicode().tag(sync=True)
 
     def __init__(
         self,
@@ -113,6 +113,7 @@ class TEDExplorer(TimeTraits, Visualizer):
             t=t,
             element=element,
             view=view,
+            _label=f"TEDExplorer: {ted_headline(self.model)}",
         )
 
     @traitlets.validate("element")
@@ -164,14 +165,14 @@ class TEDExplorer(TimeTraits, Visualizer):
         return ted_words(self.model)
 
     def _svg(self) -> Svg:
-        shown = ted_headline(self.model), self._explain()
+        headline, words = ted_headline(self.model), self._explain()
         if self.view == "rules":
-            return rules_svg(self.model.verdicts, *shown)
+            return rules_svg(self.model.verdicts, f"TEDExplorer, rules: {headline}", words)
         if self.view == "forms":
-            return forms_svg(self._forms, self._layouts, *shown)
+            return forms_svg(self._forms, self._layouts, f"TEDExplorer, forms: {headline}", words)
         if self.view == "steps" and self.model.is_ted and self.model.steps:
-            return steps_svg(self._fates(), self.t, self.model.steps, *shown)
-        return ted_svg(self.model)
+            return steps_svg(self._fates(), self.t, self.model.steps, f"TEDExplorer, step {self.t}: {headline}", words)
+        return entries_svg(self.model, f"TEDExplorer: {headline}", words)
 
     def _alt(self) -> str:
         return f"TEDExplorer({ted_headline(self.model)})"
