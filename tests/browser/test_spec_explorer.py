@@ -64,7 +64,7 @@ def row(explorer: Locator, key: str) -> Locator:
 
 def test_it_opens_at_the_first_domain(lab: Lab, explorer: Locator, cartpole: Locator) -> None:
     expect(row(explorer, "group.observation")).to_have_attribute("aria-selected", "true")
-    expect(explorer.locator("canvas.spec-large")).to_be_visible()
+    expect(explorer.locator(".spec-large")).to_be_visible()
     assert lab.kernel("explorer.selected") == "['group', 'observation']"
     expect(row(cartpole, "input_spec.full_action_spec.action")).to_have_attribute("aria-selected", "true")
 
@@ -82,12 +82,12 @@ def test_rows_of_composites_are_low_and_rows_join_without_gaps_when_folded_too(l
             assert above["y"] + above["height"] == pytest.approx(below["y"], abs=0.5)
         return [round(found["height"]) for found in boxes]
 
-    assert heights() == [28, 28, 28, 48, 28, 28, 28, 48, 28, 48, 28, 48, 48, 48]
+    assert heights() == [26, 26, 26, 37, 26, 26, 26, 37, 26, 37, 26, 37, 37, 37]
     assert tree.evaluate("(tree) => tree.scrollHeight - tree.clientHeight") == 0
     row(cartpole, "input_spec").click()
     tree.press("ArrowLeft")
-    assert heights() == [28, 28, 28, 28, 48, 28, 48, 28, 48, 48, 48]
-    assert tree.evaluate("(tree) => tree.scrollHeight") == 6 * 28 + 5 * 48
+    assert heights() == [26, 26, 26, 26, 37, 26, 37, 26, 37, 37, 37]
+    assert tree.evaluate("(tree) => tree.scrollHeight") == 6 * 26 + 5 * 37
     tree.press("ArrowRight")
     lab.shot("rows-of-two-heights", cartpole)
 
@@ -107,7 +107,7 @@ def test_every_component_of_a_leaf_is_listed_beside_its_picture(lab: Lab, cartpo
         ["[2]", "[-0.4189, 0.4189]"],
         ["[3]", "(-inf, inf)"],
     ]
-    picture = box(cartpole.locator("canvas.spec-large"))
+    picture = box(cartpole.locator(".spec-large"))
     first, last = box(names.first), box(names.last)
     assert first["y"] == pytest.approx(picture["y"], abs=1)
     assert last["y"] + last["height"] == pytest.approx(picture["y"] + picture["height"], abs=1)
@@ -158,7 +158,7 @@ def test_a_value_out_of_the_domain_gets_the_reason(lab: Lab, explorer: Locator) 
 
 def test_a_click_on_the_picture_and_a_pick_are_tried(explorer: Locator) -> None:
     row(explorer, "step").click()
-    picture = explorer.locator("canvas.spec-large")
+    picture = explorer.locator(".spec-large")
     picture.click(position={"x": box(picture)["width"] * 0.6, "y": 12})
     ask, field = explorer.locator(".spec-ask"), explorer.get_by_label("a value to try")
     expect(field).to_have_value("2")

@@ -1,32 +1,45 @@
-"""Display lists of the lanes of a spec explorer, with their samples."""
+"""Display lists of the domains of a spec, with their samples, small and large."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 import torch
 from rlnb_widgets import SpecExplorer
 from rlnb_widgets._core.display import Display
-from rlnb_widgets.spec_explorer.scene import draw_lane
+from rlnb_widgets.spec_explorer.scene import draw_lane, rows_display
 
-from rlnb.data import Binary, Bounded, Categorical, Composite, OneHot, Unbounded
+from rlnb.data import Binary, Bounded, Categorical, Composite, MultiOneHot, OneHot, Unbounded
+
+Made = tuple[Display, dict[str, float]]
 
 
-def _lanes() -> tuple[Display, dict[str, float]]:
-    """Lanes of each kind, one below the other."""
+def _explorer() -> SpecExplorer:
     masked = torch.tensor([True, False, True])
-    explorer = SpecExplorer(
+    return SpecExplorer(
         Composite(
             closed=Bounded(-1, 1, shape=(1,)), half=Bounded(0, torch.inf, shape=(1,)), open=Unbounded(1),
-            choices=Categorical(3, mask=masked), cells=OneHot(3, mask=masked), bits=Binary(4),
+            choices=Categorical(3, mask=masked), cells=OneHot(3, mask=masked), bits=Binary(4), many=OneHot(60),
+            parts=MultiOneHot([2, 3]),
         )
     )  # fmt: skip
-    display, y = Display(200), 4.0
+
+
+def _lanes() -> Made:
+    """Lanes of each kind, one below the other."""
+    explorer = _explorer()
+    display, y = Display(560), 4.0
     for row in explorer.model.rows[1:]:
-        samples = explorer._samples[row.path]
-        for lane, levels in zip(row.cell.domain.lanes, samples.levels, strict=True):
-            draw_lane(display, lane, levels, (20, y, 500, 24))
-            y += 32
+        for lane, levels in zip(row.cell.domain.lanes, explorer._samples[row.path].levels, strict=True):
+            with display.moved(y), display.frame(20, 160):
+                draw_lane(display, lane, display.columns.add(np.array(levels)), 50, 20)
+            y += 60
     return display, {}
 
 
 #: Name to a function that returns a display list and its parameters.
-SCENES = {"lanes of a spec": _lanes}
+SCENES: dict[str, Callable[[], Made]] = {
+    "lanes of a spec": _lanes,
+    "rows of a spec": lambda: (rows_display(_explorer().model, _explorer()._samples), {}),
+}

@@ -1,64 +1,119 @@
-"""The marks of a lane: Python makes them for the static view, JavaScript for the live one, and they are the same."""
+"""The pictures of domains: ends, bars, masks, and what lies under a pointer."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
-import rlnb_widgets.spec_explorer as package
+import pytest
 import torch
 from rlnb_widgets import SpecExplorer
 from rlnb_widgets._core.display import Display
-from rlnb_widgets.spec_explorer.scene import draw_lane
+from rlnb_widgets.spec_explorer.scene import domain_display, draw_lane, lane_height, large_display
+from rlnb_widgets.spec_explorer.schema import Lane
 
-from rlnb.data import Binary, Bounded, Categorical, MultiOneHot, OneHot, Unbounded
+from rlnb.data import Binary, Bounded, Categorical, Composite, MultiOneHot, OneHot, Unbounded
 
-MODULE = Path(package.__file__).with_name("lanes.js").as_uri()
-BOX = (7.0, 4.0, 200.0, 14.0)
-SPECS = {
-    "closed": Bounded(-1, 1, shape=(1,)),
-    "open": Bounded(0, torch.inf, shape=(1,)),
-    "unbounded": Unbounded(1),
-    "choices": Categorical(5),
-    "masked choices": Categorical(4, mask=torch.tensor([True, False, True, False])),
-    "cells": OneHot(3),
-    "masked cells": OneHot(3, mask=torch.tensor([True, False, True])),
-    "many cells": OneHot(60),
-    "bits": Binary(4),
-    "parts": MultiOneHot([2, 3]),
-}
+CHOICES = Lane("choices", n=4, start=2, barred=(1,))
 
 
-def test_both_languages_make_the_same_marks(missing: Callable[..., NoReturn]) -> None:
-    if shutil.which("node") is None:
-        missing("node", "no `node` on the PATH; install Node.js 20 or newer")
-    asked, made = [], []
-    for spec in SPECS.values():
-        explorer = SpecExplorer(spec)
-        lanes = json.loads(explorer.payload)["rows"][0]["lanes"]
-        levels = json.loads(explorer.samples)[0]["levels"]
-        for lane, plain, bars in zip(explorer.model.rows[0].cell.domain.lanes, lanes, levels, strict=True):
-            display = Display(20)
-            draw_lane(display, lane, bars, BOX)
-            made.append(display.payload()["marks"])
-            asked.append([plain, bars, None, list(BOX)])
-    script = (
-        f"import {{ laneMarks }} from {json.dumps(MODULE)};"
-        "import { readFileSync } from 'node:fs';"
-        "console.log(JSON.stringify(JSON.parse(readFileSync(0)).map((given) => laneMarks(...given))))"
-    )
-    run = ["node", "--input-type=module", "-e", script]
-    found = json.loads(subprocess.run(run, input=json.dumps(asked), capture_output=True, text=True, check=True).stdout)
-    assert [[_flat(mark) for mark in lane] for lane in found] == [[_flat(mark) for mark in lane] for lane in made]
+def marks_of(display: Display, kind: str) -> list[dict[str, Any]]:
+    """Marks of a kind, however deep in groups, with the last frame that they are in."""
+    found: list[dict[str, Any]] = []
+
+    def visit(marks: list[dict[str, Any]], domain: Any) -> None:
+        for mark in marks:
+            if mark["kind"] == "group":
+                visit(mark["marks"], mark.get("domain", domain))
+            elif mark["kind"] == kind:
+                found.append({**mark, "domain": domain})
+
+    visit(display.marks, None)
+    return found
 
 
-def _flat(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _flat(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_flat(part) for part in value]
-    return round(float(value), 4) if isinstance(value, (int, float)) else value
+def drawn(lane: Lane, h: float = 20, strip: float = 8) -> Display:
+    display = Display(h)
+    with display.frame(0, 0):
+        draw_lane(display, lane, "levels0", h, strip)
+    return display
+
+
+def test_closed_ends_are_bars_across_and_open_ends_are_arrows() -> None:
+    closed = drawn(Lane("line", low=-1, high=1, view=(-1, 1)))
+    assert len(marks_of(closed, "line")) == 3 and marks_of(closed, "glyph") == []
+    half = drawn(Lane("line", low=0, view=(-1, 4)))
+    assert [mark["name"] for mark in marks_of(half, "glyph")] == ["right"]
+    whole, end = marks_of(half, "line")
+    assert (whole["x"], whole["x2"], end["x"]) == (0.2, 1, 0.2)
+
+
+def test_bars_of_samples_lie_between_the_ends() -> None:
+    def part(lane: Lane) -> tuple[Any, Any]:
+        (frame,) = drawn(lane).marks
+        return next((mark["part"], mark["domain"]) for mark in frame["marks"] if "part" in mark)
+
+    assert part(Lane("line", low=0, high=1, view=(-1, 1))) == ([0.5, 1.0], [0, 24])
+    # A single legal number has a single bar.
+    assert part(Lane("line", low=1, high=1, view=(0, 2))) == ([0.5, 0.5], [0, 1])
+
+
+def test_masked_choices_are_crossed_out_and_the_others_are_dots() -> None:
+    display = drawn(CHOICES)
+    assert len(marks_of(display, "disc")) == 3
+    assert [(mark["x"], mark["name"], mark["fill"]) for mark in marks_of(display, "glyph")] == [(1.5, "cross", "bad")]
+    cells = drawn(Lane("cells", n=3, barred=(0, 2)))
+    assert [mark["x"] for mark in marks_of(cells, "glyph")] == [0.5, 2.5]
+    assert len(marks_of(cells, "rect")) == 3 and len(marks_of(drawn(Lane("cells", n=60)), "rect")) == 24
+
+
+def test_bars_stand_above_cells() -> None:
+    display = drawn(Lane("cells", n=3), 100, 24)
+    (bars,) = marks_of(display, "bars")
+    assert bars["y"] + bars["h"] < 76 == marks_of(display, "rect")[0]["y"] - 0.5
+
+
+@pytest.mark.parametrize(
+    ("lane", "domain"),
+    [(CHOICES, [0.0, 4.0]), (Lane("cells", n=3), [0.0, 3.0]), (Lane("cells", n=60), [0.0, 24.0])],
+)
+def test_a_hit_area_has_choices_and_cells_as_its_values(lane: Lane, domain: list[float]) -> None:
+    (hit,) = marks_of(large_display([lane]), "hit")
+    assert (hit["name"], hit["domain"]) == ("lane0", domain)
+
+
+def test_the_numbers_of_a_line_are_parameters_unless_they_cannot_be_told_apart() -> None:
+    lane = Lane("line", low=-1, high=1, view=(-1, 1))
+    (hit,), (axis,) = (marks_of(large_display([lane]), kind) for kind in ("hit", "axis"))
+    assert [end.name for end in hit["domain"]] == [end.name for end in axis["domain"]] == ["low0", "high0"]
+    assert marks_of(large_display([Lane("line", view=(-1.7e308, 1.7e308))]), "axis") == []
+
+
+def test_choices_have_names_but_not_all_where_they_are_many() -> None:
+    def names(lane: Lane) -> list[str]:
+        return [mark["text"] for mark in marks_of(large_display([lane]), "text")]
+
+    assert names(CHOICES) == ["2", "3", "4", "5"]
+    assert names(Lane("choices", n=20)) == ["0", "3", "6", "9", "12", "15", "18"]
+    assert names(Lane("cells", n=60)) == ["60 places"]
+
+
+def test_lanes_are_side_by_side_in_a_row_and_below_one_another_in_the_details() -> None:
+    lanes = [Lane("choices", n=2)] * 3
+    parts = [mark["part"] for mark in domain_display(lanes).marks[0]["marks"]]
+    assert [(low, round(high, 2)) for low, high in parts] == [(0, 0.86), (1, 1.86), (2, 2.86)]
+    assert domain_display(lanes[:1]).marks[0]["marks"][0]["part"] == [0, 1]
+    large = large_display(lanes)
+    assert large.height == 3 * lane_height(lanes)
+    assert [mark["y"] for mark in large.marks] == [2, 38, 74]
+
+
+def test_domains_of_the_same_form_have_the_same_picture() -> None:
+    spec = Composite(
+        a=Bounded(0, 1, shape=(1,)), b=Bounded(5, 7, shape=(1,)), c=Unbounded(1), d=OneHot(3), e=MultiOneHot([2, 3]),
+        f=Binary(3), g=Categorical(3, mask=torch.tensor([True, False, True])), h=Categorical(3),
+    )  # fmt: skip
+    data = json.loads(SpecExplorer(spec).payload)
+    pictures = {row["path"][0]: row["picture"] for row in data["rows"][1:]}
+    assert pictures["a"] == pictures["b"] and len(set(pictures.values())) == len(data["pictures"]) == 7
+    assert [data["rows"][i]["lanes"][0]["view"] for i in (1, 2)] == [[0, 1], [5, 7]]

@@ -454,17 +454,18 @@ class Display:
         where = {"starts": self._column(starts), "stops": self._column(stops)}
         self._add("labels", **where, y=y, text=text, fill=fill, size=size, shift=shift)
 
-    def axis(self, y: float, format: str = "number", integer: bool | None = None) -> None:
+    def axis(self, y: float, format: str = "number", integer: bool | None = None, room: float | None = None) -> None:
         """Add the scale of the frame: ticks above ``y`` and numbers below, at round values.
 
         Args:
             y: Where the ticks end, in pixels.
             format: ``"number"``, ``"duration"`` (of microseconds) or ``"count"`` (with commas).
             integer: Whether only integers have ticks, in the middle of their step.
+            room: Pixels that a tick has at least; 90 if not given.
         """
         if format not in FORMATS:
             raise ValueError(f"unknown format {format!r}; the formats are {', '.join(FORMATS)}.")
-        self._add("axis", y=y, format=format, integer=integer)
+        self._add("axis", y=y, format=format, integer=integer, room=room)
 
     def _column(self, values: Any, unit: float | None = None) -> int | str:
         # A name stands for numbers that only the page has, for example because they depend on what is selected.

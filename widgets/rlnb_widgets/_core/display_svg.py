@@ -343,7 +343,7 @@ class _Writer:
     def _axis(self, mark: Mark, place: _Place) -> None:
         y, whole = mark["y"] + place.down, mark.get("integer", False)
         wide = place.right - place.left
-        for value in ticks(place.low, place.high, wide / 90, whole):
+        for value in ticks(place.low, place.high, wide / mark.get("room", 90), whole):
             x = place.x(value + (0.5 if whole else 0))
             words = format_value(value, mark["format"])
             half = text_width(words, 10) / 2

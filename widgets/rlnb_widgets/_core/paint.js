@@ -447,7 +447,7 @@ const DRAW = {
   },
 
   axis(painter, mark, place) {
-    for (const value of ticks(place.low, place.high, (place.right - place.left) / 90, mark.integer)) {
+    for (const value of ticks(place.low, place.high, (place.right - place.left) / (mark.room ?? 90), mark.integer)) {
       const x = value + (mark.integer ? 0.5 : 0);
       const words = formatValue(value, mark.format);
       const half = textWidth(words, 10) / 2;

@@ -1,29 +1,28 @@
 // The pane below the tree: everything about the selected entry, its domain drawn large, and the box to try a value.
 
-import { button, h } from "../_core/core.js";
+import { button, h, surface } from "../_core/core.js";
 import { copier } from "../_core/copy.js";
 import { shapeOf } from "../_core/shape.js";
 import { keyCode, label, printable } from "../_core/tree.js";
 import { askBox } from "./ask.js";
-import { valueAt, withPicked } from "./lanes.js";
-import { drawLarge, laneHeight, largeBoxes } from "./picture.js";
+import { columnsOf, paramsOf, pickedAt, withPicked } from "./lanes.js";
 
 const SHORT = new Set(["spec", "domain"]); // facts that stand beside one another
 const PICKABLE = 24; // numbers that a click may set at once
 
-/** Make the pane. Returns { el, show(row, samples), paint(), copy(), focus(), destroy() }. */
-export function detailsPane(model, color, seed) {
+/** Make the pane. Returns { el, show(row, samples), drawn(samples), copy(), focus(), destroy() }. */
+export function detailsPane(model, pictures) {
   const title = h("div", { class: "rlnb-title" });
   const facts = h("div", { class: "spec-facts" });
-  const canvas = h("canvas", { class: "spec-large", "aria-hidden": "true" });
   const more = h("div", { class: "rlnb-quiet spec-more" });
   const names = h("div", { class: "spec-names" });
-  const picture = h("div", { class: "spec-picture" }, names, h("div", { class: "spec-drawing" }, canvas));
+  const picture = h("div", { class: "spec-picture" });
   const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
   let current = null;
   let samples = null;
   let dots = null;
-  const ask = askBox(model, (found) => { dots = found; paint(); });
+  let chart = null;
+  const ask = askBox(model, (found) => { dots = found; chart?.invalidate(); });
   const left = h("div", { class: "spec-block" }, picture, more);
   const el = h("div", { class: "rlnb-details", role: "region", "aria-label": "the selected entry" },
     h("div", { class: "spec-top" }, title, status), facts, h("div", { class: "spec-blocks" }, left, ask.el));
@@ -31,19 +30,27 @@ export function detailsPane(model, color, seed) {
 
   const shape = () => current.dims.map(([, size]) => size);
   const canPick = () => ask.ready && Boolean(current?.lanes) && !current.more && shape().every((n) => n > 0) && shape().reduce((a, b) => a * b, 1) <= PICKABLE;
-  const paint = () => {
-    if (current?.lanes && canvas.clientWidth) drawLarge(canvas, current.lanes, samples, dots, color());
+  const draw = () => {
+    chart?.destroy();
+    chart = null;
+    picture.replaceChildren();
+    const { lanes } = current;
+    if (!lanes) return;
+    const list = pictures[current.picture].large;
+    chart = surface(list, (name) => columnsOf(lanes, samples, dots)(name), {
+      params: () => paramsOf(lanes), class: `spec-large${canPick() ? " spec-pickable" : ""}`, "aria-label": `the domain of ${label(current)}: ${printable(current.domain)}`,
+    });
+    chart.el.addEventListener("click", (event) => {
+      const hit = canPick() ? chart.at(event) : null;
+      if (!hit) return;
+      const lane = lanes[Number(hit.name.slice(4))];
+      ask.type(withPicked(ask.text(), shape(), lanes, lane, pickedAt(lane, hit.value)));
+    });
+    const tall = `${list.height / lanes.length}px`;
+    names.replaceChildren(...lanes.filter((lane) => lane.label).map((lane) => nameOf(lane, tall)));
+    if (names.childElementCount) picture.append(names);
+    picture.append(chart.el);
   };
-  canvas.addEventListener("click", (event) => {
-    if (!canPick()) return;
-    const bounds = canvas.getBoundingClientRect();
-    const i = Math.min(Math.floor((event.clientY - bounds.top) / laneHeight(current.lanes.length)), current.lanes.length - 1);
-    const lane = current.lanes[i];
-    const found = valueAt(lane, event.clientX - bounds.left, largeBoxes(current.lanes, canvas.clientWidth)[i]);
-    if (found !== null) ask.type(withPicked(ask.text(), shape(), current.lanes, lane, found));
-  });
-  const resize = new ResizeObserver(paint);
-  resize.observe(picture);
 
   const show = (row, drawn) => {
     current = row;
@@ -52,38 +59,29 @@ export function detailsPane(model, color, seed) {
     status.replaceChildren();
     el.hidden = !row;
     if (!row) return;
-    title.replaceChildren(h("strong", {}, label(row)), ` ${printable(row.words)}`);
+    title.replaceChildren(h("strong", {}, printable(row.path.at(-1) ?? row.name)), ` ${printable(row.words)}`);
     facts.replaceChildren(...factsOf(row, copy));
-    const lanes = row.lanes ?? [];
-    const tall = `${laneHeight(lanes.length)}px`;
-    picture.hidden = lanes.length === 0;
-    canvas.style.height = `calc(${lanes.length} * ${tall})`;
-    names.replaceChildren(...lanes.filter((lane) => lane.label).map((lane) => nameOf(lane, tall)));
-    names.hidden = names.childElementCount === 0;
     ask.show(row);
-    canvas.classList.toggle("spec-pickable", canPick());
+    draw();
     describe();
-    paint();
   };
   const describe = () => {
     const notes = [];
     if (current.more) notes.push(`+${current.more} more`);
-    if (samples?.n) notes.push(`bars: random samples, not data of an environment: rand((${samples.n},)) after torch.manual_seed(${seed()})`);
+    if (samples?.n) notes.push(`bars: ${samples.n} draws of rand(), not data`);
     if (samples?.note) notes.push(samples.note);
     if (canPick()) notes.push("click to pick");
     more.textContent = notes.join(" · ");
-    more.hidden = notes.length === 0;
-    left.hidden = picture.hidden && more.hidden;
+    left.hidden = !chart && notes.length === 0;
   };
 
   return {
     el,
     show,
-    paint,
-    drawn(next) { samples = next; if (current) { describe(); paint(); } },
+    drawn(next) { samples = next; if (current) { describe(); chart?.invalidate(); } },
     copy: () => current && copy(current.code),
     focus: () => ask.focus(),
-    destroy() { resize.disconnect(); ask.destroy(); },
+    destroy() { chart?.destroy(); ask.destroy(); },
   };
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlnb_widgets._core.text import number, plural
+from rlnb_widgets._core.text import plural
 from rlnb_widgets.spec_explorer.domain import allowed_text, interval_text
 from rlnb_widgets.spec_explorer.samples import positions
 from rlnb_widgets.spec_explorer.schema import Lane
@@ -20,19 +20,6 @@ def ends_of(lane: Lane) -> tuple[float | None, float | None]:
     ends = (lane.low, lane.high)
     left, right = (None if end is None else float(positions(lane, np.array(float(end)))) for end in ends)
     return left, right
-
-
-def end_texts(lane: Lane) -> tuple[str, str]:
-    """Return the labels of both ends; infinities at open ones.
-
-    Example:
-        >>> end_texts(Lane("line", low=0.0))
-        ('0', 'inf')
-    """
-    if lane.whole and lane.low is None and lane.high is None:
-        return number(lane.view[0]), number(lane.view[1])
-    low, high = (None if end is None else int(end) if lane.whole else end for end in (lane.low, lane.high))
-    return "-inf" if low is None else number(low), "inf" if high is None else number(high)
 
 
 def lane_text(lane: Lane) -> str:

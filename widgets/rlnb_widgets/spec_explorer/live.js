@@ -23,30 +23,32 @@ export default visualizer("spec-explorer", ({ model, root }) => {
   let color = null;
   const colors = () => (root.isConnected ? (color ??= palette(root)) : palette(root));
   const drawnOf = (row) => (showSamples ? samples[place.get(row)] ?? null : null);
-  const details = detailsPane(model, colors, () => seed.value);
+  const details = detailsPane(model, data.pictures);
   let current = null;
   let atLeaves = data.leaves;
+  const domainHead = h("div", {});
   const tree = treeView({
-    rows, name: "entries of the spec", id: `spec-${(made += 1)}`, heights: [48, 78], nodeHeights: [28, 28], narrow: 640,
-    header: h("div", {}, ...["key", "spec", "domain, random draws", "gymnasium space"].map((text) => h("div", {}, text))),
+    rows, name: "entries of the spec", id: `spec-${(made += 1)}`, heights: [37, 60], nodeHeights: [26, 26], narrow: 640,
+    header: h("div", {}, h("div", {}, "key"), h("div", {}, "spec"), domainHead, h("div", {}, "gymnasium space")),
     find: (folded, search, differing) => (atLeaves && !search && !differing ? leafRows(rows) : visibleRows(rows, folded, search, differing)),
     build: (row, i, place) => rowElement(row, i, place, atLeaves),
     update: () => {},
-    paint: (element, row) => paintRow(element, row, drawnOf(row), colors()),
+    paint: (element, row) => paintRow(element, row, data.pictures, drawnOf(row), colors()),
     onSelect: (row) => {
       current = row;
       details.show(row, row && drawnOf(row));
       selected.set(row ? row.path : []);
     },
-    onAttached: () => details.paint(),
   });
   tree.el.style.setProperty("--spec-key", `${keyWidth(rows, atLeaves)}px`);
   tree.el.classList.toggle("spec-leaves", atLeaves);
-  const words = h("span", { class: "rlnb-note spec-drawn", role: "status" });
+  // For screen readers: what is seen of it is in the head of the table and in the field of the seed.
+  const words = h("span", { class: "spec-drawn", role: "status" });
   const search = h("input", { type: "search", class: "rlnb-field rlnb-search", placeholder: "Search (/)", "aria-label": "search keys, classes, dtypes, shapes", title: "search keys, classes, dtypes, shapes (/)" });
   const count = h("span", { class: "rlnb-note", role: "status" });
   const repaint = () => {
-    words.textContent = drawnWords(samples, seed.value);
+    words.textContent = `${drawnWords(samples)}, seed ${seed.value}`;
+    domainHead.textContent = showSamples ? `domain, ${drawnWords(samples)}` : "domain";
     tree.repaint();
     if (current) details.drawn(drawnOf(current));
   };
@@ -62,10 +64,8 @@ export default visualizer("spec-explorer", ({ model, root }) => {
   const whole = toggle("Whole tree", "show the Composites that hold the entries too", false, showWhole);
   const bar = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree and samples" }, ...[search,
     data.leaves ? whole : null, treeButtons(rows, tree, () => filter()), count,
-    sampleTools({ seed, kernel: hasKernel(model), words, show: (on) => { showSamples = on; repaint(); } })].filter(Boolean));
-  root.append(
-    h("div", { class: "rlnb-head" }, h("span", { class: "rlnb-headline" }, data.headline), legendOf(rows)),
-    bar, tree.el, details.el,
+    sampleTools({ seed, kernel: hasKernel(model), words, show: (on) => { showSamples = on; repaint(); } }), legendOf(rows)].filter(Boolean));
+  root.append(bar, tree.el, details.el,
     h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"), ...data.words.map((part) => h("p", {}, part))));
 
   const filter = () => {
@@ -90,7 +90,7 @@ export default visualizer("spec-explorer", ({ model, root }) => {
   };
   const stops = [
     selected.subscribe((path, origin) => { if (origin !== "here") select(path); }),
-    watchTheme(() => { color = null; tree.repaint(); details.paint(); }),
+    watchTheme(() => { color = null; tree.repaint(); }),
   ];
   repaint();
   select(selected.value);

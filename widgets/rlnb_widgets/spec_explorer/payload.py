@@ -6,25 +6,38 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rlnb_widgets.spec_explorer.ends import end_texts, ends_of, lane_text, legal_of
+from rlnb_widgets.spec_explorer.ends import lane_text, legal_of
 from rlnb_widgets.spec_explorer.explain import spec_row_words, spec_words
 from rlnb_widgets.spec_explorer.picks import MOST
 from rlnb_widgets.spec_explorer.samples import Samples
+from rlnb_widgets.spec_explorer.scene import domain_display, large_display, sampled_text
 from rlnb_widgets.spec_explorer.schema import Lane, Path, Row, SpecModel
-from rlnb_widgets.spec_explorer.text import spec_headline
 
 
 def spec_payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:
     """Return the model as JSON, with the names of the values to pick for each path; equal models give equal text."""
-    data = {
-        "name": model.name,
-        "headline": spec_headline(model),
-        "compared": model.compared,
-        "leaves": len(model.opening) < len(model.rows),
-        "words": spec_words(model).split("\n\n"),
-        "rows": [_row(model, row, picks.get(row.path, [])) for row in model.rows],
-    }
-    return _json(data)
+    rows = [_row(model, row, picks.get(row.path, [])) for row in model.rows]
+    return _json(
+        {
+            "leaves": len(model.opening) < len(model.rows),
+            "words": spec_words(model).split("\n\n"),
+            "pictures": _pictures(model, rows),
+            "rows": rows,
+        }
+    )
+
+
+def _pictures(model: SpecModel, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Number the pictures of the rows, and return them: domains of the same form have the same ones."""
+    pictures: list[dict[str, Any]] = []
+    numbers: dict[str, int] = {}
+    for row, out in zip(model.rows, rows, strict=True):
+        if lanes := row.cell.domain.lanes:
+            lists = {"small": domain_display(lanes).payload(), "large": large_display(lanes).payload()}
+            out["picture"] = numbers.setdefault(_json(lists), len(pictures))
+            if out["picture"] == len(pictures):
+                pictures.append(lists)
+    return pictures
 
 
 def samples_json(model: SpecModel, samples: Mapping[Path, Samples]) -> str:
@@ -60,6 +73,8 @@ def _row(model: SpecModel, row: Row, picks: list[str]) -> dict[str, Any]:
         out["elsewhere"] = True
     if cell.domain.lanes:
         out["lanes"] = [_lane(lane) for lane in cell.domain.lanes]
+        if sampled := sampled_text(cell.domain):
+            out["sampled"] = sampled
     if cell.domain.kind == "interval" and len(cell.domain.lanes) > 1:
         out["brief"] = cell.domain.text.partition(":")[0]  # the intervals are listed beside their pictures
     if cell.domain.more:
@@ -79,8 +94,6 @@ def _lane(lane: Lane) -> dict[str, Any]:
     if lane.elements is not None and len(lane.elements) <= MOST:
         out["at"] = list(lane.elements)
     if lane.kind == "line":
-        left, right = ends_of(lane)
-        out |= {"ends": [left, right], "texts": list(end_texts(lane))}
         out |= {"view": list(lane.view), "legal": legal_of(lane)}
         return out | ({"whole": True} if lane.whole else {})
     out |= {"n": lane.n, "start": lane.start}

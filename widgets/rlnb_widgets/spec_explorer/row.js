@@ -1,10 +1,10 @@
 // One line of the tree: the key, the spec, its domain, and the gymnasium space.
 
-import { h } from "../_core/core.js";
+import { h, paintOnce } from "../_core/core.js";
 import { shapeOf } from "../_core/shape.js";
 import { printable } from "../_core/tree.js";
 import { rowOf } from "../_core/treeview.js";
-import { drawTiny } from "./picture.js";
+import { columnsOf } from "./lanes.js";
 import { badges, spoken } from "./tree.js";
 
 /** Make the element of a row. */
@@ -29,13 +29,15 @@ function shortSpace(row) {
 }
 
 function domainOf(row) {
-  const text = h("span", { class: "spec-line rlnb-quiet", title: printable(row.domain) }, printable(row.domain));
+  const text = h("span", { class: "spec-line spec-text rlnb-quiet", title: printable(row.domain) }, printable(row.domain));
   const canvas = row.lanes ? h("canvas", { class: "spec-tiny", "aria-hidden": "true" }) : null;
   return h("div", { class: "spec-domain" }, canvas, text);
 }
 
-/** Draw the domain of a row; once it is in the page, when samples come, and when the theme changes. */
-export function paintRow(element, row, samples, color) {
+/** Draw the domain of a row: once it is in the page, when samples come, and when the theme changes. */
+export function paintRow(element, row, pictures, samples, color) {
   const canvas = element.querySelector("canvas");
-  if (canvas) drawTiny(canvas, row.lanes, samples, color);
+  if (!canvas) return;
+  paintOnce(canvas, pictures[row.picture].small, { column: columnsOf(row.lanes, samples), color });
+  element.querySelector(".spec-text").textContent = printable((samples?.n && row.sampled) || row.domain);
 }

@@ -37,9 +37,9 @@ export function leafRows(rows) {
 }
 
 /** How often the leaves were drawn, in words: all alike, or "up to 200" where large leaves were drawn less often. */
-export function drawnWords(samples, seed) {
+export function drawnWords(samples) {
   const counts = samples.filter((s) => s?.n).map((s) => s.n);
   if (counts.length === 0) return "nothing drawn";
   const most = Math.max(...counts);
-  return `${Math.min(...counts) === most ? "" : "up to "}${most} random sample${most === 1 ? "" : "s"}, seed ${seed}`;
+  return `${Math.min(...counts) === most ? "" : "up to "}${most} random sample${most === 1 ? "" : "s"}`;
 }

@@ -17,9 +17,9 @@ from rlnb_widgets.spec_explorer.payload import samples_json, spec_payload
 from rlnb_widgets.spec_explorer.picks import picks_of
 from rlnb_widgets.spec_explorer.questions import reply_to
 from rlnb_widgets.spec_explorer.samples import DRAWS, Samples, draw_samples
+from rlnb_widgets.spec_explorer.scene import spec_svg
 from rlnb_widgets.spec_explorer.schema import Path as Keys
 from rlnb_widgets.spec_explorer.schema import SpecModel
-from rlnb_widgets.spec_explorer.static import spec_svg
 from rlnb_widgets.spec_explorer.text import spec_headline, spec_text
 
 _HERE = Path(__file__).parent
@@ -63,6 +63,7 @@ class SpecExplorer(Visualizer):
     samples = traitlets.Unicode().tag(sync=True)
     seed = traitlets.Int(0, min=0, max=2**31 - 1).tag(sync=True)
     selected = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    _label = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, spec: Any, other: Any = None, *, seed: int = 0, **unknown: Any) -> None:
         self._refuse_unknown(unknown)
@@ -70,7 +71,12 @@ class SpecExplorer(Visualizer):
         self._specs = specs_of(spec)
         self._samples: dict[Keys, Samples] = {}
         picks = {row.path: picks_of(row) for row in self.model.rows}
-        super().__init__(payload=spec_payload(self.model, picks), seed=seed, selected=list(_first_shown(self.model)))
+        super().__init__(
+            payload=spec_payload(self.model, picks),
+            seed=seed,
+            selected=list(_first_shown(self.model)),
+            _label=f"SpecExplorer: {spec_headline(self.model)}",
+        )
         self.observe(self._draw, "seed")
         self._draw()
         self.on_msg(self._on_message)
