@@ -124,7 +124,6 @@ def test_svg_is_well_formed_and_escapes_everything():
     svg.text(1, 2, HOSTILE, bold=True)
     svg.rect(0, 0, 10, 5, hint=HOSTILE, data_key=HOSTILE)
     svg.open("translate(1 1)")
-    svg.hint(HOSTILE)
     svg.polyline([(0, 0), (1, math.nan), (2, 2), (3, 3)])
     svg.close()
     root = ET.fromstring(str(svg))

@@ -164,10 +164,6 @@ class Svg:
         if css not in self._styles:
             self._styles.append(css)
 
-    def hint(self, text: object) -> None:
-        """Add a tooltip to the group that is open."""
-        self._body.append(f"<title>{escape(str(text), quote=False)}</title>")
-
     def _shape(
         self,
         tag: str,

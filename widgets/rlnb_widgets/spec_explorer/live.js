@@ -2,7 +2,7 @@
 
 import { Channel, button, h, keyboard, palette, visualizer, watchTheme } from "../_core/core.js";
 import { shapeLegend } from "../_core/shape.js";
-import { foldable } from "../_core/tree.js";
+import { toggle, treeTools } from "../_core/treetools.js";
 import { treeView } from "../_core/treeview.js";
 import { hasKernel } from "./ask.js";
 import { detailsPane } from "./details.js";
@@ -44,8 +44,7 @@ export default visualizer("spec-explorer", ({ model, root }) => {
   tree.el.classList.toggle("spec-leaves", atLeaves);
   // For screen readers: what is seen of it is in the head of the table and in the field of the seed.
   const words = h("span", { class: "spec-drawn", role: "status" });
-  const search = h("input", { type: "search", class: "rlnb-field rlnb-search", placeholder: "Search (/)", "aria-label": "search keys, classes, dtypes, shapes", title: "search keys, classes, dtypes, shapes (/)" });
-  const count = h("span", { class: "rlnb-note", role: "status" });
+  const tools = treeTools(tree, rows, "search keys, classes, dtypes, shapes");
   const repaint = () => {
     words.textContent = `${drawnWords(samples)}, seed ${seed.value}`;
     domainHead.textContent = showSamples ? `domain, ${drawnWords(samples)}` : "domain";
@@ -56,29 +55,22 @@ export default visualizer("spec-explorer", ({ model, root }) => {
   model.on("change:samples", onSamples);
   const showWhole = (on) => {
     atLeaves = !on;
-    whole.setAttribute("aria-pressed", String(on));
+    whole.set(on);
     tree.el.classList.toggle("spec-leaves", atLeaves);
     tree.el.style.setProperty("--spec-key", `${keyWidth(rows, atLeaves)}px`);
-    filter();
+    tools.filter();
   };
-  const whole = toggle("Whole tree", "show the Composites that hold the entries too", false, showWhole);
-  const bar = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree and samples" }, ...[search,
-    data.leaves ? whole : null, treeButtons(rows, tree, () => filter()), count,
+  const whole = toggle("Whole tree", "show the Composites that hold the entries, too", false, showWhole);
+  const differing = rows.filter((row) => row.diff).length;
+  tools.folds?.classList.add("spec-folds");
+  const bar = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree and samples" }, ...[tools.search,
+    data.leaves ? whole : null, tools.folds,
+    differing ? toggle(`Differences (${differing})`, "show only what differs from the other spec", false, (on) => { tree.filtering = on; tools.filter(); }) : null, tools.count,
     sampleTools({ seed, kernel: hasKernel(model), words, show: (on) => { showSamples = on; repaint(); } }), legendOf(rows)].filter(Boolean));
   root.append(bar, tree.el, details.el,
     h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"), ...data.words.map((part) => h("p", {}, part))));
 
-  const filter = () => {
-    const shown = tree.filter(search.value);
-    count.textContent = search.value || tree.filtering ? `${shown} of ${rows.length}` : "";
-  };
-  search.addEventListener("input", filter);
-  search.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && search.value) { search.value = ""; filter(); event.stopPropagation(); }
-    else if (event.key === "ArrowDown" || event.key === "Enter") { event.preventDefault(); event.stopPropagation(); tree.focus(); }
-  });
-  const find = () => { search.focus(); search.select(); };
-  const common = { c: ["copy the code", () => details.copy()], "/": ["search", find], t: ["try a value", () => details.focus()] };
+  const common = { c: ["copy the code", () => details.copy()], "/": ["search", tools.find], t: ["try a value", () => details.focus()] };
   const inTree = (key) => [tree.keys[key][0], (event) => { if (!atLeaves) tree.keys[key][1](event); }];
   keyboard(tree.focusable, { ...tree.keys, ArrowLeft: inTree("ArrowLeft"), ArrowRight: inTree("ArrowRight"), ...common });
   keyboard(root, common);
@@ -108,30 +100,6 @@ export default visualizer("spec-explorer", ({ model, root }) => {
 function legendOf(rows) {
   const shapes = rows.map((row) => row.dims);
   return shapes.flat().some(([role]) => role !== "f") ? shapeLegend(shapes) : null;
-}
-
-function toggle(text, title, on, flip) {
-  const made = button({ text, label: text, title, onclick: () => {
-    const next = made.getAttribute("aria-pressed") !== "true";
-    made.setAttribute("aria-pressed", String(next));
-    flip(next);
-  } });
-  made.setAttribute("aria-pressed", String(on));
-  return made;
-}
-
-function treeButtons(rows, tree, filter) {
-  const group = h("span", { class: "rlnb-group" });
-  if (foldable(rows).length) {
-    group.append(h("span", { class: "spec-folds" },
-      button({ text: "Expand all", label: "expand all", onclick: () => tree.foldAll(false) }),
-      button({ text: "Collapse all", label: "collapse all", onclick: () => tree.foldAll(true) })));
-  }
-  const differing = rows.filter((row) => row.diff).length;
-  if (differing) {
-    group.append(toggle(`Differences (${differing})`, "show only what differs from the other spec", false, (on) => { tree.filtering = on; filter(); }));
-  }
-  return group;
 }
 
 function sampleTools({ seed, kernel, words, show }) {

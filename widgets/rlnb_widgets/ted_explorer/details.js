@@ -43,7 +43,7 @@ export function detailsPane(view, color) {
     if (cell.message) lines.push(h("div", { class: "rlnb-what" }, cell.message));
     if (thumb) {
       const overTime = view.steps !== null && cell.thumb[0] !== "hist";
-      const of = !overTime ? "all values" : view.batch.length ? "element 0 over time" : "over time";
+      const of = !overTime ? "all values" : view.batch.length ? "element 0, over time" : "over time";
       lines.push(h("div", { class: "ted-drawn" }, thumb, h("span", { class: "rlnb-quiet" }, of)));
     }
     const type = cell.dtype === "?" ? [] : [`${cell.dtype} `, shapeOf(cell.dims)];

@@ -1,8 +1,8 @@
 // The live TED explorer: playhead, tabs, search, tree and details; all of it in the page.
 
-import { Channel, button, clamp, h, keyboard, palette, tabs, timelineBar, visualizer, watchTheme } from "../_core/core.js";
+import { Channel, clamp, h, keyboard, palette, tabs, timelineBar, visualizer, watchTheme } from "../_core/core.js";
 import { shapeLegend } from "../_core/shape.js";
-import { foldable } from "../_core/tree.js";
+import { toggle, treeTools } from "../_core/treetools.js";
 import { detailsPane } from "./details.js";
 import { formsPanel } from "./forms.js";
 import { rulesPanel } from "./rules.js";
@@ -31,9 +31,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
     details.show(row);
     selected.set(row ? row.path : []);
   }, () => details.update());
-  const search = h("input", { type: "search", class: "rlnb-field rlnb-search", placeholder: "Search (/)", "aria-label": "search keys, dtypes, shapes", title: "search keys, dtypes, shapes (/)" });
-  const count = h("span", { class: "rlnb-note", role: "status" });
-  const tools = toolbar({ data, view, tree, search, count });
+  const tools = treeTools(tree, data.rows, "search keys, dtypes, shapes");
 
   const timed = data.steps !== null && data.steps > 1;
   let known = { element: -1 };
@@ -52,7 +50,6 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   const words = h("p", { class: "ted-words" });
   // The jumps stand beside the words, which say what one has jumped to.
   const said = timed ? h("div", { class: "ted-said" }, words, bar.el.querySelector(".rlnb-jumps")) : null;
-  if (elements > 1) search.after(elementPicker(elements, element));
   const shown = new Channel(model, "view", (v) => (Object.hasOwn(data.tabs, v) ? v : "entries"));
   // Whether an episode ends at the playhead and is followed by a reset, and whether the data end there.
   const turning = () => ({
@@ -65,7 +62,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
     if (place.path.length) tree.select(place.path);
   };
   const broken = data.rules.reduce((n, rule) => n + rule.places.length, 0);
-  const parts = [{ name: "entries", el: h("div", {}, tools, tree.el), onshow: () => tree.repaint() }];
+  const parts = [{ name: "entries", el: h("div", {}, toolbar(view, data.rows, tree, tools, elements > 1 ? elementPicker(elements, element) : null), tree.el), onshow: () => tree.repaint() }];
   if (data.rules.length) {
     parts.push({ name: "rules", note: broken ? `✗ ${broken}` : "✓", el: rulesPanel(data.rules, data.rulesLine, go, (text) => details.copyText(text)) });
   }
@@ -82,17 +79,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
     root.setAttribute("data-view", name);
   };
 
-  const filter = () => {
-    const found = tree.filter(search.value);
-    count.textContent = search.value || tree.filtering ? `${found} of ${data.rows.length}` : "";
-  };
-  search.addEventListener("input", filter);
-  search.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && search.value) { search.value = ""; filter(); event.stopPropagation(); }
-    else if (event.key === "ArrowDown" || event.key === "Enter") { event.preventDefault(); event.stopPropagation(); tree.focus(); }
-  });
-  tools.addEventListener("refilter", filter);
-  const find = () => { shown.set("entries"); search.focus(); search.select(); };
+  const find = () => { shown.set("entries"); tools.find(); };
   const common = { c: ["copy the code", () => details.copy()], "/": ["search", find] };
   const moves = timed ? { ",": bar.keys.ArrowLeft, ".": bar.keys.ArrowRight } : {};
   keyboard(tree.focusable, { ...tree.keys, ...moves });
@@ -137,35 +124,13 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   };
 });
 
-function toolbar({ data, view, tree, search, count }) {
-  const bar = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree" }, search);
-  if (foldable(data.rows).length) {
-    bar.append(h("span", { class: "rlnb-group" },
-      button({ text: "Expand all", label: "expand all", onclick: () => tree.foldAll(false) }),
-      button({ text: "Collapse all", label: "collapse all", onclick: () => tree.foldAll(true) })));
-  }
-  const toggle = (text, title, flip) => {
-    const made = button({ text, label: text, title, onclick: () => made.setAttribute("aria-pressed", String(flip())) });
-    made.setAttribute("aria-pressed", "false");
-    return made;
-  };
-  if (view.steps !== null) {
-    bar.append(toggle("Ranges", "show minimum / mean / maximum instead of the value at the playhead", () => {
-      view.showRange = !view.showRange;
-      tree.update();
-      return view.showRange;
-    }));
-  }
-  const found = data.rows.filter(flagged).length;
-  if (found) {
-    bar.append(toggle(`Findings (${found})`, "show only rows that break a rule, contain NaN or inf, or differ", () => {
-      tree.filtering = !tree.filtering;
-      bar.dispatchEvent(new Event("refilter"));
-      return tree.filtering;
-    }));
-  }
-  bar.append(count, shapeLegend(data.rows.flatMap((row) => ["root", "next"].map((side) => row[side]?.dims ?? []))));
-  return bar;
+function toolbar(view, rows, tree, { search, folds, count, filter }, picker) {
+  const found = rows.filter(flagged).length;
+  const parts = [search, picker, folds,
+    view.steps === null ? null : toggle("Ranges", "show minimum / mean / maximum instead of the value at the playhead", false, (on) => { view.showRange = on; tree.update(); }),
+    found ? toggle(`Findings (${found})`, "show only rows that break a rule, contain NaN or inf, or differ", false, (on) => { tree.filtering = on; filter(); }) : null,
+    count, shapeLegend(rows.flatMap((row) => ["root", "next"].map((side) => row[side]?.dims ?? [])))];
+  return h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree" }, ...parts.filter(Boolean));
 }
 
 function elementPicker(elements, element) {

@@ -5,7 +5,7 @@ import { label } from "../_core/tree.js";
 import { numbersAt, valueText } from "./values.js";
 
 const MOST = 24;
-const MS = 450;
+const MS = 400;
 
 /**
  * What becomes of an entry: carry is "carried", "kept", "dropped" or ""; over: an episode ends and is followed by a
