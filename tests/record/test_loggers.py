@@ -93,7 +93,7 @@ def test_what_is_no_video_is_refused(logger):
     text = "A video is a tensor [T, C, H, W] or [N, T, C, H, W], got a tensor of shape [3, 4]. Nothing was written."
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         logger.log_video("eval", torch.zeros(3, 4))
-    with pytest.raises(ValueError, match="^video_format must be one of 'pt', 'memmap', got 'avi'"):
+    with pytest.raises(ValueError, match=r"^video_format must be one of 'pt', 'memmap', got 'avi'"):
         CSVLogger("first", video_format="avi")
 
 
@@ -107,7 +107,7 @@ def test_a_logger_by_name(tmp_path):
     )
     assert get_logger("csv", "mine", "run", log_dir="other").log_dir == "other"
     assert get_logger(None, "mine", "run") is None
-    with pytest.raises(NotImplementedError, match="^logger_type must be 'csv', or '' for no logger, got 'wandb'"):
+    with pytest.raises(NotImplementedError, match=r"^logger_type must be 'csv', or '' for no logger, got 'wandb'"):
         get_logger("wandb", "mine", "run")
 
 
