@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlnb_widgets._core.images import is_frames
 from rlnb_widgets._core.text import key_text
 from rlnb_widgets.rollout_player.drawing import draw_frames
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
-from rlnb_widgets.rollout_player.pictures import Pictures, encode_frames, is_frames
+from rlnb_widgets.rollout_player.pictures import Pictures, encode_frames
 from rlnb_widgets.scenes.scene import Scene
 
 NO_FRAMES = (

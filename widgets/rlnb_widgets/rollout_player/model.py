@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from rlnb_widgets._core.environments import check_env
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.rollout_player.agents import Group, find_groups
 from rlnb_widgets.rollout_player.compare import RolloutDivergence, first_parting
-from rlnb_widgets.rollout_player.drawing import check_env
 from rlnb_widgets.rollout_player.episodes import KINDS, Episode, ends, episodes, resets, returns_so_far
 from rlnb_widgets.rollout_player.frames import Frames, find_frames
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, read_leaves, steps_shape, with_hot
