@@ -168,6 +168,28 @@ class Display:
             yield
 
     @contextmanager
+    def placed(
+        self, at: Sequence[Number] | Param, scale: float | None = None, clip: tuple[float, float] | None = None
+    ) -> Iterator[None]:
+        """Draw inside about an origin of its own, in pixels from there.
+
+        Args:
+            at: Where the origin is, and by how many radians all is turned clockwise: (x, y, turn), or a parameter whose
+                value is these three, or None to hide all.
+            scale: Factor on all lengths.
+            clip: Width and height of the part from the origin on, outside of which nothing is drawn.
+        """
+        place = at if isinstance(at, Param) else list(at)
+        with self._group(at=place, scale=scale, size=_list(clip)):
+            yield
+
+    @contextmanager
+    def shared(self, name: str) -> Iterator[None]:
+        """Draw what is drawn again under the same name, which the SVG holds only once."""
+        with self._group(shared=name):
+            yield
+
+    @contextmanager
     def faded(self, opacity: float) -> Iterator[None]:
         """Draw all inside with an opacity."""
         with self._group(opacity=opacity):
@@ -220,19 +242,33 @@ class Display:
 
     def line(
         self, x: Number, y: Number, x2: Number, y2: Number, stroke: str = "line", width: float | None = None,
-        dash: Sequence[float] | None = None, opacity: float | None = None,
+        dash: Sequence[float] | None = None, opacity: float | None = None, round: bool | None = None,
     ) -> None:  # fmt: skip
-        """Add a straight line from (x, y) to (x2, y2); ``dash`` lists the pixels of dashes and gaps."""
-        self._add("line", x=x, y=y, x2=x2, y2=y2, stroke=stroke, width=width, dash=_list(dash), opacity=opacity)
+        """Add a straight line from (x, y) to (x2, y2); ``dash`` lists the pixels of dashes and gaps.
+
+        With ``round``, its ends are.
+        """
+        style = {"stroke": stroke, "width": width, "dash": _list(dash), "opacity": opacity, "round": round}
+        self._add("line", x=x, y=y, x2=x2, y2=y2, **style)
 
     def poly(
         self, points: Sequence[Sequence[Number]], fill: str | None = None, stroke: str | None = None,
         width: float | None = None, dash: Sequence[float] | None = None, opacity: float | None = None,
-        closed: bool | None = None,
+        closed: bool | None = None, round: bool | None = None,
     ) -> None:  # fmt: skip
-        """Add a polygon, or an open line through points (x, y) if it has no fill and is not ``closed``."""
+        """Add a polygon, or an open line through points (x, y) if it has no fill and is not ``closed``.
+
+        With ``round``, the corners and ends of its outline are.
+        """
         shape = {"points": [list(point) for point in points], "closed": closed}
-        style = {"fill": fill, "stroke": stroke, "width": width, "dash": _list(dash), "opacity": opacity}
+        style = {
+            "fill": fill,
+            "stroke": stroke,
+            "width": width,
+            "dash": _list(dash),
+            "opacity": opacity,
+            "round": round,
+        }
         self._add("poly", **shape, **style)
 
     def disc(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rlnb_widgets._core.display import Columns, Display, Param
+from rlnb_widgets._core.display_svg import WIDTH
+from rlnb_widgets._core.measures import text_width
 from rlnb_widgets._core.text import number
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
 from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS
@@ -16,6 +19,7 @@ from rlnb_widgets.rollout_player.strips import Strip, category_role, line_role
 
 LEFT, RIGHT = 132.0, 8.0
 _TOP, _GAP, _LANE = 8.0, 6.0, 12.0
+_BESIDE = 8.0  # between frames
 _HEIGHTS = {"line": 30.0, "area": 30.0, "band": 16.0}
 #: Colour role and dashes of the line at the end of an episode, by its kind.
 ENDS: dict[str, tuple[str, tuple[float, float] | None]] = {
@@ -53,6 +57,55 @@ class PlayerScene:
         """Return the parameters of the static view: everything is shown, and all of it is played."""
         steps = self.model.length
         return {"t": t, "from": 0, "to": steps, "start": 0, "stop": steps}
+
+    def film(self, t: int) -> Display | None:
+        """Draw frames, evenly over time and with that of step ``t``, or return None if there are none."""
+        frames, turns = self.model.frames, self.model.turns
+        seen = frames.scene or frames.pictures
+        if seen is None:
+            return None
+        count = 5 if seen.width > 1.2 * seen.height else 7
+        wide = (WIDTH - _BESIDE * (count - 1)) / count
+        tall = wide * seen.height / seen.width
+        display = Display((tall + _BESIDE) * len(self.envs) + 12)
+        for i, step in enumerate(self._film_steps(t, count)):
+            x, y = i * (wide + _BESIDE), 0.0
+            for lane, env in enumerate(self.envs):
+                self._frame(display, env * self.model.length + step, x, y, wide, tall)
+                if self.model.parting:
+                    display.text(x + 6, y + 14, self.model.labels[env], fill=f"c{lane}", bold=True)
+                y += tall + _BESIDE
+            words = f"step {step}" if turns is None else f"{step}: {turns.at(self.envs[0], step, short=True)}"
+            display.text(x + wide / 2, y + 6, words, fill="muted", size=10, anchor="middle", within=wide)
+        return display
+
+    def _film_steps(self, t: int, count: int) -> list[int]:
+        valid = np.flatnonzero(self.model.code[self.envs[0]] != KINDS.index("padding"))
+        steps = np.unique(valid[np.linspace(0, len(valid) - 1, min(count, len(valid))).round().astype(int)])
+        if t not in steps:
+            steps[np.argmin(np.abs(steps - t))] = t
+        return [int(step) for step in np.unique(steps)]
+
+    def _frame(self, display: Display, row: int, x: float, y: float, wide: float, tall: float) -> None:
+        scene, pictures = self.model.frames.scene, self.model.frames.pictures
+        if scene is not None:
+            with display.placed((x, y, 0), wide / scene.width, (scene.width, scene.height)):
+                scene.draw(display, row, still="still")
+        elif pictures is not None:
+            data = base64.b64encode(pictures.data[pictures.index[row]]).decode()
+            display.image(x, y, wide, tall, f"data:{pictures.mime};base64,{data}")
+        display.box(x, y, wide, tall, stroke="line", radius=3)
+
+    def signs(self) -> Display | None:
+        """Explain the signs of the resets that occur, or return None if there are none."""
+        found = set(np.unique(self.model.resets[list(self.envs)]).tolist())
+        names = [name for i, name in enumerate(RESETS) if i in found and name]
+        display, x = Display(16), 0.0
+        for name in names:
+            display.text(x + 4, 11, RESET_SIGNS[name], size=10.5, anchor="middle")
+            display.text(x + 15, 11, name, size=10.5)
+            x += 33 + text_width(name, 10.5)
+        return display if names else None
 
     def strips(self) -> Display:
         """Draw the episodes and all strips, then the playhead."""
