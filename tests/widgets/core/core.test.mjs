@@ -243,6 +243,6 @@ test("a point is found in a group that is moved, turned and scaled, and not in o
   const hit = (marks, x, y, params = {}) => hitAt(marks, { width: 500, params }, x, y)?.name ?? null;
   assert.equal(hit(group([100, 50, Math.PI / 2], { scale: 2 }), 95, 65), "area");
   assert.equal(hit(group([100, 50, Math.PI / 2], { scale: 2 }), 105, 65), null);
-  assert.equal(hit(group({ param: "part", plus: 0 }), 21, 32, { part: [20, 30, 0] }), "area");
-  assert.equal(hit(group({ param: "part", plus: 0 }), 21, 32, { part: null }), null);
+  assert.equal(hit(group({ param: "part" }), 21, 32, { part: [20, 30, 0] }), "area");
+  assert.equal(hit(group({ param: "part" }), 21, 32, { part: null }), null);
 });

@@ -100,7 +100,7 @@ def test_to_dict_is_json_with_all_that_stays_the_same() -> None:
     }
     stroke = {"kind": "line", "x": 0, "y": 0, "x2": 1, "y2": 1, "stroke": "muted", "width": 2, "round": True}
     ball = {"kind": "disc", "x": 0, "y": 0, "r": 5, "fill": "accent"}
-    part = {"kind": "group", "at": {"param": "ball", "plus": 0}, "marks": [ball]}
+    part = {"kind": "group", "at": {"param": "ball"}, "marks": [ball]}
     assert got == {"width": 100.0, "height": 50.0, "parts": ["ball"], "marks": [words, stroke, part]}
 
 

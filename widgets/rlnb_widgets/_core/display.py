@@ -482,9 +482,9 @@ def _list(values: Sequence[float] | None) -> list[float] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return marks for JSON: a parameter is ``[name, plus]``, other numbers are rounded to a thousandth."""
+    """Return marks for JSON: a parameter by its name, other numbers with nine digits."""
     if isinstance(value, Param):
-        return {"param": value.name, "plus": value.plus}
+        return {"param": value.name, "plus": value.plus} if value.plus else {"param": value.name}
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):

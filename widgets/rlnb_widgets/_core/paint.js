@@ -144,7 +144,7 @@ function bitmapOf(marks, scene, height, density) {
   return canvas;
 }
 
-const number = (params, value) => (typeof value === "number" ? value : params[value.param] + value.plus);
+const number = (params, value) => (typeof value === "number" ? value : params[value.param] + (value.plus ?? 0));
 const scaleOf = ({ left, right, low, high }) => (right - left) / (high - low || 1);
 const xOf = (place, value) => place.left + (value - place.low) * scaleOf(place);
 

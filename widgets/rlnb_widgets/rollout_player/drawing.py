@@ -11,7 +11,7 @@ import numpy as np
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
 from rlnb_widgets.scenes.registry import find_scene
-from rlnb_widgets.scenes.scene import Scene
+from rlnb_widgets.scenes.scene import Limit, Scene
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,8 +21,7 @@ class Drawing:
     scene: Scene  #: the drawing of all frames
     fields: tuple[str, ...]  #: names of the components of the state, if the scene knows them
     acting: tuple[int, ...]  #: parts of the scene that show the action
-    #: values at which the env ends an episode, by component, and how they are written
-    limits: Mapping[str, tuple[tuple[float, str], ...]]
+    limits: Mapping[str, tuple[Limit, ...]]  #: values that the env ends or clips at, by component
     note: str  #: note for the reader, such as that a map is assumed
 
 
@@ -47,7 +46,8 @@ def draw_frames(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray, env: Any) 
     scene = _with_actions(spec, states, len(idle), leaves, len(idle) - len(extra)) or idle
     acts = np.isnan(idle.poses).any(-1).all(0) & ~np.isnan(scene.poses).any(-1).all(0)
     acting = tuple(np.flatnonzero(acts).tolist())
-    fields, limits = tuple(getattr(spec, "fields", ())), dict(getattr(spec, "limits", {}))
+    fields = tuple(getattr(spec, "fields", ()))
+    limits = {name: tuple(Limit(*limit) for limit in found) for name, found in getattr(spec, "limits", {}).items()}
     return Drawing(scene, fields, acting, limits, str(getattr(spec, "note", "")))
 
 

@@ -16,6 +16,7 @@ from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
 from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.strips import Strip, category_role, line_role
+from rlnb_widgets.scenes.scene import Limit
 
 LEFT, RIGHT = 132.0, 8.0
 _TOP, _GAP, _LANE = 8.0, 6.0, 12.0
@@ -153,16 +154,16 @@ class PlayerScene:
                 display.line(0, y + h, 1, y + h, opacity=0.6)
                 if low < 0 < high:
                     display.line(0, _y(0, low, high, y, h), 1, _y(0, low, high, y, h), opacity=0.6)
-                for value, _ in strip.limits:
-                    at = _y(value, low, high, y, h)
-                    display.line(0, at, 1, at, stroke="danger", dash=(2, 3))
-            named = {value: words for value, words in strip.limits}
+                for limit in strip.limits:
+                    at = _y(limit.value, low, high, y, h)
+                    display.line(0, at, 1, at, stroke=limit.role, dash=(2, 3))
+            named = {limit.value: limit for limit in strip.limits}
             taken: list[float] = []
             ends = [] if low == high and not named else [high, low]
             for value in (*named, *(ends or [high])):
                 at = _y(value, low, high, y, h)
                 if all(abs(at - other) >= 9 for other in taken):
-                    words, role = named.get(value, number(value, 3)), "danger" if value in named else "muted"
+                    _, words, role = named.get(value, Limit(value, number(value, 3), "muted"))
                     display.text(LEFT - 5, min(max(at + 3.5, y + 8), y + h), words, fill=role, size=9, anchor="end")
                     taken.append(at)
 
@@ -279,8 +280,8 @@ class PlayerScene:
 
 
 def scale(strip: Strip) -> tuple[float, float]:
-    """Return the values at the bottom and the top of a strip: its range, and the limits that the env knows."""
-    at = [value for value, _ in strip.limits]
+    """Return the values at the bottom and the top of a strip: its range, and its limits."""
+    at = [limit.value for limit in strip.limits]
     return min([strip.low, *at]), max([strip.high, *at])
 
 

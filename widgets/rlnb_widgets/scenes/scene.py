@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -115,6 +115,15 @@ class Part:
 
     name: str
     shapes: tuple[Shape, ...]
+
+
+class Limit(NamedTuple):
+    """A value that a component of the observation cannot leave, or at which the env ends an episode."""
+
+    value: float  #: the value
+    words: str  #: how it is written
+    #: ``"bad"`` where an episode ends, ``"good"`` where it ends at the goal, ``"muted"`` where the env clips
+    role: str = "bad"
 
 
 @dataclass(frozen=True, eq=False)
