@@ -65,7 +65,7 @@ def test_faces_are_deterministic(cartpole):
 def test_picture_is_well_formed_and_shows_every_end(cartpole, env):
     player = RolloutPlayer(cartpole, env)
     root = ET.fromstring(player.to_svg())
-    ends = [e for e in root.iter() if e.get("class") == "s-danger" and e.get("stroke-width") == "1.4"]
+    ends = [e for e in root.iter() if e.get("class") == "s-bad" and e.get("stroke-width") == "1.4"]
     terminated = sum(e.end == "terminated" for e in player.model.episodes)
     assert [e.get("d").count("M") for e in ends] == [terminated]
     poles = [e for e in root.iter() if e.get("class") == "f-wood"]

@@ -107,16 +107,3 @@ def test_to_dict_is_json_with_all_that_stays_the_same() -> None:
 def test_poses_become_float32() -> None:
     assert scene().poses.dtype == np.float32
     assert len(scene(7)) == 7
-
-
-def _luminance(colour: str) -> float:
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-@pytest.mark.parametrize("dark", [0, 1])
-@pytest.mark.parametrize(("role", "least"), [("ink", 12), ("accent", 3), ("danger", 3), ("goal", 3), ("muted", 3)])
-def test_roles_stand_out_from_the_paper(role: str, least: float, dark: int) -> None:
-    lighter, darker = sorted((_luminance(ROLES[role][dark]), _luminance(ROLES["paper"][dark])), reverse=True)
-    assert (lighter + 0.05) / (darker + 0.05) >= least

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.colors import ROLES
+from rlnb_widgets._core.colors import role_of
 
 #: Paths of the glyphs, in units of half their size, with the middle at 0, 0; the painter has the same table.
 GLYPHS: dict[str, tuple[tuple[float, float], ...]] = {
@@ -414,7 +414,7 @@ class Display:
             dot: Radius of discs that are drawn in their middles instead.
         """
         for role in (look[name] for look in looks for name in ("fill", "stroke") if name in look):
-            _check_role(role)
+            role_of(role)
         places = {"starts": self._column(starts), "stops": self._column(stops), "looks": list(looks)}
         kept = None if kinds is None else self._column(kinds)
         self._add("sectors", x=x, y=y, r=r, r2=r2, **places, kinds=kept, dot=dot)
@@ -466,15 +466,9 @@ class Display:
 
     def _add(self, kind: str, **attributes: Any) -> None:
         for name in ("fill", "stroke"):
-            role = attributes.get(name)
-            if role is not None:
-                _check_role(role)
+            if attributes.get(name) is not None:
+                attributes[name] = role_of(attributes[name])
         self._open[-1].append({"kind": kind, **{name: v for name, v in attributes.items() if v is not None}})
-
-
-def _check_role(role: str) -> None:
-    if role not in ROLES:
-        raise ValueError(f"unknown colour role {role!r}; the roles are {', '.join(ROLES)}.")
 
 
 def _list(values: Sequence[float] | None) -> list[float] | None:

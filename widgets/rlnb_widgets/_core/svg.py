@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rlnb._text import printable
-from rlnb_widgets._core.colors import ROLES
+from rlnb_widgets._core.colors import ROLES, role_of
 
 _FONT = "system-ui,-apple-system,'Segoe UI',Helvetica,Arial,'DejaVu Sans',sans-serif"
 _MONO = "ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace"
@@ -199,8 +199,7 @@ class Svg:
         for prefix, role in (("f", fill), ("s", stroke)):
             if role is None:
                 continue
-            if role not in ROLES:
-                raise ValueError(f"unknown colour role {role!r}; the roles are {', '.join(ROLES)}.")
+            role = role_of(role)
             self._roles.add(role)
             classes.append(f"{prefix}-{role}")
         if paint:
@@ -213,7 +212,7 @@ class Svg:
         self._body.append(f"<{tag}{_attributes(attrs)}{end}")
 
     def _plain(self, role: str) -> str:
-        return ROLES[role][0] if self.light else _NEUTRAL
+        return ROLES[role_of(role)][0] if self.light else _NEUTRAL
 
     def fragment(self) -> str:
         """Return what was drawn, without the document around it."""

@@ -24,7 +24,7 @@ _BESIDE = 8.0  # between frames
 _HEIGHTS = {"line": 30.0, "area": 30.0, "band": 16.0}
 #: Colour role and dashes of the line at the end of an episode, by its kind.
 ENDS: dict[str, tuple[str, tuple[float, float] | None]] = {
-    "terminated": ("danger", None), "truncated": ("accent", (5, 4)), "done": ("muted", None),
+    "terminated": ("bad", None), "truncated": ("accent", (5, 4)), "done": ("muted", None),
     "cut": ("muted", (1.5, 3)),
 }  # fmt: skip
 _CATEGORIES = 8
@@ -181,7 +181,7 @@ class PlayerScene:
                 continue
             signed = True
             at, end = (self._column("ep", lane, kind, side) for side in (0, 1))
-            role = "danger" if name == "no reset" else "ink"
+            role = "bad" if name == "no reset" else "ink"
             display.labels(at, end, y + h / 2 + 0.35 * size, RESET_SIGNS[name], fill=role, size=size, shift=1)
         if h >= 12:
             display.labels(starts, stops, y + h / 2 + 4, size=size, shift=15 if signed else 4)

@@ -41,7 +41,7 @@ class Acrobot:
     }
     background = (
         paper(_SIZE, _SIZE),
-        Shape("line", (12, _CENTRE - _LINK, _SIZE - 12, _CENTRE - _LINK), stroke="goal", stroke_width=STROKE),
+        Shape("line", (12, _CENTRE - _LINK, _SIZE - 12, _CENTRE - _LINK), stroke="good", stroke_width=STROKE),
     )
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:

@@ -32,7 +32,7 @@ _PIN = Part("axle", (Shape("circle", (0, 0, 4), fill="paper"),))
 
 def _limit(x: float) -> tuple[Shape, ...]:
     centre = _WIDTH / 2 + x * _SCALE
-    return (Shape("line", (centre, _TRACK - 26, centre, _TRACK + 10), stroke="danger", stroke_width=STROKE),)
+    return (Shape("line", (centre, _TRACK - 26, centre, _TRACK + 10), stroke="bad", stroke_width=STROKE),)
 
 
 class CartPole:

@@ -36,8 +36,8 @@ class Pendulum:
     limits: ClassVar = {"theta_dot": _SPEEDS}
     background = (
         paper(_SIZE, _SIZE),
-        Shape("circle", (_CENTRE, _CENTRE, _ROD + 20), stroke="faint", stroke_width=STROKE),
-        Shape("line", (_CENTRE, 14, _CENTRE, 42), stroke="goal", stroke_width=STROKE),
+        Shape("circle", (_CENTRE, _CENTRE, _ROD + 20), stroke="line", stroke_width=STROKE),
+        Shape("line", (_CENTRE, 14, _CENTRE, 42), stroke="good", stroke_width=STROKE),
     )
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:

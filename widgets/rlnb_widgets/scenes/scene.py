@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from rlnb_widgets._core.colors import ROLES
+from rlnb_widgets._core.colors import role_of
 from rlnb_widgets._core.display import Display, Param
 
 ShapeKind = Literal["rect", "circle", "line", "polygon", "text"]
@@ -71,8 +71,8 @@ class Shape:
         object.__setattr__(self, "points", tuple(float(p) for p in self.points))
         _check_points(self.kind, self.points)
         for role in (self.fill, self.stroke):
-            if role is not None and role not in ROLES:
-                raise ValueError(f"unknown colour role {role!r}; the roles are {', '.join(ROLES)}.")
+            if role is not None:
+                role_of(role)
         if (self.kind == "text") != (self.text is not None):
             raise ValueError(
                 f"`text` belongs to text shapes and no others: got kind={self.kind!r}, text={self.text!r}."
