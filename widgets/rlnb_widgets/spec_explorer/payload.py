@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from rlnb_widgets._core.spec_domain import Lane
+from rlnb_widgets._core.spec_entries import Path
 from rlnb_widgets.spec_explorer.ends import end_texts, ends_of, lane_text, legal_of
 from rlnb_widgets.spec_explorer.explain import spec_row_words, spec_words
 from rlnb_widgets.spec_explorer.picks import MOST
 from rlnb_widgets.spec_explorer.samples import Samples
-from rlnb_widgets.spec_explorer.schema import Lane, Path, Row, SpecModel
+from rlnb_widgets.spec_explorer.schema import Row, SpecModel
 from rlnb_widgets.spec_explorer.text import spec_headline
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.spec_domain import Lane
 from rlnb_widgets.spec_explorer.ends import ends_of
 from rlnb_widgets.spec_explorer.samples import LEVELS
-from rlnb_widgets.spec_explorer.schema import Lane
 
 Box = tuple[float, float, float, float]
 BAR = 0.6  # opacity of the bars

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from rlnb_widgets._core.dims import CHAR, write_shape
 from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.display_svg import draw_display
+from rlnb_widgets._core.spec_domain import Lane
+from rlnb_widgets._core.spec_entries import Path
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import path_text, plural, shorten, visible
 from rlnb_widgets.spec_explorer.explain import spec_words
 from rlnb_widgets.spec_explorer.samples import Samples
 from rlnb_widgets.spec_explorer.scene import draw_lane
-from rlnb_widgets.spec_explorer.schema import Lane, Path, Row, SpecModel
+from rlnb_widgets.spec_explorer.schema import Row, SpecModel
 from rlnb_widgets.spec_explorer.text import difference_lines, label, spec_headline
 
 WIDTH = 940
