@@ -13,10 +13,12 @@ from tensordict import TensorDict
 
 from rlnb.data.replay_buffers.checkpointers.column import (
     HEAD,
-    ColumnCheckpointer,
     Entry,
+    Fill,
     Head,
     KeyPath,
+    Shapes,
+    TensorStorageCheckpointer,
     check_entries,
     columns_of,
     put_objects,
@@ -26,20 +28,21 @@ from rlnb.data.replay_buffers.checkpointers.column import (
     write_entries,
     write_objects,
 )
-from rlnb.data.replay_buffers.checkpointers.files import PIECE_BYTES, damaged, missing, read_tensor
+from rlnb.data.replay_buffers.checkpointers.files import PIECE_BYTES, damaged, missing, read_tensor, sensible
 from rlnb.data.replay_buffers.checkpointers.folder import loading
-from rlnb.data.replay_buffers.checkpointers.state import sensible
 from rlnb.data.replay_buffers.columns import Column, ObjectColumn
-from rlnb.data.replay_buffers.forms import TensorDictForm
+from rlnb.data.replay_buffers.forms import Form, TensorDictForm
 from rlnb.data.ted.columns import Constant, build
 from rlnb.data.ted.ends import end_flags
+from rlnb.data.ted.flat import write_rows
 from rlnb.data.ted.hdf5 import no_h5_name, read_h5_into, write_h5
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_keys
 from rlnb.data.ted.layout import plan
 from rlnb.data.ted.nested import nest, offsets_of
-from rlnb.data.ted.timeline import Timeline, bits, not_adjacent
+from rlnb.data.ted.timeline import Timeline, bits, find_breaks
 
 WHOLE, LAST, UNSET, OBJECTS = "whole", "last", "all False", "objects"  # how an entry is saved
+Kinds = dict[KeyPath, str]
 BREAKS = ("breaks",)
 ReadLast = Callable[[KeyPath, int, torch.Tensor], object]  # fills a tensor with what follows breaks, from one on
 Reader = Callable[[Mapping[KeyPath, torch.Tensor]], ReadLast]  # fills the entries that were saved whole
@@ -47,7 +50,7 @@ _MOST_UNSET = 1 << 10  # flags of one item that need no file if all are False
 _LEVEL = 4  # of gzip
 
 
-class FlatStorageCheckpointer(ColumnCheckpointer):
+class FlatStorageCheckpointer(TensorStorageCheckpointer):
     """Checkpointer that saves each observation of TED data once, and the last one of each trajectory.
 
     Where observations are most of the data, that is half of it. Nothing is lost: what is loaded is equal bit by bit.
@@ -75,8 +78,7 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
         >>> rb, other, folder = make(), make(), tempfile.mkdtemp()
         >>> done = torch.tensor([[False], [True], [False]])
         >>> below = TensorDict({"observation": torch.tensor([1.0, 2.0, 6.0]), "done": done}, [3])
-        >>> rollout = TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3])
-        >>> index = rb.extend(rollout)
+        >>> index = rb.extend(TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3]))
         >>> rb.dumps(folder)
         >>> other.loads(folder)
         >>> other[:]["next", "observation"]
@@ -104,24 +106,26 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
     # Writing ----------------------------------------------------------------------------------------------------------
 
     def _write(self, storage: Any, folder: Path) -> Any:
-        twice, columns, length = self._twice(storage), columns_of(storage), storage.ring.length
-        breaks = self._breaks(storage, twice)
-        few, kinds = len(breaks) <= self._most_breaks * len(storage), {}
+        columns, length = columns_of(storage), storage.ring.length
+        twice = self._twice(storage, columns)
+        breaks = self._breaks(storage, columns, twice)
+        few, kinds = len(breaks) <= self._most_breaks * len(storage), []
         entries: dict[KeyPath, Entry] = {BREAKS: (breaks, [breaks])}
-        objects: dict[KeyPath, ObjectColumn] = {}
         for path, column in columns.items():
             if isinstance(column, ObjectColumn):
-                kinds[path], objects[path] = OBJECTS, column
+                kinds.append(OBJECTS)
             elif path[0] == "next" and path[1:] in twice and few:
-                kinds[path], like = LAST, column.flat[:1].expand(len(breaks), *column.flat.shape[1:])
+                kinds.append(LAST)
+                like = column.flat[:1].expand(len(breaks), *column.flat.shape[1:])
                 entries["last", *path] = like, map(column.take, breaks.split(_block_items(column)))
-            elif _is_unset(column, length):
-                kinds[path] = UNSET
+            elif _are_flags(column.flat.shape[1:], column.flat.dtype) and not column.rows(slice(length)).any():
+                kinds.append(UNSET)
             else:
-                kinds[path], rows = WHOLE, column.rows(slice(length))
-                entries["data", *path] = rows, [rows]
+                kinds.append(WHOLE)
+                entries["data", *path] = column.rows(slice(length)), [column.rows(slice(length))]
+        objects = {path: column for path, column in columns.items() if isinstance(column, ObjectColumn)}
         self._write_entries(folder, entries, objects, length)
-        return {"breaks": len(breaks), "kinds": list(kinds.values())}
+        return {"breaks": len(breaks), "kinds": kinds}
 
     def _write_entries(
         self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, ObjectColumn], length: int
@@ -130,10 +134,9 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
         for number, (path, column) in enumerate(objects.items()):
             write_objects(folder, number, column, path, length)
 
-    def _twice(self, storage: Any) -> list[KeyPath]:
+    def _twice(self, storage: Any, columns: dict[KeyPath, Any]) -> list[KeyPath]:
         """Return the paths of entries that are alike at the root and under "next"; raises for data that is not TED."""
         is_tensordict = isinstance(storage.form, TensorDictForm)
-        columns = {path: column.tensor for path, column in columns_of(storage).items()}
         if not is_tensordict or not any(path[0] == "next" and len(path) > 1 for path in columns):
             what = "TensorDict without one" if is_tensordict else storage.form._name()
             raise ValueError(
@@ -141,35 +144,52 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
                 f"and the storage holds a {what}. "
                 "Fix: storage.checkpointer = TensorStorageCheckpointer(), which saves any data."
             )
-        return plan(columns, (), (), {*self.done_keys, *self.reward_keys}).shared
+        tensors = {path: column.tensor for path, column in columns.items()}
+        return plan(tensors, (), (), {*self.done_keys, *self.reward_keys}).shared
 
-    def _breaks(self, storage: Any, twice: Sequence[KeyPath]) -> torch.Tensor:
+    def _breaks(self, storage: Any, columns: dict[KeyPath, Any], twice: Sequence[KeyPath]) -> torch.Tensor:
         """Return the positions of the steps for which what follows has to be saved."""
-        ring, columns = storage.ring, columns_of(storage)
-        width, steps = math.prod(storage._others), len(storage)
+        ring, steps, width = storage.ring, len(storage), math.prod(storage._others)
         flags = end_flags(storage._view(slice(ring.length)), ("next", *self.done_keys[0])).cpu().flatten().clone()
-        newest = (ring.cursor - 1) % max(ring.length, 1) if ring.is_full else ring.length - 1
+        newest = ((ring.cursor if ring.is_full else ring.length) - 1) % max(ring.length, 1)
         flags[newest * width :][:width] = True
-        for path in twice if steps else ():
-            root, after = columns[path].flat[:steps], columns["next", *path].flat[:steps]
-            stops = flags.clone()
-            stops[-width:] = True
-            flags[not_adjacent(root, after, stops, width).cpu()] = True
-            # The first row is behind the last one.
-            flags[-width:] |= (bits(root[:width]) != bits(after[-width:])).view(width, -1).any(1).cpu()
-        return flags.nonzero().flatten()
+        pairs = ((columns[path].flat[:steps], columns["next", *path].flat[:steps]) for path in twice)
+        first = torch.arange(width)
+        return find_breaks(flags, pairs, first, first + steps - width, width).nonzero().flatten()
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
-    def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Any:
+    def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Callable[[Form], Fill]:
+        fill = self._plan(head, content, folder, rehearse)[2]
+        return lambda form: fill
+
+    def _plan(self, head: Head, content: Any, folder: Path, rehearse: bool) -> tuple[Kinds, torch.Tensor, Fill]:
+        """Check the files; return how each entry is saved, the breaks, and what reads the items."""
         kinds, shapes = _check_layout(head, content)
         breaks, objects, read = self._open_entries(head, kinds, shapes, folder, rehearse)
         if len(breaks) and not (breaks[0] >= 0 and breaks[-1] < head.items and bool((breaks.diff() > 0).all())):
             raise ValueError(f"the breaks are not positions of {head.items} steps in order")
-        return kinds, shapes, breaks, objects, read
+
+        def fill(columns: dict[KeyPath, Any]) -> None:
+            put_objects(columns, objects)
+            filled = {path: columns[path].rows(slice(head.length)) for path in kinds if kinds[path] != OBJECTS}
+            read_last = read({path: rows for path, rows in filled.items() if kinds[path] == WHOLE})
+            for path in (path for path, kind in kinds.items() if kind == UNSET):
+                filled[path].zero_()
+            for path in (path for path, kind in kinds.items() if kind == LAST and head.length):
+                after, start, root = columns[path].flat, 0, filled[path[1:]]
+                filled[path][:-1], filled[path][-1] = root[1:], root[0]
+                for part in breaks.split(_block_items(columns[path])):
+                    block = torch.empty((len(part), *after.shape[1:]), dtype=after.dtype)
+                    read_last(path, start, block)
+                    start += len(part)
+                    if block.numel():
+                        bits(after).index_copy_(0, part.to(after.device), bits(block).to(after.device))
+
+        return kinds, breaks, fill
 
     def _open_entries(
-        self, head: Head, kinds: dict[KeyPath, str], shapes: dict[KeyPath, Any], folder: Path, rehearse: bool
+        self, head: Head, kinds: Kinds, shapes: Shapes, folder: Path, rehearse: bool
     ) -> tuple[torch.Tensor, dict[KeyPath, Any], Reader]:
         """Check the files; return the breaks, the non-tensor data, and what reads the entries."""
         files = check_entries(folder, shapes)
@@ -184,31 +204,8 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
 
         return breaks, {path: read_objects(folder, number, head.items) for number, path in enumerate(objects)}, read
 
-    def _read(self, storage: Any, head: Head, checked: Any) -> None:
-        columns, (kinds, _, breaks, objects, read) = columns_of(storage), checked
-        for path, values in objects.items():
-            put_objects(columns[path], values)
-        read_last = read(
-            {path: columns[path].rows(slice(head.length)) for path, kind in kinds.items() if kind == WHOLE}
-        )
-        for path, kind in kinds.items():
-            if kind == UNSET:
-                columns[path].tensor[: head.length] = False
-        for path, kind in kinds.items():
-            if kind == LAST and head.length:
-                root, after, start = columns[path[1:]].tensor, columns[path], 0
-                after.tensor[: head.length - 1] = root[1 : head.length]
-                after.tensor[head.length - 1] = root[0]
-                for part in breaks.split(_block_items(after)):
-                    block = torch.empty((len(part), *after.flat.shape[1:]), dtype=after.flat.dtype)
-                    read_last(path, start, block)
-                    start += len(part)
-                    if block.numel():
-                        device = after.flat.device
-                        bits(after.flat).index_copy_(0, part.to(device), bits(block).to(device))
 
-
-def _check_layout(head: Head, content: Any) -> tuple[dict[KeyPath, str], dict[KeyPath, Any]]:
+def _check_layout(head: Head, content: Any) -> tuple[Kinds, Shapes]:
     """Return how each entry is saved, and the shape and dtype of each tensor that is."""
     assert head.leaves is not None
     kinds, breaks = dict(zip(head.leaves, content["kinds"], strict=True)), content["breaks"]
@@ -220,7 +217,7 @@ def _check_layout(head: Head, content: Any) -> tuple[dict[KeyPath, str], dict[Ke
         fits = {
             OBJECTS: leaf.dtype is None,
             WHOLE: leaf.dtype is not None,
-            UNSET: leaf.dtype == torch.bool and leaf.shape.numel() <= _MOST_UNSET,
+            UNSET: _are_flags(leaf.shape, leaf.dtype),
             LAST: root is not None and leaf.dtype is not None and root[1:] == leaf[1:] and kinds[path[1:]] != LAST,
         }
         if not fits.get(kinds[path]):
@@ -232,10 +229,9 @@ def _check_layout(head: Head, content: Any) -> tuple[dict[KeyPath, str], dict[Ke
     return kinds, shapes
 
 
-def _is_unset(column: Column, length: int) -> bool:
-    """Whether a column holds flags that are all False, so that nothing needs to be written."""
-    is_flags = column.tensor.dtype == torch.bool and column.flat.shape[1:].numel() <= _MOST_UNSET
-    return is_flags and not column.rows(slice(length)).any()
+def _are_flags(shape: torch.Size, dtype: torch.dtype | None) -> bool:
+    """Whether an item has a few flags, which need no file if all are False."""
+    return dtype == torch.bool and shape.numel() <= _MOST_UNSET
 
 
 def _block_items(column: Column) -> int:
@@ -289,42 +285,38 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
             FileNotFoundError: If there is no checkpoint.
             ValueError: If it is damaged, or was saved by another checkpointer.
         """
-        with loading(path) as top:
-            folder = top / "storage"
-            with sensible(folder / HEAD):
-                return cls()._read_nested(*read_saved(folder, cls.__name__), folder)
+        with loading(path) as top, sensible(top / "storage" / HEAD):
+            head, content = read_saved(top / "storage", cls.__name__)
+            if head.leaves is None:
+                raise ValueError(
+                    "The storage had not been written to when it was saved. Fix: fill the buffer, and save it."
+                )
+            kinds, breaks, fill = cls()._plan(head, content, top / "storage", rehearse=True)
+            lead = (head.length, *head.others)
+            leaves = {path: torch.empty((*lead, *leaf.shape), dtype=leaf.dtype) for path, leaf in head.leaves.items()}
+            fill({path: Column(leaf, len(lead)) for path, leaf in leaves.items()})
+            return _nested(head, kinds, breaks, leaves)
 
-    def _read_nested(self, head: Head, content: Any, folder: Path) -> TensorDict:
-        if head.leaves is None:
-            raise ValueError(
-                "The storage had not been written to when it was saved. Fix: fill the buffer, and save it."
-            )
-        kinds, shapes, breaks, _, read = self._check(head, content, folder, True)
-        length, width = head.length, head.width
-        flags = torch.zeros(length, width, dtype=torch.bool)
-        flags.view(-1)[breaks] = True
-        if length and not flags[(head.cursor - 1) % length if length == head.rows else -1].all():
-            raise ValueError("the newest step of an env does not end a trajectory")
-        timeline = Timeline(flags.t().flatten(), width, length, head.cursor if length == head.rows else 0)
-        stored = torch.arange(head.items).view(length, width).t().flatten()  # the position of each step, env by env
-        steps, sources = timeline.in_order(stored), stored[timeline.source()]
-        last, lengths = torch.searchsorted(breaks, stored[timeline.breaks]), timeline.lengths()
-        found = TensorDict({}, [len(lengths)])
-        for key, leaf in head.leaves.items():
-            if kinds[key] == LAST:
-                continue
-            rows = torch.zeros((head.items, *leaf.shape), dtype=leaf.dtype)
-            read_last = read({key: rows} if kinds[key] == WHOLE else {})
-            longer = kinds.get(("next", *key)) == LAST
-            at = sources if longer else steps
-            values = rows.new_empty((len(at), *leaf.shape))
-            bits(values)[:] = bits(rows)[at]
-            if longer:
-                after = torch.empty(shapes["last", "next", *key][0], dtype=leaf.dtype)
-                read_last(("next", *key), 0, after)
-                bits(values)[timeline.after_breaks()] = bits(after)[last]
-            found[as_key(key)] = nest(values, offsets_of(lengths + longer))
-        return found
+
+def _nested(head: Head, kinds: Kinds, breaks: torch.Tensor, leaves: dict[KeyPath, torch.Tensor]) -> TensorDict:
+    """Make nested tensors of the leaves, each observation once."""
+    length, width, dims = head.length, head.width, len(head.others)
+    flags, shift = torch.zeros(length, width, dtype=torch.bool), head.cursor if length == head.rows else 0
+    flags.view(-1)[breaks] = True
+    if length and not flags[shift - 1].all():
+        raise ValueError("the newest step of an env does not end a trajectory")
+    timeline = Timeline(flags.t().flatten(), width, length, shift)
+    source, lengths = timeline.source(), timeline.lengths()
+    # Time last, as in TED: the steps of an env stand behind one another.
+    by_env = {path: leaf.movedim(0, dims).flatten(0, dims) for path, leaf in leaves.items()}
+    found = TensorDict({}, [len(lengths)])
+    for path, column in by_env.items():
+        if kinds[path] != LAST:
+            after = by_env["next", *path] if kinds.get(("next", *path)) == LAST else None
+            rows = column.new_empty((head.items if after is None else timeline.size, *column.shape[1:]))
+            write_rows(rows, column, after, timeline, source)
+            found[as_key(path)] = nest(rows, offsets_of(lengths + (after is not None)))
+    return found
 
 
 class H5StorageCheckpointer(FlatStorageCheckpointer):
