@@ -146,23 +146,6 @@ def _write_head(storage: Any) -> dict[str, Any]:
     return head
 
 
-def read_saved(folder: Path, saved_by: str) -> tuple[Head, Any]:
-    """Read the head of a saved storage, and what its checkpointer, ``saved_by``, has to know to read the items."""
-    document = read_document(folder / HEAD)
-    other = document["saved_by"]
-    if other != saved_by:
-        raise ValueError(
-            f"The checkpoint was saved by a {other}, and the storage has a {saved_by}. {KEPT} "
-            f"Fix: storage.checkpointer = {other}()."
-        )
-    return Head.read(document["head"]), document["content"]
-
-
-def columns_of(storage: Any) -> dict[KeyPath, Any]:
-    """Return the memory of a storage by the path of each leaf."""
-    return {as_tuple(key): column for key, column in storage.columns.items()}
-
-
 class TensorStorageCheckpointer(StorageCheckpointerBase):
     """Default checkpointer of storages in contiguous memory.
 
@@ -192,12 +175,11 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
 
     def dumps(self, storage: Any, path: str | os.PathLike[str]) -> None:
         """Write a storage; see :meth:`StorageCheckpointerBase.dumps`."""
-        self._refuse(storage)
-        folder = Path(path)
+        folder, columns = Path(path), self._columns(storage)
         folder.mkdir(parents=True, exist_ok=True)
         with storage.ring.reading:
             head = _write_head(storage)
-            content = None if storage.form is None else self._write(storage, folder)
+            content = None if storage.form is None else self._write(storage, columns, folder)
         write_document(folder / HEAD, {"saved_by": type(self).__name__, "head": head, "content": content})
 
     def check(self, storage: Any, path: str | os.PathLike[str]) -> None:
@@ -220,7 +202,7 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
                 storage._reserve(0, head.length)
                 if not fresh:
                     storage.ring.jump(0, 0)  # a read that fails half way must leave nothing that counts as filled
-                fill(columns_of(storage))
+                fill(self._columns(storage))
             except BaseException as error:
                 if fresh:
                     storage._forget_memory()
@@ -233,24 +215,37 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
             storage.ring.jump(head.cursor, head.length, head.written)
 
     def _open(self, storage: Any, folder: Path, rehearse: bool) -> tuple[Head, Callable[[Form], Fill] | None]:
-        self._refuse(storage)
+        self._columns(storage)
         with sensible(folder / HEAD):
-            head, content = read_saved(folder, type(self).__name__)
+            head, content = self._read_head(folder)
             head.check_fit(storage)
             return head, None if head.leaves is None else self._check(head, content, folder, rehearse)
 
-    def _refuse(self, storage: Any) -> None:
+    def _read_head(self, folder: Path) -> tuple[Head, Any]:
+        """Read the head of a saved storage, and what :meth:`_write` returned."""
+        document, own = read_document(folder / HEAD), type(self).__name__
+        other = document["saved_by"]
+        if other != own:
+            raise ValueError(
+                f"The checkpoint was saved by a {other}, and the storage has a {own}. {KEPT} "
+                f"Fix: storage.checkpointer = {other}()."
+            )
+        return Head.read(document["head"]), document["content"]
+
+    def _columns(self, storage: Any) -> dict[KeyPath, Any]:
+        """Return the memory of a storage by the path of each leaf."""
         if not hasattr(storage, "columns"):
             raise self._other_storage(storage, "contiguous memory")
+        return {as_tuple(key): column for key, column in storage.columns.items()}
 
-    def _write(self, storage: Any, folder: Path) -> Any:
+    def _write(self, storage: Any, columns: dict[KeyPath, Any], folder: Path) -> Any:
         """Write the items; return what has to be known to read them, in plain values."""
         length, form = storage.ring.length, storage.form
         if self._save_hooks:
-            write_values(folder, _HOOKED, self._hooked(storage, length))
+            write_values(folder, _HOOKED, self._hooked(storage, columns))
             return {"hooked": True}
         entries: dict[KeyPath, Entry] = {}
-        for number, (path, column) in enumerate(columns_of(storage).items()):
+        for number, (path, column) in enumerate(columns.items()):
             if isinstance(column, ObjectColumn):
                 write_objects(folder, number, column, path, length)
             else:
@@ -260,10 +255,11 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         write_entries(folder, entries, lead, form.skeleton(lead) if isinstance(form, TensorDictForm) else None)
         return {"hooked": False}
 
-    def _hooked(self, storage: Any, length: int) -> Any:
+    def _hooked(self, storage: Any, columns: dict[KeyPath, Any]) -> Any:
         """Return what the save hooks make of the filled part, whose last dimension is time."""
-        leaves, lead = [], (*storage._others, length)
-        for column in columns_of(storage).values():
+        leaves, length = [], storage.ring.length
+        lead = (*storage._others, length)
+        for column in columns.values():
             if isinstance(column, ObjectColumn):
                 turned = ObjectColumn(lead)
                 turned.array[...] = np.moveaxis(column.array[:length], 0, -1)
@@ -309,17 +305,13 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
     def _undo_hooks(self, data: Any, head: Head, form: Form) -> Fill:
         for hook in self._load_hooks:
             data = hook(data)
-        lead = (*head.others, head.length)
-        leaves = form.take_apart(data, lead)
+        leaves = form.take_apart(data, (*head.others, head.length))
+        places = torch.arange(head.items).view(head.length, head.width).t().flatten()
 
         def fill(columns: dict[KeyPath, Any]) -> None:
             for column, leaf in zip(columns.values(), leaves, strict=True):
-                if isinstance(column, ObjectColumn):
-                    turned = ObjectColumn(lead)
-                    turned.scatter(torch.arange(head.items), leaf)
-                    column.array[: head.length] = np.moveaxis(turned.array, -1, 0)
-                else:
-                    column.put(0, leaf.movedim(len(head.others), 0))
+                is_tensor = isinstance(leaf, torch.Tensor)
+                column.scatter(places, leaf.flatten(0, len(head.others)) if is_tensor else leaf)
 
         return fill
 
@@ -332,11 +324,7 @@ def write_entries(
 ) -> None:
     """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory.
 
-    Args:
-        folder: Folder to write to.
-        entries: Tensors by their keys.
-        batch_size: Batch size of the TensorDict, which all shapes start with.
-        like: A TensorDict of these entries with the batch sizes of nested TensorDicts. It needs no memory.
+    ``like`` is a TensorDict of these entries with the batch sizes of nested TensorDicts, which needs no memory.
     """
     keys = _file_keys(entries)
     if like is None or list(keys.values()) != list(entries):

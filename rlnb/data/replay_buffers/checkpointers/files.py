@@ -238,7 +238,11 @@ class Codec:
             case "$tensor":
                 return self._read(*content)
             case "$nested":
-                return _nested(*map(self.decode, content))
+                rows, lengths = map(self.decode, content)
+                is_plain = lengths.dtype == torch.int64 and lengths.ndim == 1
+                if not is_plain or bool((lengths < 0).any()) or int(lengths.sum()) != len(rows):
+                    raise ValueError("the lengths of a nested tensor do not fit its rows")
+                return nest(rows, offsets_of(lengths))
             case "$non_tensor":
                 return self._non_tensor(*content)
             case "$tensordict":
@@ -273,13 +277,6 @@ class Codec:
             if batch.numel() > there:
                 raise ValueError(f"a batch size {list(batch)} with {there} bytes of data")
         return batch
-
-
-def _nested(rows: Any, lengths: Any) -> torch.Tensor:
-    is_plain = lengths.dtype == torch.int64 and lengths.ndim == 1
-    if not is_plain or bool((lengths < 0).any()) or int(lengths.sum()) != len(rows):
-        raise ValueError("the lengths of a nested tensor do not fit its rows")
-    return nest(rows, offsets_of(lengths))
 
 
 def write_values(folder: Path, name: str, values: Any) -> None:

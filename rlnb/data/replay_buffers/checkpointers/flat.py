@@ -20,10 +20,8 @@ from rlnb.data.replay_buffers.checkpointers.column import (
     Shapes,
     TensorStorageCheckpointer,
     check_entries,
-    columns_of,
     put_objects,
     read_objects,
-    read_saved,
     system_errors,
     write_entries,
     write_objects,
@@ -105,9 +103,8 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
 
     # Writing ----------------------------------------------------------------------------------------------------------
 
-    def _write(self, storage: Any, folder: Path) -> Any:
-        columns, length = columns_of(storage), storage.ring.length
-        twice = self._twice(storage, columns)
+    def _write(self, storage: Any, columns: dict[KeyPath, Any], folder: Path) -> Any:
+        twice, length = self._twice(storage, columns), storage.ring.length
         breaks = self._breaks(storage, columns, twice)
         few, kinds = len(breaks) <= self._most_breaks * len(storage), []
         entries: dict[KeyPath, Entry] = {BREAKS: (breaks, [breaks])}
@@ -264,14 +261,14 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
         [[0.0, 1.0, 2.0], [5.0, 6.0]]
     """
 
-    def _write(self, storage: Any, folder: Path) -> Any:
-        for path, column in columns_of(storage).items():
+    def _write(self, storage: Any, columns: dict[KeyPath, Any], folder: Path) -> Any:
+        for path, column in columns.items():
             if isinstance(column, ObjectColumn):
                 raise TypeError(
                     f"The entry {as_key(path)!r} is non-tensor data, which a nested tensor does not hold. "
                     "Fix: storage.checkpointer = FlatStorageCheckpointer(), which saves it too."
                 )
-        return super()._write(storage, folder)
+        return super()._write(storage, columns, folder)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> TensorDict:
@@ -286,7 +283,7 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
             ValueError: If it is damaged, or was saved by another checkpointer.
         """
         with loading(path) as top, sensible(top / "storage" / HEAD):
-            head, content = read_saved(top / "storage", cls.__name__)
+            head, content = cls()._read_head(top / "storage")
             if head.leaves is None:
                 raise ValueError(
                     "The storage had not been written to when it was saved. Fix: fill the buffer, and save it."
