@@ -37,6 +37,7 @@ from rlnb.data.ted.keys import as_key, as_tuple
 
 KeyPath = tuple[Any, ...]
 Entry = tuple[torch.Tensor, Iterable[torch.Tensor]]  # a tensor like what is saved, and blocks that make that up
+Objects = tuple[int, np.ndarray]  # the number of the file, and an object for each item
 Shapes = Mapping[KeyPath, tuple[Sequence[int], torch.dtype]]
 Fill = Callable[[dict[KeyPath, Any]], None]  # reads the items into columns
 HEAD = "storage.json"
@@ -245,14 +246,16 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
             write_values(folder, _HOOKED, self._hooked(storage, columns))
             return {"hooked": True}
         entries: dict[KeyPath, Entry] = {}
+        objects: dict[KeyPath, Objects] = {}
         for number, (path, column) in enumerate(columns.items()):
             if isinstance(column, ObjectColumn):
-                write_objects(folder, number, column, path, length)
+                objects[path] = number, column.array[:length].reshape(-1)
             else:
                 rows = column.rows(slice(length))
                 entries[path] = rows, [rows]
         lead = (length, *storage._others)
-        write_entries(folder, entries, lead, form.skeleton(lead) if isinstance(form, TensorDictForm) else None)
+        like = form.skeleton(lead) if isinstance(form, TensorDictForm) else None
+        write_entries(folder, entries, objects, lead, like)
         return {"hooked": False}
 
     def _hooked(self, storage: Any, columns: dict[KeyPath, Any]) -> Any:
@@ -288,12 +291,9 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
             data = read_values(folder, _HOOKED)
             return lambda form: self._undo_hooks(data, head, form)
         lead, leaves = (head.length, *head.others), head.leaves.items()
-        files = check_entries(folder, {path: ((*lead, *leaf.shape), leaf.dtype) for path, leaf in leaves if leaf.dtype})
-        objects = {
-            path: read_objects(folder, number, head.items)
-            for number, (path, leaf) in enumerate(leaves)
-            if leaf.dtype is None
-        }
+        shapes = {path: ((*lead, *leaf.shape), leaf.dtype) for path, leaf in leaves if leaf.dtype}
+        numbers = {path: number for number, (path, leaf) in enumerate(leaves) if leaf.dtype is None}
+        files, objects = open_entries(folder, shapes, numbers, head.items)
 
         def fill(columns: dict[KeyPath, Any]) -> None:
             for path, file in files.items():
@@ -320,9 +320,13 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
 
 
 def write_entries(
-    folder: Path, entries: Mapping[KeyPath, Entry], batch_size: Sequence[int] = (), like: TensorDictBase | None = None
+    folder: Path,
+    entries: Mapping[KeyPath, Entry],
+    objects: Mapping[KeyPath, Objects],
+    batch_size: Sequence[int] = (),
+    like: TensorDictBase | None = None,
 ) -> None:
-    """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory.
+    """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory, and objects as lines of JSON.
 
     ``like`` is a TensorDict of these entries with the batch sizes of nested TensorDicts, which needs no memory.
     """
@@ -337,14 +341,26 @@ def write_entries(
         tensor, blocks = entries[path]
         if tensor.numel():  # files that would be empty are not made
             write_tensor(file, blocks)
+    codec = Codec(None, "objects")
+    for path, (number, values) in objects.items():
+        with (folder / f"objects.{number}.jsonl").open("w") as lines:
+            for start in range(0, len(values), _LINE):
+                lines.write(json.dumps([codec.encode(value, path) for value in values[start : start + _LINE]]) + "\n")
 
 
-def check_entries(folder: Path, shapes: Shapes) -> dict[KeyPath, Path]:
-    """Return the file of each entry, of this shape and dtype; raises ``ValueError`` if it has not as many bytes."""
-    files = _files_of(folder, _file_keys(shapes))
+def open_entries(
+    folder: Path, shapes: Shapes, numbers: Mapping[KeyPath, int], count: int
+) -> tuple[dict[KeyPath, Path], dict[KeyPath, list[Any]]]:
+    """Return the file of each tensor, which has as many bytes as it needs, and the objects, one for each item."""
+    files, objects, codec = _files_of(folder, _file_keys(shapes)), {}, Codec(None, "objects")
     for path, (shape, dtype) in shapes.items():
         check_bytes(files[path], torch.Size(shape).numel() * dtype.itemsize)
-    return files
+    for path, number in numbers.items():
+        with (folder / f"objects.{number}.jsonl").open() as lines:
+            objects[path] = [codec.decode(value) for line in lines for value in json.loads(line)]
+        if len(objects[path]) != count:
+            raise ValueError(f"{len(objects[path])} objects for {count} items")
+    return files, objects
 
 
 def _files_of(folder: Path, keys: Mapping[KeyPath, tuple[str, ...]]) -> dict[KeyPath, Path]:
@@ -379,24 +395,6 @@ def system_errors() -> Iterator[None]:
             raise
         code = int(number[1] or number[2])
         raise OSError(code, os.strerror(code)) from error
-
-
-def write_objects(folder: Path, number: int, column: ObjectColumn, path: KeyPath, length: int) -> None:
-    """Write the non-tensor data of a leaf as lines of JSON; raises ``TypeError`` for what JSON cannot hold."""
-    codec, objects = Codec(None, "objects"), column.array[:length].reshape(-1)
-    with (folder / f"objects.{number}.jsonl").open("w") as file:
-        for start in range(0, len(objects), _LINE):
-            file.write(json.dumps([codec.encode(value, path) for value in objects[start : start + _LINE]]) + "\n")
-
-
-def read_objects(folder: Path, number: int, count: int) -> list[Any]:
-    """Read the non-tensor data of a leaf, an object for each of ``count`` items."""
-    codec = Codec(None, "objects")
-    with (folder / f"objects.{number}.jsonl").open() as file:
-        objects = [codec.decode(value) for line in file for value in json.loads(line)]
-    if len(objects) != count:
-        raise ValueError(f"{len(objects)} objects for {count} items")
-    return objects
 
 
 def put_objects(columns: dict[KeyPath, Any], objects: Mapping[KeyPath, Sequence[Any]]) -> None:

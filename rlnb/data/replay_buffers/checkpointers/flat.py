@@ -17,14 +17,13 @@ from rlnb.data.replay_buffers.checkpointers.column import (
     Fill,
     Head,
     KeyPath,
+    Objects,
     Shapes,
     TensorStorageCheckpointer,
-    check_entries,
+    open_entries,
     put_objects,
-    read_objects,
     system_errors,
     write_entries,
-    write_objects,
 )
 from rlnb.data.replay_buffers.checkpointers.files import PIECE_BYTES, damaged, missing, read_tensor, sensible
 from rlnb.data.replay_buffers.checkpointers.folder import loading
@@ -108,9 +107,11 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
         breaks = self._breaks(storage, columns, twice)
         few, kinds = len(breaks) <= self._most_breaks * len(storage), []
         entries: dict[KeyPath, Entry] = {BREAKS: (breaks, [breaks])}
+        objects: dict[KeyPath, Objects] = {}
         for path, column in columns.items():
             if isinstance(column, ObjectColumn):
                 kinds.append(OBJECTS)
+                objects[path] = len(objects), column.array[:length].reshape(-1)
             elif path[0] == "next" and path[1:] in twice and few:
                 kinds.append(LAST)
                 like = column.flat[:1].expand(len(breaks), *column.flat.shape[1:])
@@ -120,16 +121,11 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
             else:
                 kinds.append(WHOLE)
                 entries["data", *path] = column.rows(slice(length)), [column.rows(slice(length))]
-        objects = {path: column for path, column in columns.items() if isinstance(column, ObjectColumn)}
-        self._write_entries(folder, entries, objects, length)
+        self._write_entries(folder, entries, objects)
         return {"breaks": len(breaks), "kinds": kinds}
 
-    def _write_entries(
-        self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, ObjectColumn], length: int
-    ) -> None:
-        write_entries(folder, entries)
-        for number, (path, column) in enumerate(objects.items()):
-            write_objects(folder, number, column, path, length)
+    def _write_entries(self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, Objects]) -> None:
+        write_entries(folder, entries, objects)
 
     def _twice(self, storage: Any, columns: dict[KeyPath, Any]) -> list[KeyPath]:
         """Return the paths of entries that are alike at the root and under "next"; raises for data that is not TED."""
@@ -189,17 +185,17 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
         self, head: Head, kinds: Kinds, shapes: Shapes, folder: Path, rehearse: bool
     ) -> tuple[torch.Tensor, dict[KeyPath, Any], Reader]:
         """Check the files; return the breaks, the non-tensor data, and what reads the entries."""
-        files = check_entries(folder, shapes)
+        names = [path for path, kind in kinds.items() if kind == OBJECTS]
+        files, objects = open_entries(folder, shapes, {path: number for number, path in enumerate(names)}, head.items)
         breaks = torch.empty(shapes[BREAKS][0], dtype=torch.int64)
         read_tensor(files[BREAKS], breaks)
-        objects = [path for path, kind in kinds.items() if kind == OBJECTS]
 
         def read(whole: Mapping[KeyPath, torch.Tensor]) -> ReadLast:
             for path, rows in whole.items():
                 read_tensor(files["data", *path], rows)
             return lambda path, start, out: read_tensor(files["last", *path], out, start * out[:1].nbytes)
 
-        return breaks, {path: read_objects(folder, number, head.items) for number, path in enumerate(objects)}, read
+        return breaks, objects, read
 
 
 def _check_layout(head: Head, content: Any) -> tuple[Kinds, Shapes]:
@@ -376,15 +372,12 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
         name = type(self).__name__
         return f"{name}(checkpoint_file={self.checkpoint_file!r}, compression={self._compression!r}{level})"
 
-    def _write_entries(
-        self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, ObjectColumn], length: int
-    ) -> None:
+    def _write_entries(self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, Objects]) -> None:
         values: dict[KeyPath, Any] = {}
         for path, (_, blocks) in entries.items():
             first, *more = blocks
             values[path] = torch.cat([first, *more]) if more else first
-        for path, column in objects.items():
-            values["data", *path] = Constant(column.array[:length].reshape(-1).tolist())
+        values |= {("data", *path): Constant(each.tolist()) for path, (_, each) in objects.items()}
         for path in values:
             for reason in filter(None, map(no_h5_name, path[1:])):
                 key = as_key(path[1:])
