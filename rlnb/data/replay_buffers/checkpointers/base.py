@@ -34,8 +34,7 @@ class StorageCheckpointerBase(ABC):
         ...         storage._empty()
         ...         storage.append(storage.prepare(torch.load(path / "last.pt"), many=False))
         >>> rb = ReplayBuffer(storage=LazyTensorStorage(5), checkpointer=LastOnly())
-        >>> index = rb.extend(torch.arange(3))
-        >>> folder = tempfile.mkdtemp()
+        >>> index, folder = rb.extend(torch.arange(3)), tempfile.mkdtemp()
         >>> rb.dumps(folder)
         >>> rb.loads(folder)
         >>> rb[:]
@@ -78,8 +77,7 @@ class StorageCheckpointerBase(ABC):
         """Add a function that undoes a save hook, such as :class:`~rlnb.data.Flat2TED`.
 
         Args:
-            hook: Gets what was saved, and returns what is stored. Hooks are called in the order of their
-                registration.
+            hook: Gets what was saved, and returns what is stored. Hooks are called in the order of registration.
 
         Raises:
             NotImplementedError: If this checkpointer calls no hooks.
@@ -211,11 +209,7 @@ def save_component(component: Stateful, folder: Path, name: str) -> None:
 def read_component(component: Stateful, folder: Path, name: str, apart: Iterable[Any] = ()) -> Any:
     """Read the state of a sampler or writer, and raise ``ValueError`` if a copy of it cannot load that state.
 
-    Args:
-        component: The sampler or writer; it is not changed.
-        folder: Folder of the checkpoint.
-        name: What it is to its buffer, such as "sampler".
-        apart: What the component refers to and need not be copied with it: storages.
+    ``apart`` is what the component refers to and need not be copied with it: storages.
     """
     with sensible(folder / "state" / f"{name}.json"):
         saved = read_values(folder / "state", name)

@@ -369,16 +369,13 @@ def _files_of(folder: Path, keys: Mapping[KeyPath, tuple[str, ...]]) -> dict[Key
 
 
 def _file_keys(paths: Iterable[KeyPath]) -> dict[KeyPath, tuple[str, ...]]:
-    """Return the keys in the TensorDict that the files make up: numbers if one cannot be the name of a file.
-
-    None may be a folder and a file at once, or be named like another file of a checkpoint.
-    """
+    """Return the keys in the TensorDict that the files make up: numbers if one cannot be the name of a file."""
     keys = {path: tuple(map(str, path)) or ("data",) for path in paths}
     names = {tuple(map(file_name, key)) for key in keys.values()}
     folders = {name[:depth] for name in names for depth in range(1, len(name))}
     reserved = any(folder[-1].endswith((".json", ".memmap", ".rlnb")) for folder in folders)
-    usable = all(0 < len(part.encode(errors="ignore")) <= _LONGEST_NAME for name in names for part in name)
-    usable = usable and all(part.encode(errors="ignore").decode() == part for name in names for part in name)
+    parts = [(part, part.encode(errors="ignore")) for name in names for part in name]
+    usable = all(0 < len(code) <= _LONGEST_NAME and code.decode() == part for part, code in parts)
     if len(names) == len(keys) and usable and not reserved and not folders & names:
         return keys
     return {path: (f"{number}",) for number, path in enumerate(keys)}

@@ -50,11 +50,11 @@ _LEVEL = 4  # of gzip
 class FlatStorageCheckpointer(TensorStorageCheckpointer):
     """Checkpointer that saves each observation of TED data once, and the last one of each trajectory.
 
-    Where observations are most of the data, that is half of it. Nothing is lost: what is loaded is equal bit by bit.
-    It is written and read in small pieces, so that no second copy of the data is made.
+    Where observations are most of the data, that is half of it; what is loaded is equal bit by bit. No second copy of
+    the data is made in memory.
 
     The data needs an end signal with one element for each step, ``("next", "done")``. The step that was written last
-    counts as the end of its trajectory, as the writer's cursor says.
+    counts as the end of its trajectory.
 
     The files are those of a TensorDict, see ``TensorDict.load_memmap``: below "data" the entries in the order of the
     storage, and below "last" what is under "next" of the steps that "breaks" lists, at which a trajectory ends or the
@@ -165,13 +165,13 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
 
         def fill(columns: dict[KeyPath, Any]) -> None:
             put_objects(columns, objects)
-            filled = {path: columns[path].rows(slice(head.length)) for path in kinds if kinds[path] != OBJECTS}
-            read_last = read({path: rows for path, rows in filled.items() if kinds[path] == WHOLE})
-            for path in (path for path, kind in kinds.items() if kind == UNSET):
-                filled[path].zero_()
-            for path in (path for path, kind in kinds.items() if kind == LAST and head.length):
-                after, start, root = columns[path].flat, 0, filled[path[1:]]
-                filled[path][:-1], filled[path][-1] = root[1:], root[0]
+            rows = {path: columns[path].rows(slice(head.length)) for path in columns if kinds[path] != OBJECTS}
+            read_last = read({path: each for path, each in rows.items() if kinds[path] == WHOLE})
+            for path in (path for path in rows if kinds[path] == UNSET):
+                rows[path].zero_()
+            for path in (path for path in rows if kinds[path] == LAST and head.length):
+                after, start, root = columns[path].flat, 0, rows[path[1:]]
+                rows[path][:-1], rows[path][-1] = root[1:], root[0]
                 for part in breaks.split(_block_items(columns[path])):
                     block = torch.empty((len(part), *after.shape[1:]), dtype=after.dtype)
                     read_last(path, start, block)
@@ -235,13 +235,12 @@ def _block_items(column: Column) -> int:
 class NestedStorageCheckpointer(FlatStorageCheckpointer):
     """Checkpointer that saves TED data so that it can be read trajectory by trajectory.
 
-    Like :class:`FlatStorageCheckpointer`, whose files it writes, it saves each observation once, and one more at the
-    end of each trajectory. :meth:`read` gives nested tensors: the steps of a trajectory stand behind one another,
-    oldest first, also those of a trajectory that goes over the seam of the ring, or that is one of several envs.
+    It writes the files of a :class:`FlatStorageCheckpointer`. :meth:`read` gives nested tensors: the steps of a
+    trajectory stand behind one another, oldest first, also those of a trajectory that goes over the seam of the ring,
+    or that is one of several envs.
 
     Args:
-        done_keys: End signals. Default: "done", "truncated", "terminated".
-        reward_keys: Rewards. Default: "reward".
+        done_keys: As for :class:`FlatStorageCheckpointer`, like ``reward_keys``.
 
     Example:
         >>> import tempfile
@@ -249,11 +248,10 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
         >>> rb = ReplayBuffer(storage=LazyTensorStorage(100), checkpointer=NestedStorageCheckpointer())
         >>> done = torch.tensor([[False], [True], [False]])
         >>> below = TensorDict({"observation": torch.tensor([1.0, 2.0, 6.0]), "done": done}, [3])
-        >>> rollout = TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3])
-        >>> index, folder = rb.extend(rollout), tempfile.mkdtemp()
+        >>> index = rb.extend(TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3]))
+        >>> folder = tempfile.mkdtemp()
         >>> rb.dumps(folder)
-        >>> saved = NestedStorageCheckpointer.read(folder)
-        >>> [row.tolist() for row in saved["observation"].unbind()]
+        >>> [row.tolist() for row in NestedStorageCheckpointer.read(folder)["observation"].unbind()]
         [[0.0, 1.0, 2.0], [5.0, 6.0]]
     """
 
@@ -284,15 +282,12 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
                 raise ValueError(
                     "The storage had not been written to when it was saved. Fix: fill the buffer, and save it."
                 )
-            kinds, breaks, fill = cls()._plan(head, content, top / "storage", rehearse=True)
-            lead = (head.length, *head.others)
-            leaves = {path: torch.empty((*lead, *leaf.shape), dtype=leaf.dtype) for path, leaf in head.leaves.items()}
-            fill({path: Column(leaf, len(lead)) for path, leaf in leaves.items()})
-            return _nested(head, kinds, breaks, leaves)
+            return _nested(head, *cls()._plan(head, content, top / "storage", rehearse=True))
 
 
-def _nested(head: Head, kinds: Kinds, breaks: torch.Tensor, leaves: dict[KeyPath, torch.Tensor]) -> TensorDict:
-    """Make nested tensors of the leaves, each observation once."""
+def _nested(head: Head, kinds: Kinds, breaks: torch.Tensor, fill: Fill) -> TensorDict:
+    """Read the items as nested tensors, entry by entry."""
+    assert head.leaves is not None
     length, width, dims = head.length, head.width, len(head.others)
     flags, shift = torch.zeros(length, width, dtype=torch.bool), head.cursor if length == head.rows else 0
     flags.view(-1)[breaks] = True
@@ -300,29 +295,30 @@ def _nested(head: Head, kinds: Kinds, breaks: torch.Tensor, leaves: dict[KeyPath
         raise ValueError("the newest step of an env does not end a trajectory")
     timeline = Timeline(flags.t().flatten(), width, length, shift)
     source, lengths = timeline.source(), timeline.lengths()
-    # Time last, as in TED: the steps of an env stand behind one another.
-    by_env = {path: leaf.movedim(0, dims).flatten(0, dims) for path, leaf in leaves.items()}
     found = TensorDict({}, [len(lengths)])
-    for path, column in by_env.items():
+    for path, leaf in head.leaves.items():
         if kinds[path] != LAST:
-            after = by_env["next", *path] if kinds.get(("next", *path)) == LAST else None
-            rows = column.new_empty((head.items if after is None else timeline.size, *column.shape[1:]))
-            write_rows(rows, column, after, timeline, source)
-            found[as_key(path)] = nest(rows, offsets_of(lengths + (after is not None)))
+            paths = [path, ("next", *path)] if kinds.get(("next", *path)) == LAST else [path]
+            shape = (length, *head.others, *leaf.shape)
+            columns = {each: Column(torch.empty(shape, dtype=leaf.dtype), dims + 1) for each in paths}
+            fill(columns)
+            # The steps of an env stand behind one another.
+            column, *after = (each.tensor.movedim(0, dims).flatten(0, dims) for each in columns.values())
+            rows = column.new_empty((timeline.size if after else head.items, *leaf.shape))
+            write_rows(rows, column, after[0] if after else None, timeline, source)
+            found[as_key(path)] = nest(rows, offsets_of(lengths + bool(after)))
     return found
 
 
 class H5StorageCheckpointer(FlatStorageCheckpointer):
     """Checkpointer that saves TED data in an HDF5 file, each observation once.
 
-    The file holds a group "data" with the entries in the order of the storage, time first, and a group "last" with
-    what is under "next" of the steps that the dataset "breaks" lists; of all other steps that is what stands at the
-    root of the step behind. :func:`~rlnb.data.read_h5` and any HDF5 viewer read it. It needs h5py.
+    The file holds what a :class:`FlatStorageCheckpointer` writes: the groups "data" and "last", and the dataset
+    "breaks". :func:`~rlnb.data.read_h5` and any HDF5 viewer read it. It needs h5py.
 
     Args:
         checkpoint_file: Name of the file.
-        done_keys: End signals. Default: "done", "truncated", "terminated".
-        reward_keys: Rewards. Default: "reward".
+        done_keys: As for :class:`FlatStorageCheckpointer`, like ``reward_keys``.
         h5_kwargs: How to compress: "compression" is "gzip", "lzf" or a level of gzip from 0 to 9, and
             "compression_opts" the level of gzip. Default: no compression.
 
@@ -390,23 +386,23 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
             write_h5(build(values, []), folder / self.checkpoint_file, self._compression, self._level)
 
     def _open_entries(
-        self, head: Head, kinds: dict[KeyPath, str], shapes: dict[KeyPath, Any], folder: Path, rehearse: bool
+        self, head: Head, kinds: Kinds, shapes: Shapes, folder: Path, rehearse: bool
     ) -> tuple[torch.Tensor, dict[KeyPath, Any], Reader]:
         file = folder / self.checkpoint_file
         into = {
             path: torch.empty(shape, dtype=dtype, device="cpu" if path == BREAKS else "meta")
             for path, (shape, dtype) in shapes.items()
         }
+        if not file.is_file():
+            raise missing(file)
         try:
             found = read_h5_into(file, into, checksum=False, rehearse=rehearse)
-        except FileNotFoundError:
-            raise missing(file) from None
         except ValueError as error:
             raise damaged(file, f"is not what was written: {error}") from error
-        objects = {path: found.get(("data", *path)).data for path, kind in kinds.items() if kind == OBJECTS}
         for path in into:
             if found.get(path, None) is None:
                 raise ValueError(f"the entry {path} is missing")
+        objects = {path: found.get(("data", *path)).data for path, kind in kinds.items() if kind == OBJECTS}
         for path, values in objects.items():
             if type(values) is not list or len(values) != head.items:
                 raise ValueError(f"the entry {path} does not have one object for each step")
