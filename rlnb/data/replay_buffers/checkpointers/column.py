@@ -22,6 +22,7 @@ from rlnb.data.replay_buffers.checkpointers.files import (
     SENSELESS,
     Codec,
     check_bytes,
+    missing,
     read_document,
     read_tensor,
     read_values,
@@ -356,7 +357,10 @@ def open_entries(
     for path, (shape, dtype) in shapes.items():
         check_bytes(files[path], torch.Size(shape).numel() * dtype.itemsize)
     for path, number in numbers.items():
-        with (folder / f"objects.{number}.jsonl").open() as lines:
+        file = folder / f"objects.{number}.jsonl"
+        if not file.is_file():
+            raise missing(file)
+        with file.open() as lines:
             objects[path] = [codec.decode(value) for line in lines for value in json.loads(line)]
         if len(objects[path]) != count:
             raise ValueError(f"{len(objects[path])} objects for {count} items")

@@ -54,8 +54,6 @@ def sensible(path: Path) -> Iterator[None]:
     """Raise a ``ValueError`` that says what to do if a document, which others may have written, makes no sense."""
     try:
         yield
-    except FileNotFoundError as error:
-        raise missing(Path(error.filename)) from None
     except SENSELESS as error:
         if isinstance(error, ValueError) and "Fix:" in str(error):
             raise
@@ -138,8 +136,10 @@ def _as_bytes(tensor: torch.Tensor) -> memoryview:
 
 
 def check_bytes(path: Path, expected: int) -> None:
-    """Raise if a file does not have the size of its tensor, before memory is allocated for it."""
-    size = path.stat().st_size if expected or path.is_file() else 0
+    """Raise ``ValueError`` if a file does not have the size of its tensor, before memory is allocated for it."""
+    if not path.is_file() and expected:
+        raise missing(path)
+    size = path.stat().st_size if path.is_file() else 0
     if size != expected:
         raise ValueError(f"{path.name!r} has {size:,} bytes, and its tensor needs {expected:,}")
 
@@ -153,7 +153,9 @@ def write_document(path: Path, content: Any) -> None:
 
 
 def read_document(path: Path) -> Any:
-    """Read JSON that somebody else may have written; raises ``ValueError`` if it is not JSON."""
+    """Read JSON that somebody else may have written; raises ``ValueError`` if the file is missing or is not JSON."""
+    if not path.is_file():  # a pipe, too: reading it could wait for ever
+        raise missing(path)
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
