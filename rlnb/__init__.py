@@ -1,7 +1,8 @@
 """rlnb: reinforcement learning you can see.
 
 ``rlnb.data`` describes and stores data, ``rlnb.envs`` produces it, ``rlnb.modules`` has parts of policies,
-``rlnb.objectives`` has losses and value estimators, ``rlnb.search`` plans. Importing ``rlnb`` alone loads none of them, nor torch.
+``rlnb.objectives`` has losses and value estimators, ``rlnb.search`` plans. Importing ``rlnb`` alone loads none of them,
+nor torch.
 """
 
 from importlib import import_module

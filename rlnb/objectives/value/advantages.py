@@ -105,24 +105,27 @@ class ValueEstimatorBase(TensorDictModuleBase):
 
     @property
     def in_keys(self) -> list[NestedKey]:
-        """The entries that are read."""
-        keys = self.tensor_keys
+        """The entries that are read; they follow the value network and ``set_keys``."""
+        keys, given = self.tensor_keys, self.__dict__.get("_given_in_keys")
+        if given is not None:
+            return list(given)
         states = list(self.value_network.in_keys) if self.value_network is not None else [keys.value]
         after = [_next(key) for key in (keys.reward, keys.done, keys.terminated, *states)]
         return [*states, *after]
 
     @in_keys.setter
     def in_keys(self, keys: Any) -> None:
-        raise AttributeError("in_keys follows the value network and set_keys. Fix: estimator.set_keys(reward=...).")
+        self.__dict__["_given_in_keys"] = list(keys)
 
     @property
     def out_keys(self) -> list[NestedKey]:
         """The entries of the advantage and the value target."""
-        return [self.tensor_keys.advantage, self.tensor_keys.value_target]
+        given = self.__dict__.get("_given_out_keys")
+        return [self.tensor_keys.advantage, self.tensor_keys.value_target] if given is None else list(given)
 
     @out_keys.setter
     def out_keys(self, keys: Any) -> None:
-        raise AttributeError("out_keys follows set_keys. Fix: estimator.set_keys(advantage=...).")
+        self.__dict__["_given_out_keys"] = list(keys)
 
     @dispatch
     def forward(  # type: ignore[override]  # has its own arguments
@@ -285,8 +288,9 @@ def wrong_value_shape(owner: object, value: Tensor, reward: Tensor) -> str:
     """Text for a value that has another shape than the reward."""
     return (
         f"{type(owner).__name__} expects values of the shape of the reward, {list(reward.shape)}, and got "
-        f"{list(value.shape)}. A value network whose last layer has one output gives [..., 1]; the cause may be a squeeze(-1) in it, or a "
-        "reward without its last dimension. Fix: nn.Linear(..., 1) as the last layer, without squeeze."
+        f"{list(value.shape)}. A value network whose last layer has one output gives [..., 1]; the cause may be a "
+        "squeeze(-1) in it, or a reward without its last dimension. "
+        "Fix: nn.Linear(..., 1) as the last layer, without squeeze."
     )
 
 
