@@ -82,7 +82,7 @@ def test_modules_are_reached_lazily():
     assert "modules" in rlnb.__all__
     with pytest.raises(AttributeError) as caught:
         _ = rlnb.nothing
-    text = "module 'rlnb' has no attribute 'nothing'. It has: data, envs, modules, record, search, __version__."
+    text = "module 'rlnb' has no attribute 'nothing'. It has: data, envs, modules, objectives, record, search, __version__."
     assert str(caught.value) == text
 
 
