@@ -1,13 +1,12 @@
-"""Building blocks of policies: distributions of actions, recurrent modules, and scores of tree search."""
+"""Building blocks of policies: actors, value functions, distributions, recurrent modules, scores of tree search."""
 
-from rlnb.envs.policies import RandomPolicy
-from rlnb.modules import recurrent
-from rlnb.modules.distributions import MaskedCategorical, MaskedOneHotCategorical, ReparamGradientStrategy
+from rlnb.modules import distributions, tensordict_module
+from rlnb.modules.distributions import *  # noqa: F403 - each package lists its own names
 from rlnb.modules.mcts import EXP3Score, MCTSScore, MCTSScores, PUCTScore, UCB1TunedScore, UCBScore
-from rlnb.modules.recurrent import *  # noqa: F403 - the list of recurrent parts has one home, recurrent.__all__
+from rlnb.modules.tensordict_module import *  # noqa: F403
 from rlnb.modules.utils import get_primers_from_module
 
 __all__ = [
-    "EXP3Score", "MCTSScore", "MCTSScores", "MaskedCategorical", "MaskedOneHotCategorical", "PUCTScore", "RandomPolicy",
-    "ReparamGradientStrategy", "UCB1TunedScore", "UCBScore", "get_primers_from_module", *recurrent.__all__,
+    "EXP3Score", "MCTSScore", "MCTSScores", "PUCTScore", "UCB1TunedScore", "UCBScore", "get_primers_from_module",
+    *distributions.__all__, *tensordict_module.__all__,
 ]  # fmt: skip

@@ -108,6 +108,7 @@ def rollouts(peer: str | None) -> None:
         for key, seconds in times.items():
             print(f"  {name:10s} {key:28s} {1 / seconds:10,.0f} {seconds * 1e6:10.1f}")
     ours = best["rlnb"]
+    ratio("4-64-2 network: rlnb / bare gymnasium loop", best["gymnasium"]["network"] / ours["network"], 0.8)
     for form in ("", ", nested"):
         random, network = f"random{form}", f"network{form}"
         ratio(f"{random} policy: rlnb / bare gymnasium loop", best["gymnasium"][random] / ours[random], 0.35)

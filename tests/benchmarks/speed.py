@@ -24,8 +24,39 @@ def bare_gymnasium() -> dict[str, Callable[[], object]]:
             if terminated or truncated:
                 env.reset()
 
-    plain, nested = gymnasium.make("CartPole-v1"), cart_and_pole()
-    return {"random": lambda: loop(plain), "random, nested": lambda: loop(nested)}
+    def with_network(env: Any, network: Any) -> None:
+        import torch
+
+        with torch.no_grad():
+            observation, _ = env.reset()
+            for _ in range(STEPS):
+                action = network(torch.as_tensor(observation)).item()
+                observation, _, terminated, truncated, _ = env.step(action)
+                if terminated or truncated:
+                    observation, _ = env.reset()
+
+    plain, nested, network = gymnasium.make("CartPole-v1"), cart_and_pole(), small_network()
+    return {
+        "random": lambda: loop(plain),
+        "network": lambda: with_network(plain, network),
+        "random, nested": lambda: loop(nested),
+    }
+
+
+def small_network() -> Any:
+    """A network 4-64-2 that returns the better action; it takes the parts of an observation, too."""
+    import torch
+
+    class Greedy(torch.nn.Module):
+        def forward(self, scores: torch.Tensor) -> torch.Tensor:
+            return scores.argmax(-1)
+
+    class Joined(torch.nn.Sequential):
+        def forward(self, *observations: torch.Tensor) -> torch.Tensor:
+            return super().forward(observations[0] if len(observations) == 1 else torch.cat(observations, -1))
+
+    torch.manual_seed(0)
+    return Joined(torch.nn.Linear(4, 64), torch.nn.Tanh(), torch.nn.Linear(64, 2), Greedy())
 
 
 def cart_and_pole() -> gymnasium.Env:
@@ -50,17 +81,7 @@ def rollouts(package: str) -> dict[str, Callable[[], object]]:
 
     envs = importlib.import_module(f"{package}.envs")
     env = envs.GymEnv("CartPole-v1", categorical_action_encoding=True)
-    torch.manual_seed(0)
-
-    class Greedy(torch.nn.Module):
-        def forward(self, scores: torch.Tensor) -> torch.Tensor:
-            return scores.argmax(-1)
-
-    class Joined(torch.nn.Sequential):
-        def forward(self, *observations: torch.Tensor) -> torch.Tensor:
-            return super().forward(observations[0] if len(observations) == 1 else torch.cat(observations, -1))
-
-    net = Joined(torch.nn.Linear(4, 64), torch.nn.Tanh(), torch.nn.Linear(64, 2), Greedy())
+    net = small_network()
     policy = TensorDictModule(net, ["observation"], ["action"])
     nested = envs.GymWrapper(cart_and_pole(), categorical_action_encoding=True)
     both = TensorDictModule(net, [("sensors", "cart"), ("sensors", "pole")], ["action"])

@@ -23,6 +23,8 @@ from tests.widgets.displays import SCENES
 MARGIN = 4
 #: Share of pixels that may differ: letters and edges are smoothed differently.
 TOLERANCE = 0.004
+#: Parameters of `every_mark`, without the window.
+PARAMS = {"t": 300, "none": 0, "one": 1, "top": 5, "words": "42", "part": [400, 660, 2.0], "hidden": None}
 
 
 @pytest.fixture(scope="module", params=["light", "dark"])
@@ -36,7 +38,7 @@ def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     page.close()
 
 
-def compare(page: Page, display: Display, params: dict[str, float], live: dict[str, float] | None = None) -> Any:
+def compare(page: Page, display: Display, params: dict[str, Any], live: dict[str, Any] | None = None) -> Any:
     """Draw both ways at 680 pixels; ``live`` are other parameters for the canvas."""
     svg = Svg(680 + 2 * MARGIN, display.height + 2 * MARGIN)
     draw_display(svg, display, params, MARGIN, MARGIN)
@@ -52,7 +54,7 @@ def compare(page: Page, display: Display, params: dict[str, float], live: dict[s
 def every_mark() -> Display:
     """A list with each kind of mark in several styles."""
     rng = np.random.default_rng(0)
-    display = Display(670)
+    display = Display(760)
     display.box(2, 2, 60, 24, "c0", radius=5)
     display.box(70, 2, 60, 24, None, stroke="ink", width=2, opacity=0.5)
     display.line(140, 4, 200, 24, "accent", 2, (5, 3))
@@ -110,18 +112,32 @@ def every_mark() -> Display:
     with display.frame(90, 12, (0, 40)), display.part(20, 30, (0, 1)), display.faded(0.6):
         floors = rng.uniform(0, 2, 10)
         with display.part(0, 0.5, (0, 10)):
-            display.bars(floors + rng.uniform(-1, 2, 10), 630, 30, 4, "c2", floors)
+            display.bars(floors + rng.uniform(-1, 2, 10), 700, 30, 4, "c2", floors)
         with display.part(0.5, 1, (0, 5)):
-            display.bars(rng.uniform(0, 4, 5), 630, 30, 4, "c3", most=6)
-            display.glyphs(np.array([0.5, 2.5, 4.5]), 655, "cross", 8, "bad")
-            display.glyphs(np.array([1.5]), 655, "diamond")
+            display.bars(rng.uniform(0, 4, 5), 700, 30, 4, "c3", most=6)
+            display.glyphs(np.array([0.5, 2.5, 4.5]), 725, "cross", 8, "bad")
+            display.glyphs(np.array([1.5]), 725, "diamond")
     grid = rng.normal(size=80)
     grid[[3, 40]] = np.nan
-    display.heat(grid, 4, 12, 200.4, 626.3, 37, low=-2, high=2)
-    display.heat(grid[:5], Param("one"), 500, 660, 630, 20, "good", -2, 2)
+    display.heat(grid, 4, 12, 200.4, 696.3, 37, low=-2, high=2)
+    display.heat(grid[:5], Param("one"), 500, 660, 700, 20, "good", -2, 2)
     with display.frame(300, 12, (0, 40)):
         display.numbers(np.array([0.0, 10, 12]), np.array([10.0, 12, 40]), np.array([0.25, 1.5, 12345.6]), 575)
     display.text(240, 575, Param("words"))
+    with display.placed((40, Param("t", 360), 0.4), 1.5, (30, 40)):
+        display.box(-10, -10, 60, 30, "c0", stroke="ink", width=3, radius=4)
+        display.text(2, 14, "turned", fill="paper", bold=True)
+        with display.placed((20, 25, -0.8)), display.faded(0.6):
+            display.poly([(0, 0), (14, 5), (0, 10)], "bad", stroke="ink", width=3, round=True)
+    for x in (140, 240):
+        with display.placed((x, 650, 0)), display.shared("twice"):
+            display.line(0, 0, 40, 30, "ink", 8, round=True)
+            display.poly([(50, 30), (60, 0), (70, 30)], stroke="accent", width=6, round=True)
+    with display.placed(Param("part")):
+        display.disc(0, 0, 16, "c2")
+        display.glyph(0, -8, "up", 12, "ink")
+    with display.placed(Param("hidden")):
+        display.box(0, 0, 300, 300, "bad")
     with display.shown(Param("t")):
         display.box(10, 580, 100, 20, "c7")
     with display.shown(Param("none")):
@@ -137,14 +153,14 @@ def _png() -> bytes:
 
 @pytest.mark.parametrize("window", [(0, 1000), (250, 330)])
 def test_every_mark_looks_the_same_on_a_canvas_and_as_svg(page: Page, window: tuple[float, float]) -> None:
-    params = {"low": window[0], "high": window[1], "t": 300, "none": 0, "one": 1, "top": 5, "words": "42"}
+    params = {"low": window[0], "high": window[1], **PARAMS}
     found = compare(page, every_mark(), params)
     assert found["differ"] < TOLERANCE, found
     assert found["drawn"] > 0.15
 
 
 def test_the_comparison_sees_a_playhead_that_is_elsewhere(page: Page) -> None:
-    params = {"low": 0, "high": 1000, "t": 300, "none": 0, "one": 1, "top": 5, "words": "42"}
+    params = {"low": 0, "high": 1000, **PARAMS}
     found = compare(page, every_mark(), params, {**params, "low": 30})
     assert found["differ"] > 2 * TOLERANCE, found
 
@@ -179,7 +195,7 @@ def test_measures_are_the_same_in_both_languages(page: Page) -> None:
 
 @pytest.mark.parametrize("name", SCENES)
 def test_each_scene_looks_the_same_on_a_canvas_and_as_svg(page: Page, name: str) -> None:
-    make: Callable[[], tuple[Display, dict[str, float]]] = SCENES[name]
+    make: Callable[[], tuple[Display, dict[str, Any]]] = SCENES[name]
     display, params = make()
     found = compare(page, display, params)
     assert found["differ"] < TOLERANCE, found

@@ -157,6 +157,124 @@ def test_torch_is_not_turned_back_for_who_draws_meanwhile(scripted, box):
     assert not set(drawn) & set(torch.rand(2000).tolist())
 
 
+class Doubled(TensorDictModule):
+    def forward(self, tensordict):
+        tensordict = super().forward(tensordict)
+        return tensordict.set("more", tensordict["more"] * 2)
+
+
+def _doubles(module, *_):
+    def forward(tensordict):
+        tensordict = type(module).forward(module, tensordict)
+        return tensordict.set("more", tensordict["more"] * 2)
+
+    module.forward = forward
+
+
+def _halved(module, inputs, output):
+    output.set("more", output["more"] / 2)
+
+
+NETWORK = torch.nn.Linear(4, 3)
+
+
+def two(observation, scale=1.0):
+    scores = NETWORK(observation) * scale
+    return scores[:2].argmax(-1), scores
+
+
+def one(observation):
+    return two(observation)[0]
+
+
+def changing(observation):
+    """What a TensorDictModule accepts beside tensors: dictionaries; each of its forms now and then."""
+    action, more = two(observation)
+    return {"more": more, "action": action} if more[0] > 0 else (action, more)
+
+
+class WithMethod(torch.nn.Module):
+    forward = None
+
+    def act(self, observation):
+        return two(observation)
+
+
+def _selected(policy):
+    return policy.select_out_keys("action")
+
+
+BOTH = ["action", "more"]
+POLICIES = {
+    "one output": lambda: TensorDictModule(one, ["observation"], ["action"]),
+    "two outputs": lambda: TensorDictModule(two, ["observation"], BOTH),
+    "nested output": lambda: TensorDictModule(two, ["observation"], ["action", ("agent", "scores")]),
+    "two inputs": lambda: TensorDictModule(lambda o, done: two(o * ~done), ["observation", "done"], BOTH),
+    "no input": lambda: TensorDictModule(lambda: torch.tensor(1), [], ["action"]),
+    "dictionary": lambda: TensorDictModule(lambda o: dict(zip(BOTH, two(o), strict=True)), ["observation"], BOTH),
+    "changing": lambda: TensorDictModule(changing, ["observation"], BOTH),
+    "number": lambda: TensorDictModule(lambda o: (one(o), 2), ["observation"], BOTH),
+    "keywords": lambda: TensorDictModule(two, {"observation": "observation"}, BOTH),
+    "own output as input": lambda: TensorDictModule(
+        lambda o, m=None: two(o if m is None else o + m.sum()), in_keys=["observation", "more"], out_keys=BOTH
+    ),
+    "subclass": lambda: Doubled(two, ["observation"], BOTH),
+    "forward replaced": lambda: (policy := TensorDictModule(two, ["observation"], BOTH), _doubles(policy))[0],
+    "forward hook": lambda: (
+        policy := TensorDictModule(two, ["observation"], BOTH),
+        policy.register_forward_hook(_halved),
+    )[0],
+    "pre-hook": lambda: (
+        policy := TensorDictModule(two, ["observation"], BOTH),
+        policy.register_forward_pre_hook(lambda module, inputs: inputs[0].set("seen", torch.ones(1))),
+    )[0],
+    "hook inside": lambda: (
+        inner := torch.nn.Linear(4, 1),
+        inner.register_forward_hook(lambda module, inputs, output: (output > 0).long().squeeze(-1)),
+        TensorDictModule(inner, ["observation"], ["action"]),
+    )[-1],
+    "selected": lambda: _selected(TensorDictModule(two, ["observation"], BOTH)),
+    "method": lambda: TensorDictModule(WithMethod(), ["observation"], BOTH, method="act"),
+    "not in place": lambda: TensorDictModule(two, ["observation"], BOTH, inplace=False),
+    "strict": lambda: TensorDictModule(two, ["observation"], BOTH, strict=True),
+}
+
+
+@pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
+def test_every_module_acts_on_rows_as_it_does_on_tensordicts(make):
+    env, policy = ENVS["CartPole-v1", True], make()
+    results = []
+    for callback in (None, lambda step: None):  # with a callback each step is a TensorDict
+        env.set_seed(2)
+        torch.manual_seed(0)
+        with torch.no_grad():
+            results.append(env.rollout(60, policy, callback, break_when_any_done=False))
+    rows, steps = results
+    assert set(rows.keys(True, True)) == set(steps.keys(True, True))
+    assert bool((rows == steps).all())
+
+
+def test_hooks_of_all_modules_reach_a_rollout():
+    env = ENVS["CartPole-v1", True]
+    policy = TensorDictModule(lambda o: torch.tensor(1), ["observation"], ["action"])
+
+    def zeros(module, inputs, output):
+        return output.set("action", torch.tensor(0)) if isinstance(module, TensorDictModule) else None
+
+    handle = torch.nn.modules.module.register_module_forward_hook(zeros)
+    try:
+        assert not env.rollout(10, policy)["action"].any()
+    finally:
+        handle.remove()
+
+
+def test_a_module_whose_second_output_is_missing_later():
+    env, calls = ENVS["CartPole-v1", True], itertools.count()
+    policy = TensorDictModule(lambda o: two(o) if next(calls) < 3 else one(o), ["observation"], BOTH)
+    with pytest.raises(RuntimeError, match="more out_keys than tensors"):
+        env.rollout(5, policy, break_when_any_done=False)
+
+
 def test_a_hidden_state_is_carried_from_step_to_step():
     env = ENVS["CartPole-v1", True]
 

@@ -82,8 +82,8 @@ def test_modules_are_reached_lazily():
     assert "modules" in rlnb.__all__
     with pytest.raises(AttributeError) as caught:
         _ = rlnb.nothing
-    text = "module 'rlnb' has no attribute 'nothing'. It has: data, envs, modules, search, __version__."
-    assert str(caught.value) == text
+    packages = "data, envs, modules, objectives, record, search"
+    assert str(caught.value) == f"module 'rlnb' has no attribute 'nothing'. It has: {packages}, __version__."
 
 
 NEITHER = (

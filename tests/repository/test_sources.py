@@ -84,6 +84,24 @@ def test_functions_fit_a_screen() -> None:
     assert long == []
 
 
+def test_no_visualizer_imports_the_insides_of_another() -> None:
+    """What several of them need is in ``_core``; the drawings of envs are in ``scenes``."""
+    shared = {"_core", "scenes"}
+    home = ROOT / "widgets/rlnb_widgets"
+    folders = {path.parent.name for path in home.glob("*/__init__.py")} - shared
+    importing = re.compile(r"(?:from|import) rlnb_widgets\.(\w+)|from [\"']\.\./(\w+)/")
+    wrong = []
+    for path in sorted([*home.rglob("*.py"), *home.rglob("*.js")]):
+        own = path.relative_to(home).parts[0]
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            found = importing.search(line)
+            other = found and (found[1] or found[2])
+            if other in folders - {own} and path.parent != home:
+                wrong.append(f"{path.relative_to(home).as_posix()}:{number} {line.strip()}")
+    assert len(folders) == 8
+    assert wrong == []
+
+
 def test_no_file_names_a_machine_or_a_registry() -> None:
     found = []
     for path in repository_files():

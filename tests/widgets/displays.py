@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from rlnb_widgets import BatchedEnvTimeline, TransformInspector
@@ -11,9 +12,16 @@ from rlnb_widgets.transform_inspector.scene import chain_display
 
 from rlnb.envs import CartPoleEnv, Compose, RewardSum, StepCounter, TransformedEnv
 from rlnb.envs.batched.trace import BatchTrace, Turn
-from tests.widgets import displays_buffers, displays_player, displays_spec, displays_ted, displays_trees
+from tests.widgets import (
+    displays_buffers,
+    displays_player,
+    displays_scenes,
+    displays_spec,
+    displays_ted,
+    displays_trees,
+)
 
-Made = tuple[Display, dict[str, float]]
+Made = tuple[Display, dict[str, Any]]
 
 
 def _timeline(steps: int, envs: int, t: int) -> BatchedEnvTimeline:
@@ -61,5 +69,6 @@ SCENES: dict[str, Callable[[], Made]] = {
     **displays_trees.SCENES,
     **displays_spec.SCENES,
     **displays_player.SCENES,
+    **displays_scenes.SCENES,
     **displays_ted.SCENES,
 }

@@ -15,9 +15,9 @@ from tensordict import TensorDictBase
 
 from rlnb.data.replay_buffers import arguments, errors
 from rlnb.data.replay_buffers.buffer_state import check_state_dict, read_buffer_state, with_members
-from rlnb.data.replay_buffers.checkpointers.base import Hook, StorageCheckpointerBase
+from rlnb.data.replay_buffers.checkpointers.base import Hook, StorageCheckpointerBase, read_component, save_component
+from rlnb.data.replay_buffers.checkpointers.files import SENSELESS, write_values
 from rlnb.data.replay_buffers.checkpointers.folder import loading, saving
-from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, read_component, save_component, write_state
 from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.pipeline import Pipeline
@@ -746,7 +746,7 @@ class ReplayBuffer:
             save_component(self._writer, folder, "writer")
             save_component(self._sampler, folder, "sampler")
             rngs, draws = self._random_states(), self._prefetched_draws()
-            write_state(folder, "buffer", {"rng": rngs, "batch_size": self._batch_size, "ahead": draws})
+            write_values(folder / "state", "buffer", {"rng": rngs, "batch_size": self._batch_size, "ahead": draws})
 
     def loads(self, path: str | os.PathLike[str]) -> None:
         """Load what :meth:`dumps` saved.

@@ -13,7 +13,7 @@ from tensordict import TensorDict, TensorDictBase, is_tensorclass
 
 from rlnb._tensordict import raw_entries
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.checkpointers.state import Stateful
+from rlnb.data.replay_buffers.checkpointers.base import Stateful
 from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.indexing import Where, one
 from rlnb.data.replay_buffers.stacking import split_batch

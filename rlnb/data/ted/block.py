@@ -116,6 +116,10 @@ class TEDBlock:
         now = self._at(t)
         return {key: tensor[now] for key, tensor in self._root.items()}
 
+    def root_rows(self, key: NestedKey) -> torch.Tensor:
+        """Return the rows ``[*batch, rows, ...]`` of a root entry. They are stale after :meth:`grow`."""
+        return self._root[key]
+
     def next_row(self, t: int) -> dict[NestedKey, torch.Tensor]:
         """Return a view of each "next" entry of row t, by key."""
         now = self._at(t)

@@ -14,7 +14,7 @@ from rlnb.data.ted.columns import Column, Constant, Path, build, read_columns, s
 from rlnb.data.ted.ends import end_flags
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.layout import BREAKS_KEY, LAYOUT_KEY, RESERVED, FlatLayout, check_lengths, infer, plan
-from rlnb.data.ted.timeline import Timeline, bits, not_adjacent, rolled
+from rlnb.data.ted.timeline import Timeline, bits, find_breaks, rolled
 
 
 @dataclass(repr=False, eq=False)
@@ -229,7 +229,7 @@ def flatten(
     source = timeline.source()
     for where, (root, after) in tensors.items():
         rows = layout.steps if after is None else timeline.size
-        _write(_allocate(flat, where, root, rows), root, after, timeline, source)
+        write_rows(_allocate(flat, where, root, rows), root, after, timeline, source)
     return flat, layout, timeline
 
 
@@ -356,24 +356,13 @@ def _timeline(
 ) -> tuple[Timeline, bool]:
     """The positions of the steps, and whether there are breaks inside episodes."""
     rows, length = layout.rows, layout.batch_size[-1]
-    breaks = stops = ends.flatten().clone()
-    if breaks.shape[0]:
-        breaks.view(rows, length)[:, shift - 1] = True
-        # In a ring, the last stored step is followed by the first one; that pair is compared separately.
-        stops = breaks.clone()
-        stops.view(rows, length)[:, -1] = True
-    extra = False
-    for path in layout.shared:
-        root, after = _tensor(columns[path]), _tensor(columns["next", *path])
-        found = not_adjacent(root, after, stops)
-        if shift:
-            last = torch.arange(1, rows + 1, device=ends.device) * length - 1
-            differs = bits(root[last + 1 - length]) != bits(after[last])
-            last = last[differs.reshape(rows, -1).any(1) & ~breaks[last]]
-            found = torch.cat([found, last])
-        if found.shape[0]:
-            breaks[found] = stops[found] = extra = True
-    return Timeline(breaks, rows, length, shift), extra
+    stops = ends.flatten().clone()
+    if stops.shape[0]:
+        stops.view(rows, length)[:, shift - 1] = True
+    pairs = ((_tensor(columns[path]), _tensor(columns["next", *path])) for path in layout.shared)
+    first = torch.arange(rows, device=ends.device) * length
+    breaks = find_breaks(stops, pairs, first, first + length - 1)
+    return Timeline(breaks, rows, length, shift), not torch.equal(breaks, stops)
 
 
 def _tensor(column: Column) -> torch.Tensor:
@@ -392,9 +381,10 @@ def _allocate(flat: TensorDictBase, path: Path, like: torch.Tensor, rows: int) -
     return out
 
 
-def _write(
+def write_rows(
     out: torch.Tensor, column: torch.Tensor, after: torch.Tensor | None, timeline: Timeline, source: torch.Tensor
 ) -> None:
+    """Write a column to ``out`` in chronological order, with what comes ``after`` the breaks, if given, behind them."""
     if not out.numel():
         return
     if after is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -117,6 +118,37 @@ def bits(column: torch.Tensor) -> torch.Tensor:
     if column.dtype == torch.complex128:
         column = torch.view_as_real(column)
     return column.view(_BITS[column.dtype.itemsize])
+
+
+def find_breaks(
+    ends: torch.Tensor,
+    pairs: Iterable[tuple[torch.Tensor, torch.Tensor]],
+    first: torch.Tensor,
+    last: torch.Tensor,
+    lag: int = 1,
+) -> torch.Tensor:
+    """Flag the steps whose observation after them is not that of the next step, bit by bit; see :class:`Timeline`.
+
+    Args:
+        ends: flags ``[N]`` of the steps that are breaks anyway, among them the newest one of each row.
+        pairs: columns ``[N, ...]`` of the root and of what comes after.
+        first: the first stored step of each row, which follows the last one, as in a ring.
+        last: the last stored step of each row.
+        lag: see :func:`not_adjacent`.
+
+    Example:
+        >>> pair = torch.tensor([3.0, 4.0, 0.0, 9.0]), torch.tensor([4.0, 5.0, 1.0, 3.0])
+        >>> find_breaks(torch.tensor([False, True, False, False]), [pair], torch.tensor([0]), torch.tensor([3]))
+        tensor([False,  True,  True, False])
+    """
+    breaks = ends.clone()
+    for root, after in pairs if len(ends) else ():
+        stops = breaks.clone()
+        stops[last] = True
+        breaks[not_adjacent(root, after, stops, lag).to(breaks.device)] = True
+        differs = bits(root)[first] != bits(after)[last]
+        breaks[last] |= differs.reshape(len(last), -1).any(1).to(breaks.device)
+    return breaks
 
 
 def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor, lag: int = 1) -> torch.Tensor:

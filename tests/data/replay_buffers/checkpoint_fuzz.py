@@ -238,12 +238,12 @@ def rewrite(top: Path, changed: dict[Path, Any]) -> None:
     """Write documents of a checkpoint, and a manifest whose checksums are right."""
     for path, content in changed.items():
         files.write_document(path, content)
-    manifest = changed.get(top / files.MANIFEST)
-    if top / files.MANIFEST not in changed:
-        files.seal(top)
+    manifest = changed.get(top / folder.MANIFEST)
+    if top / folder.MANIFEST not in changed:
+        folder.seal(top)
     elif isinstance(manifest, dict) and "files" in manifest and "checksum" in manifest:
-        checksum = files._checksum_of(manifest["files"])
-        files.write_document(top / files.MANIFEST, {**manifest, "checksum": checksum})
+        checksum = folder._checksum_of(manifest["files"])
+        files.write_document(top / folder.MANIFEST, {**manifest, "checksum": checksum})
 
 
 # Watching -------------------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def run(name: str, top: Path, watch: Watch, step: int = 1) -> tuple[int, list[st
     with contextlib.suppress(ValueError):
         known.loads(top)
     for what, changed in itertools.islice(mutations(top), 0, None, step):
-        before = {path: path.read_bytes() for path in (*changed, top / files.MANIFEST)}
+        before = {path: path.read_bytes() for path in (*changed, top / folder.MANIFEST)}
         rewrite(top, changed)
         rb = known if count % 2 else make()
         problem = attempt(functools.partial(rb.loads, top), watch, top)

@@ -8,6 +8,7 @@ import contextlib
 import importlib
 import io
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from rlnb.data import (
     SamplerWithoutReplacement,
     SliceSamplerWithoutReplacement,
 )
-from rlnb.data.replay_buffers.checkpointers import files
+from rlnb.data.replay_buffers.checkpointers import files, folder
 from tests.data.replay_buffers import checkpoint_fuzz
 from tests.data.replay_buffers.checkpoint_worlds import (
     MAKERS,
@@ -258,6 +259,23 @@ def test_files_made_by_hand(edit: str, name: str, known: bool, tmp_path: Path) -
     filled(0, name).dumps(tmp_path)
     change(tmp_path, *EDITS[edit])
     assert "checkpoint" in refused(filled(30, name) if known else buffer(name), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["storage/storage.json", "storage/note.memmap", "state/sampler.json", "state/buffer.json"]
+)
+def test_a_pipe_in_place_of_a_file_blocks_nobody(name: str, tmp_path: Path, missing: Any) -> None:
+    """The manifest lists no pipes, and who opens one waits for what comes out."""
+    if not hasattr(os, "mkfifo"):
+        missing("pipes", "one lies where a file should be")
+    rb = ReplayBuffer(storage=LazyTensorStorage(5))
+    rb.extend(TensorDict({"note": torch.arange(3)}, [3]))
+    rb.dumps(tmp_path)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    folder.seal(tmp_path)
+    with checkpoint_fuzz.limited(), pytest.raises(ValueError, match=f"not complete: '{name}' is missing"):
+        ReplayBuffer(storage=LazyTensorStorage(5)).loads(tmp_path)
 
 
 def test_no_pickle_is_read_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # CP-01

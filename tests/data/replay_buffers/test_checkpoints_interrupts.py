@@ -55,7 +55,7 @@ def rename_and(error: Callable[[], BaseException], before: bool) -> Callable[...
 CODES = {
     name: getattr(call, "__wrapped__", call).__code__
     for name, call in vars(folder).items()
-    if getattr(call, "__module__", None) == folder.__name__ and name != "loading"
+    if getattr(call, "__module__", None) == folder.__name__ and name not in ("loading", "verify", "sync")
 }
 
 

@@ -4,6 +4,7 @@ import { beforeEach, test } from "node:test";
 
 import { Channel } from "../../../widgets/rlnb_widgets/_core/channel.js";
 import { bytes, clamp, text, throttle, typed } from "../../../widgets/rlnb_widgets/_core/data.js";
+import { hitAt } from "../../../widgets/rlnb_widgets/_core/paint.js";
 import { Playhead, advance, nextMark } from "../../../widgets/rlnb_widgets/_core/playhead.js";
 
 class Model {
@@ -234,4 +235,14 @@ test("channels of different names meet under the name that the link says", () =>
   assert.equal(b.value, 4);
   b.set(2);
   assert.equal(a.value, 2);
+});
+
+test("a point is found in a group that is moved, turned and scaled, and not in one that is hidden", () => {
+  const area = { kind: "hit", x: 0, x2: 10, y: 0, h: 4, name: "area" };
+  const group = (at, more) => [{ kind: "group", at, marks: [area], ...more }];
+  const hit = (marks, x, y, params = {}) => hitAt(marks, { width: 500, params }, x, y)?.name ?? null;
+  assert.equal(hit(group([100, 50, Math.PI / 2], { scale: 2 }), 95, 65), "area");
+  assert.equal(hit(group([100, 50, Math.PI / 2], { scale: 2 }), 105, 65), null);
+  assert.equal(hit(group({ param: "part" }), 21, 32, { part: [20, 30, 0] }), "area");
+  assert.equal(hit(group({ param: "part" }), 21, 32, { part: null }), null);
 });

@@ -54,9 +54,9 @@ def test_the_list_is_json_with_parameters_by_name_and_no_unset_style():
         "marks": [
             {
                 "kind": "group", "left": 92, "right": 12, "clip": True,
-                "domain": [{"param": "from", "plus": 0}, {"param": "from", "plus": 10}],
+                "domain": [{"param": "from"}, {"param": "from", "plus": 10}],
                 "marks": [
-                    {"kind": "rect", "x": {"param": "t", "plus": 0}, "x2": {"param": "t", "plus": 1}, "y": 0, "h": 8,
+                    {"kind": "rect", "x": {"param": "t"}, "x2": {"param": "t", "plus": 1}, "y": 0, "h": 8,
                      "stroke": "ink"},
                     {"kind": "spans", "series": [[0, 1, "c0"]], "y": 10, "h": 8},
                 ],

@@ -1,8 +1,9 @@
-// The board of a game, without a page: shapes, poses, and where the arrow keys lead.
+// The board of a game, without a page: poses, and where the arrow keys lead.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { attributesOf, neighbour, transformOf } from "../../../widgets/rlnb_widgets/game/board.js";
+import { posesOf } from "../../../widgets/rlnb_widgets/_core/scene.js";
+import { neighbour } from "../../../widgets/rlnb_widgets/game/board.js";
 
 const grid = (rows, columns, w = 96, h = 96) => Array.from({ length: rows * columns }, (_, i) => ({
   action: i, x: (i % columns) * w, y: Math.floor(i / columns) * h, width: w, height: h,
@@ -19,19 +20,8 @@ test("arrow keys lead to the nearest place in their direction and stop at the ed
   assert.equal(neighbour(columns, 3, "ArrowDown"), 3);
 });
 
-test("every kind of shape becomes an element with colours by role", () => {
-  const shape = (kind, points, more = {}) => attributesOf({ kind, points, fill: "ink", ...more });
-  assert.deepEqual(shape("rect", [1, 2, 3, 4]), ["rect", { x: 1, y: 2, width: 3, height: 4, rx: 0, style: "fill:var(--scene-ink)" }]);
-  assert.equal(shape("rect", [1, 2, 3, 4, 5])[1].rx, 5);
-  assert.equal(shape("circle", [1, 2, 3])[1].r, 3);
-  assert.equal(shape("polygon", [0, 0, 1, 0, 0, 1])[1].points, "0 0 1 0 0 1");
-  assert.equal(shape("text", [0, 0, 12], { text: "<b>" })[0], "text");
-  const line = shape("line", [0, 0, 1, 1], { fill: undefined, stroke: "muted", stroke_width: 3 });
-  assert.equal(line[1].style, "fill:none;stroke:var(--scene-muted);stroke-width:3");
-});
-
-test("a pose moves and turns a part, and null hides it", () => {
-  assert.equal(transformOf(null), null);
-  assert.equal(transformOf([10, 20, 0]), "translate(10 20) rotate(0)");
-  assert.equal(transformOf([1, 2, Math.PI / 2]), "translate(1 2) rotate(90)");
+test("poses are parameters by the names of parts, and null hides one", () => {
+  const scene = { parts: ["cart", "pole"] };
+  assert.deepEqual(posesOf(scene, [[10, 20, 0.5], null]), { cart: [10, 20, 0.5], pole: null });
+  assert.deepEqual(posesOf(scene, []), { cart: null, pole: null });
 });

@@ -65,11 +65,11 @@ def test_faces_are_deterministic(cartpole):
 def test_picture_is_well_formed_and_shows_every_end(cartpole, env):
     player = RolloutPlayer(cartpole, env)
     root = ET.fromstring(player.to_svg())
-    ends = [e for e in root.iter() if e.get("class") == "s-danger" and e.get("stroke-width") == "1.4"]
+    ends = [e for e in root.iter() if e.get("class") == "s-bad" and e.get("stroke-width") == "1.4"]
     terminated = sum(e.end == "terminated" for e in player.model.episodes)
     assert [e.get("d").count("M") for e in ends] == [terminated]
-    parts = [e.get("data-part") for e in root.iter()]
-    assert sum(e.tag.endswith("}use") for e in root.iter()) == parts.count("pole") == (5 if env else 0)
+    poles = [e for e in root.iter() if e.get("class") == "f-wood"]
+    assert sum(e.tag.endswith("}use") for e in root.iter()) == len(poles) == (5 if env else 0)
     assert "prefers-color-scheme:dark" in player.to_svg()
 
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 from PIL import Image
 from rlnb_widgets import RolloutPlayer
+from rlnb_widgets._core.images import as_rgb
 from rlnb_widgets.rollout_player.frames import NO_FRAMES
 from rlnb_widgets.rollout_player.model import player_model
-from rlnb_widgets.rollout_player.pictures import as_rgb, encode_frames
+from rlnb_widgets.rollout_player.pictures import encode_frames
 from rlnb_widgets.scenes import scene_names
 from tensordict import TensorDict
 

@@ -457,3 +457,28 @@ def test_comparing_takes_no_frames(tiny):
     a = tiny(reward=[1, 2], done=[0, 0])
     with pytest.raises(ValueError, match=r"^frames= belongs to one rollout; to compare two, store each one's frames"):
         player_model(a, compare=a, frames=np.zeros((2, 8, 8, 3), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("env", "label", "found"),
+    [
+        ("CartPole-v1", "x", [("-2.4 m", "bad"), ("2.4 m", "bad")]),
+        ("Pendulum-v1", "theta_dot", [("≥ -8", "muted"), ("≤ 8", "muted")]),
+        ("MountainCar-v0", "position", [("goal 0.5", "good")]),
+        ("MountainCar-v0", "velocity", []),
+    ],
+)
+def test_strips_know_where_the_env_ends_and_where_it_clips(rollout, env, label, found):
+    """A limit of clipping that is far away would flatten the line."""
+    action = (lambda t: np.array([2.0], np.float32)) if env == "Pendulum-v1" else None
+    model = player_model(rollout(env, 60, action=action), env)
+    (strip,) = [strip for strip in model.strips if strip.label == label]
+    assert [(limit.words, limit.role) for limit in strip.limits] == found
+
+
+def test_limits_of_a_drawing_may_be_pairs(rollout, monkeypatch):
+    from rlnb_widgets.scenes.cartpole import CartPole
+
+    monkeypatch.setattr(CartPole, "limits", {"theta": ((0.5, "half"),)})
+    strips = {strip.label: strip for strip in player_model(rollout("CartPole-v1", 20), "CartPole-v1").strips}
+    assert strips["theta"].limits == ((0.5, "half", "bad"),) and strips["x"].limits == ()

@@ -8,8 +8,8 @@ import gymnasium as gym
 import pytest
 import torch
 from rlnb_widgets._core.dims import Dim
+from rlnb_widgets._core.spec_domain import NORMAL, TAIL
 from rlnb_widgets.spec_explorer import Domain, Lane, domain_of, spec_model
-from rlnb_widgets.spec_explorer.domain import NORMAL, TAIL
 from rlnb_widgets.spec_explorer.schema import Difference
 
 from rlnb.data import (

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from rlnb_widgets import TreeExplorer
 from rlnb_widgets.tree_explorer import layout, read_search, tree_model
 from tensordict import TensorDict
 
@@ -225,6 +226,15 @@ def test_of_two_actions_that_lead_to_one_node_the_first_is_drawn():
     model = tree_model(tree_of([[1, 1], []], count=np.array([3, 2])))
     assert (model.nodes.edge.tolist(), model.nodes.shared.tolist()) == ([-1, 0], [False, True])
     assert (model.nodes.start.tolist(), model.nodes.end[0]) == ([0.0, 0.0], 1.0)
+
+
+def test_the_principal_variation_is_open_where_many_children_weigh_the_same():
+    """The best of nine equal children is not among the first six."""
+    explorer = TreeExplorer(search_of(UCB1(), 33, seed=1))
+    model = explorer.model
+    assert set(model.principal) <= set(model.open)
+    assert sum(int(model.nodes.parent[node]) == 0 for node in model.open) == 6
+    assert model.action_text(int(model.nodes.action[model.principal[1]])) in explorer.to_svg()
 
 
 def test_what_is_open_at_first_is_the_principal_variation_with_its_largest_neighbours():

@@ -149,10 +149,9 @@ def test_the_position_is_drawn(browse):
         page.keyboard.press("Enter")
         settle(page)
         board = page.locator(".tx-board")
-        parts = [p for p in ("X 1", "O 1") if page.locator(f".tx-board [data-part='{p}']").is_visible()]
-        return board.get_attribute("data-board"), parts
+        return board.get_attribute("data-board"), page.locator(".tx-board .game-scene").get_attribute("data-parts")
 
-    assert browse(explorer, act, reduced_motion="reduce") == ("scene", ["X 1"])
+    assert browse(explorer, act, reduced_motion="reduce") == ("scene", "X 1, last move")
 
 
 def steps(states, actions):

@@ -1,22 +1,28 @@
-"""Colour palette: the colours of Okabe and Ito, and named roles with a light and a dark value.
+"""Colour roles: what a colour means, with a light and a dark value, the same in all visualizers.
 
-Pictures never name a colour, they name a *role* (``"ink"``, ``"accent"``, ``"c3"``). The SVG writer and the style sheet
-of the live widgets are both generated from `ROLES`; the JavaScript reads them back from the style sheet.
+Pictures never name a colour, they name a *role* (``"ink"``, ``"accent"``, ``"c3"``), and a role means one thing. The
+SVG writer and the style sheet of the live widgets are both generated from `ROLES`; the JavaScript reads them back from
+the style sheet. The values were chosen together: marks that occur in one picture differ for people with and without
+colour blindness, which the tests check.
 """
 
 from __future__ import annotations
 
-#: Okabe and Ito's colours for people with and without colour blindness, in the order used for data series.
-OKABE_ITO: tuple[str, ...] = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#f0e442", "#999999")
+#: Lines, bars and categories, such as actions: blue, orange, green, red, pink, petrol, olive and grey.
+SERIES: tuple[tuple[str, str], ...] = (
+    ("#4687e1", "#91a5ff"),
+    ("#c37305", "#f0aa37"),
+    ("#2d914b", "#69be7d"),
+    ("#be372d", "#ff5a50"),
+    ("#b95596", "#e196c8"),
+    ("#0f5f6e", "#0fcddc"),
+    ("#969641", "#ebe141"),
+    ("#6e6e6e", "#aaa5a5"),
+)
 
-_SERIES_DARK = ("#4aa8e0", "#e69f00", "#1fbf92", "#f0803c", "#d98fb8", "#7cc8f2", "#f0e442", "#a6a6a6")
-# Yellow on white is unreadable as a line: its light value is darkened, its dark value is the original.
-_SERIES_LIGHT = (*OKABE_ITO[:6], "#a89a00", "#7d7d7d")
-
-#: (light, dark) of agents and players, wherever one is shown. Apart from one another, and the first four also from the
-#: roles "goal" and "danger", for people with and without colour blindness, and readable as text on paper.
+#: Agents and players, wherever one is shown; the first four are also apart from `SERIES`, ``"good"`` and ``"bad"``.
 AGENTS: tuple[tuple[str, str], ...] = (
-    ("#0072b2", "#4aa8e0"),
+    ("#3c41aa", "#b9b9fa"),
     ("#cc8400", "#e69f00"),
     ("#6d1a45", "#f9c9df"),
     ("#9a4dff", "#a95cff"),
@@ -26,30 +32,61 @@ AGENTS: tuple[tuple[str, str], ...] = (
     ("#2a00ff", "#9a9a9a"),
 )
 
-#: Role to (light, dark) colour. Every picture uses these names only.
-ROLES: dict[str, tuple[str, str]] = {
-    "ink": ("#1f2328", "#e6e6e6"),
-    "muted": ("#57606a", "#a3a9b1"),
-    "line": ("#d0d7de", "#454b54"),
-    "paper": ("#ffffff", "#161a1f"),
-    "panel": ("#f4f6f8", "#22272e"),
-    "accent": ("#0072b2", "#4aa8e0"),
-    "goal": ("#009e73", "#1fbf92"),
-    "good": ("#007a59", "#1fbf92"),
-    "danger": ("#c44f00", "#f0803c"),
-    "bad": ("#c44f00", "#f0803c"),
-    "warn": ("#9a6700", "#e6b13d"),
-    "water": ("#56b4e9", "#3c86b3"),
-    "batch": ("#96346f", "#e09cc2"),
-    "time": ("#005f96", "#5cb2e6"),
-    "nested": ("#855800", "#e6b13d"),
-    "highlight": ("#fff3bf", "#4d4420"),
-    **{f"c{i}": pair for i, pair in enumerate(zip(_SERIES_LIGHT, _SERIES_DARK, strict=True))},
-    **{f"agent{k}": pair for k, pair in enumerate(AGENTS)},
+#: Roles of text, which are marks, too: a contrast of at least 4.5 to 1 on paper.
+TEXTS: dict[str, tuple[str, str]] = {
+    "ink": ("#1f2328", "#e6e6e6"),  # text, outlines, the playhead
+    "muted": ("#57606a", "#a3a9b1"),  # text and lines that only help to read
+    "accent": ("#0072b2", "#4aa8e0"),  # what is chosen, moves, or is drawn of an env
+    "good": ("#007a59", "#1fbf92"),  # a test passed, a goal
+    "bad": ("#c44f00", "#f0803c"),  # a test failed, what ends an episode
+    "warn": ("#9a6700", "#e6b13d"),  # what needs attention
+    "batch": ("#96346f", "#e09cc2"),  # batch dimensions
+    "time": ("#005f96", "#5cb2e6"),  # the time dimension
+    "nested": ("#855800", "#e6b13d"),  # dimensions of nested batches
 }
+#: Roles of other marks: a contrast of at least 3 to 1 on paper.
+MARKS: dict[str, tuple[str, str]] = {
+    **{f"c{i}": pair for i, pair in enumerate(SERIES)},
+    **{f"agent{k}": pair for k, pair in enumerate(AGENTS)},
+    "second": ("#b48c3c", "#ebbe41"),  # in drawings of envs: the action that is taken, and who takes it
+    "wood": ("#8a5a3c", "#c4875e"),
+    "water": ("#3d86c6", "#4a8cc4"),
+    "yellow": ("#a08600", "#f0cf57"),
+}
+#: Roles of surfaces and hairlines, on which marks lie.
+SURFACES: dict[str, tuple[str, str]] = {
+    "line": ("#d0d7de", "#454b54"),  # hairlines: axes, borders, grids
+    "paper": ("#ffffff", "#161a1f"),  # the background of a picture
+    "panel": ("#f4f6f8", "#22272e"),  # a box on it
+    "highlight": ("#fff3bf", "#4d4420"),  # what changed at the playhead
+    "ice": ("#e4f1fa", "#243848"),
+    "case": ("#aab6c4", "#46505e"),  # the case of a board
+    "ground": ("#d9e2cf", "#35412f"),
+}
+#: Role to (light, dark) colour. Every picture uses these names only.
+ROLES: dict[str, tuple[str, str]] = {**TEXTS, **MARKS, **SURFACES}
+
+#: Other names of roles, for drawings that were written with them.
+ALIASES = {"goal": "good", "danger": "bad", "faint": "line"}
 
 # JupyterLab's own variables win over ours where they mean the same, so that a custom theme carries through.
 _JUPYTER = {"ink": "--jp-ui-font-color1", "paper": "--jp-layout-color0", "panel": "--jp-layout-color1"}
+
+
+def role_of(name: str) -> str:
+    """Return the role of a name.
+
+    Raises:
+        ValueError: If there is none.
+
+    Example:
+        >>> role_of("ink"), role_of("goal")
+        ('ink', 'good')
+    """
+    role = ALIASES.get(name, name)
+    if role not in ROLES:
+        raise ValueError(f"unknown colour role {name!r}; the roles are {', '.join(ROLES)}.")
+    return role
 
 
 def agent_role(k: int) -> str:
@@ -77,6 +114,7 @@ def css_variables() -> str:
             if role in _JUPYTER:
                 value = f"var({_JUPYTER[role]}, {value})"
             rules.append(f"  --rlnb-{role}: {value};")
+        rules += [f"  --rlnb-{name}: var(--rlnb-{role});" for name, role in ALIASES.items()]
         # JavaScript reads --rlnb-dark where it holds pairs of colours of its own.
         rules.append(f"  --rlnb-dark: {int(dark)};")
         return "\n".join([*rules, f"  color-scheme: {'dark' if dark else 'light'};"])

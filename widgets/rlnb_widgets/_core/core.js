@@ -5,7 +5,7 @@ export { Channel } from "./channel.js";
 export { button, errorBox, h, icon, keyboard, keysOf, select } from "./dom.js";
 export { legend } from "./legend.js";
 export { BUCKET, cutText, duration, formatValue, roundStep, search, textWidth, thin, ticks } from "./measures.js";
-export { columnsOf, hitAt, paint, paintOnce, surface } from "./paint.js";
+export { columnsOf, hitAt, layered, paint, paintOnce, surface } from "./paint.js";
 export { Playhead, advance, nextMark } from "./playhead.js";
 export { tabs } from "./tabs.js";
 export { palette, watchTheme } from "./theme.js";

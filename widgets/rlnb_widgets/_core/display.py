@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.colors import ROLES
+from rlnb_widgets._core.colors import role_of
 
 #: Paths of the glyphs, in units of half their size, with the middle at 0, 0; the painter has the same table.
 GLYPHS: dict[str, tuple[tuple[float, float], ...]] = {
@@ -174,6 +174,28 @@ class Display:
             yield
 
     @contextmanager
+    def placed(
+        self, at: Sequence[Number] | Param, scale: float | None = None, clip: tuple[float, float] | None = None
+    ) -> Iterator[None]:
+        """Draw inside about an origin of its own, in pixels from there.
+
+        Args:
+            at: Where the origin is, and by how many radians all is turned clockwise: (x, y, turn), or a parameter whose
+                value is these three, or None to hide all.
+            scale: Factor on all lengths.
+            clip: Width and height of the part from the origin on, outside of which nothing is drawn.
+        """
+        place = at if isinstance(at, Param) else list(at)
+        with self._group(at=place, scale=scale, size=_list(clip)):
+            yield
+
+    @contextmanager
+    def shared(self, name: str) -> Iterator[None]:
+        """Draw what is drawn again under the same name, which the SVG holds only once."""
+        with self._group(shared=name):
+            yield
+
+    @contextmanager
     def faded(self, opacity: float) -> Iterator[None]:
         """Draw all inside with an opacity."""
         with self._group(opacity=opacity):
@@ -226,19 +248,33 @@ class Display:
 
     def line(
         self, x: Number, y: Number, x2: Number, y2: Number, stroke: str = "line", width: float | None = None,
-        dash: Sequence[float] | None = None, opacity: float | None = None,
+        dash: Sequence[float] | None = None, opacity: float | None = None, round: bool | None = None,
     ) -> None:  # fmt: skip
-        """Add a straight line from (x, y) to (x2, y2); ``dash`` lists the pixels of dashes and gaps."""
-        self._add("line", x=x, y=y, x2=x2, y2=y2, stroke=stroke, width=width, dash=_list(dash), opacity=opacity)
+        """Add a straight line from (x, y) to (x2, y2); ``dash`` lists the pixels of dashes and gaps.
+
+        With ``round``, its ends are.
+        """
+        style = {"stroke": stroke, "width": width, "dash": _list(dash), "opacity": opacity, "round": round}
+        self._add("line", x=x, y=y, x2=x2, y2=y2, **style)
 
     def poly(
         self, points: Sequence[Sequence[Number]], fill: str | None = None, stroke: str | None = None,
         width: float | None = None, dash: Sequence[float] | None = None, opacity: float | None = None,
-        closed: bool | None = None,
+        closed: bool | None = None, round: bool | None = None,
     ) -> None:  # fmt: skip
-        """Add a polygon, or an open line through points (x, y) if it has no fill and is not ``closed``."""
+        """Add a polygon, or an open line through points (x, y) if it has no fill and is not ``closed``.
+
+        With ``round``, the corners and ends of its outline are.
+        """
         shape = {"points": [list(point) for point in points], "closed": closed}
-        style = {"fill": fill, "stroke": stroke, "width": width, "dash": _list(dash), "opacity": opacity}
+        style = {
+            "fill": fill,
+            "stroke": stroke,
+            "width": width,
+            "dash": _list(dash),
+            "opacity": opacity,
+            "round": round,
+        }
         self._add("poly", **shape, **style)
 
     def disc(
@@ -420,7 +456,7 @@ class Display:
             dot: Radius of discs that are drawn in their middles instead.
         """
         for role in (look[name] for look in looks for name in ("fill", "stroke") if name in look):
-            _check_role(role)
+            role_of(role)
         places = {"starts": self._column(starts), "stops": self._column(stops), "looks": list(looks)}
         kept = None if kinds is None else self._column(kinds)
         self._add("sectors", x=x, y=y, r=r, r2=r2, **places, kinds=kept, dot=dot)
@@ -473,15 +509,9 @@ class Display:
 
     def _add(self, kind: str, **attributes: Any) -> None:
         for name in ("fill", "stroke"):
-            role = attributes.get(name)
-            if role is not None:
-                _check_role(role)
+            if attributes.get(name) is not None:
+                attributes[name] = role_of(attributes[name])
         self._open[-1].append({"kind": kind, **{name: v for name, v in attributes.items() if v is not None}})
-
-
-def _check_role(role: str) -> None:
-    if role not in ROLES:
-        raise ValueError(f"unknown colour role {role!r}; the roles are {', '.join(ROLES)}.")
 
 
 def _check_glyph(name: str) -> None:
@@ -494,9 +524,9 @@ def _list(values: Sequence[float] | None) -> list[float] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return marks for JSON: a parameter is ``[name, plus]``, other numbers are rounded to a thousandth."""
+    """Return marks for JSON: a parameter by its name, other numbers with nine digits."""
     if isinstance(value, Param):
-        return {"param": value.name, "plus": value.plus}
+        return {"param": value.name, "plus": value.plus} if value.plus else {"param": value.name}
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):

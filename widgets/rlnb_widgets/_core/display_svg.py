@@ -56,7 +56,7 @@ class _Place:
 
 
 def draw_display(
-    svg: Svg, display: Display, params: Mapping[str, float] | None = None, y: float = 0.0, margin: float = MARGIN
+    svg: Svg, display: Display, params: Mapping[str, Any] | None = None, y: float = 0.0, margin: float = MARGIN
 ) -> None:
     """Draw a display list into an SVG, ``y`` pixels down and between margins.
 
@@ -67,17 +67,19 @@ def draw_display(
         y: Where its top goes.
         margin: Pixels to the left and to the right of it.
     """
-    width = svg.width - 2 * margin
-    svg.open(f"translate({coordinate(margin)} {coordinate(y)})")
+    width, moved = svg.width - 2 * margin, bool(margin or y)
+    if moved:
+        svg.open(f"translate({coordinate(margin)} {coordinate(y)})")
     place = _Place(0.0, width, 0.0, width)
     _Writer(svg, display, dict(params or {}), width).draw(display.marks, place)
-    svg.close()
+    if moved:
+        svg.close()
 
 
 class _Writer:
     """Draws the marks of one display list."""
 
-    def __init__(self, svg: Svg, display: Display, params: dict[str, float], width: float) -> None:
+    def __init__(self, svg: Svg, display: Display, params: dict[str, Any], width: float) -> None:
         self.svg, self.params, self.width, self.height = svg, params, width, display.height
         self.arrays = display.columns.arrays
 
@@ -92,6 +94,14 @@ class _Writer:
 
     def _group(self, mark: Mark, place: _Place) -> None:
         if "show" in mark and not self._number(mark["show"]):
+            return
+        if "at" in mark:
+            self._placed(mark, place)
+            return
+        if "shared" in mark:
+            with self.svg.shared(mark["shared"]) as first:
+                if first:
+                    self.draw(mark["marks"], place)
             return
         if "part" in mark:
             low, high = map(self._number, mark["part"])
@@ -109,13 +119,30 @@ class _Writer:
         if not mark.get("clip"):
             self.draw(mark["marks"], place)
             return
-        tall = coordinate(self.height)
-        box = (place.left, place.right - place.left)
-        name = f"clip{coordinate(box[0])}-{coordinate(box[1])}-{tall}".replace(".", "_")
-        rect = f'<rect x="{coordinate(box[0])}" width="{coordinate(box[1])}" height="{tall}"/>'
-        self.svg.define(f'<clipPath id="{name}">{rect}</clipPath>')
-        self.svg.open(clip_path=f"url(#{name})")
+        self.svg.open(clip_path=self._clip(place.left, place.right - place.left, self.height))
         self.draw(mark["marks"], place)
+        self.svg.close()
+
+    def _clip(self, x: float, w: float, h: float) -> str:
+        left, wide, tall = map(coordinate, (x, w, h))
+        name = f"clip{left}-{wide}-{tall}".replace(".", "_")
+        rect = f'<rect x="{left}" width="{wide}" height="{tall}"/>'
+        self.svg.define(f'<clipPath id="{name}">{rect}</clipPath>')
+        return f"url(#{name})"
+
+    def _placed(self, mark: Mark, place: _Place) -> None:
+        at = mark["at"]
+        found = self.params[at.name] if isinstance(at, Param) else [*map(self._number, at)]
+        if found is None:
+            return
+        x, y, turn = found
+        moves = [f"translate({coordinate(place.x(x))} {coordinate(y + place.down)})"]
+        if (degrees := coordinate(math.degrees(turn))) != "0":
+            moves.append(f"rotate({degrees})")
+        if "scale" in mark:
+            moves.append(f"scale({mark['scale']:.4f})")
+        self.svg.open(" ".join(moves), clip_path=self._clip(0, *mark["size"]) if "size" in mark else None)
+        self.draw(mark["marks"], _Place(0.0, 1.0, 0.0, 1.0, opacity=place.opacity))
         self.svg.close()
 
     def _rect(self, mark: Mark, place: _Place) -> None:
@@ -247,7 +274,7 @@ class _Writer:
                     points.append((math.nan, math.nan))
                 share = (values[start + i] - low) / span if span else 0.5
                 points.append((place.x(start + i + 0.5), y + h - 1 - share * (h - 2)))
-        style = {**_style({"width": 1.5, **mark}, place), "stroke_linejoin": "round"}
+        style = _style({"width": 1.5, "round": True, **mark}, place)
         self.svg.polyline(points, style.pop("stroke"), **style)
         # A value between two gaps is a dot.
         drawn = [False, *(math.isfinite(x) for x, _ in points), False]
@@ -369,6 +396,8 @@ def _style(mark: Mark, place: _Place) -> dict[str, Any]:
     style: dict[str, Any] = {}
     if "stroke" in mark:
         style |= {"stroke": mark["stroke"], "stroke_width": mark.get("width", 1)}
+        if mark.get("round"):
+            style |= {"stroke_linecap": "round", "stroke_linejoin": "round"}
         if "dash" in mark:
             style["stroke_dasharray"] = " ".join(map(coordinate, mark["dash"]))
     return style if opacity == 1 else {**style, "opacity": opacity}

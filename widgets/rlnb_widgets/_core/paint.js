@@ -49,13 +49,42 @@ export function paintOnce(canvas, display, { params = {}, column = () => [], col
   paint(pen, display.marks, { width, params, column, color });
 }
 
+/**
+ * A painter of marks that are painted often: paint(pen, { width, height, params, column, color }).
+ *
+ * What depends on no parameter that is named in `moving` is painted once and kept as a bitmap.
+ */
+export function layered(marks, moving) {
+  const layers = layersOf(marks, moving);
+  let bitmaps = [];
+  let made = "";
+  return (pen, { width, height, ...scene }) => {
+    const { params, color } = scene;
+    const fixed = Object.entries(params).filter(([name]) => !moving.includes(name));
+    const density = pen.getTransform().a;
+    const key = JSON.stringify([width, height, density, color("ink"), color("paper"), fixed]);
+    if (key !== made) bitmaps = [];
+    made = key;
+    layers.forEach((layer, i) => {
+      if (!layer.still || layers.length === 1) return paint(pen, layer.marks, { width, ...scene });
+      bitmaps[i] ??= bitmapOf(layer.marks, { width, ...scene }, height, density);
+      pen.drawImage(bitmaps[i], 0, 0, width, height);
+    });
+  };
+}
+
 /** The topmost hit area at a point: { name, tip, value }, the value in the domain of its frame; null without one. */
 export function hitAt(marks, { width, params }, px, py) {
   let found = null;
-  const visit = (list, place) => {
+  const visit = (list, place, px, py) => {
     for (const mark of list) {
       if (mark.kind === "group" && mark.show && !number(params, mark.show)) continue;
-      if (mark.kind === "group") visit(mark.marks, inside({ width, params }, mark, place));
+      if (mark.kind === "group" && mark.at) {
+        const origin = originOf(params, mark, place);
+        if (!origin) continue;
+        const [dx, dy, cos, sin] = [px - origin.x, py - origin.y, Math.cos(origin.turn), Math.sin(origin.turn)];
+        visit(mark.marks, ownPlace(place), (dx * cos + dy * sin) / origin.scale, (dy * cos - dx * sin) / origin.scale);
+      } else if (mark.kind === "group") visit(mark.marks, inside({ width, params }, mark, place), px, py);
       else if (mark.kind === "hit") {
         const [a, b] = [mark.x, mark.x2].map((value) => xOf(place, number(params, value)));
         const top = number(params, mark.y) + place.down;
@@ -65,7 +94,7 @@ export function hitAt(marks, { width, params }, px, py) {
       }
     }
   };
-  visit(marks, { left: 0, right: width, low: 0, high: width, down: 0 });
+  visit(marks, { left: 0, right: width, low: 0, high: width, down: 0 }, px, py);
   return found;
 }
 
@@ -78,23 +107,8 @@ export function hitAt(marks, { width, params }, px, py) {
 export function surface(display, column, { params = () => ({}), moving = ["t"], tips = true, ...attributes } = {}) {
   const el = h("div", { role: attributes["aria-label"] ? "img" : null, ...attributes, style: `position:relative;height:${display.height}px` });
   const tip = h("div", { class: "rlnb-tip", hidden: true });
-  const layers = layersOf(display.marks, moving);
-  let bitmaps = [];
-  let made = "";
-  const view = stage(el, (pen, { width, height, color }) => {
-    const now = params();
-    const fixed = Object.entries(now).filter(([name]) => !moving.includes(name));
-    const density = pen.canvas.width / width;
-    const key = JSON.stringify([width, height, density, color("ink"), color("paper"), fixed]);
-    if (key !== made) bitmaps = [];
-    made = key;
-    layers.forEach(({ marks, still }, i) => {
-      const scene = { width, params: now, column, color };
-      if (!still || layers.length === 1) return paint(pen, marks, scene);
-      bitmaps[i] ??= bitmapOf(marks, scene, pen.canvas, density);
-      pen.drawImage(bitmaps[i], 0, 0, width, height);
-    });
-  });
+  const repaint = layered(display.marks, moving);
+  const view = stage(el, (pen, { width, height, color }) => repaint(pen, { width, height, params: params(), column, color }));
   const at = (event) => {
     const box = el.getBoundingClientRect();
     return hitAt(display.marks, { width: box.width, params: params() }, event.clientX - box.left, event.clientY - box.top);
@@ -131,16 +145,16 @@ function layersOf(marks, moving) {
   return layers;
 }
 
-function bitmapOf(marks, scene, { width, height }, density) {
+function bitmapOf(marks, scene, height, density) {
   const canvas = document.createElement("canvas");
-  Object.assign(canvas, { width, height });
+  Object.assign(canvas, { width: Math.round(scene.width * density), height: Math.round(height * density) });
   const pen = canvas.getContext("2d");
   pen.scale(density, density);
   paint(pen, marks, scene);
   return canvas;
 }
 
-const number = (params, value) => (typeof value === "number" ? value : params[value.param] + value.plus);
+const number = (params, value) => (typeof value === "number" ? value : params[value.param] + (value.plus ?? 0));
 const scaleOf = ({ left, right, low, high }) => (right - left) / (high - low || 1);
 const xOf = (place, value) => place.left + (value - place.low) * scaleOf(place);
 
@@ -153,8 +167,33 @@ function inside({ width, params }, mark, place) {
   return { ...next, left, right, low, high };
 }
 
+/** Where the origin of a placed group is, { x, y, turn, scale }; null if it is hidden. */
+function originOf(params, mark, place) {
+  const at = Array.isArray(mark.at) ? mark.at.map((value) => number(params, value)) : params[mark.at.param];
+  return at ? { x: xOf(place, at[0]), y: at[1] + place.down, turn: at[2], scale: mark.scale ?? 1 } : null;
+}
+
+const ownPlace = ({ opacity }) => ({ left: 0, right: 1, low: 0, high: 1, down: 0, opacity });
+
 function draw(painter, marks, place) {
   for (const mark of marks) DRAW[mark.kind](painter, mark, place);
+}
+
+function placed(painter, mark, place) {
+  const { pen, params } = painter;
+  const origin = originOf(params, mark, place);
+  if (!origin) return;
+  pen.save();
+  pen.translate(origin.x, origin.y);
+  pen.rotate(origin.turn);
+  pen.scale(origin.scale, origin.scale);
+  if (mark.size) {
+    pen.beginPath();
+    pen.rect(0, 0, ...mark.size);
+    pen.clip();
+  }
+  draw(painter, mark.marks, ownPlace(place));
+  pen.restore();
 }
 
 /** Fill and outline the path of the pen as a mark says. */
@@ -167,6 +206,8 @@ function finish({ pen, color }, mark, place) {
   if (mark.stroke) {
     pen.strokeStyle = color(mark.stroke);
     pen.lineWidth = mark.width ?? 1;
+    pen.lineCap = mark.round ? "round" : "butt";
+    pen.lineJoin = mark.round ? "round" : "miter";
     pen.setLineDash(mark.dash ?? []);
     pen.stroke();
     pen.setLineDash([]);
@@ -188,6 +229,7 @@ const DRAW = {
   group(painter, mark, place) {
     const { pen, params } = painter;
     if (mark.show && !number(params, mark.show)) return;
+    if (mark.at) return placed(painter, mark, place);
     const inner = inside(painter, mark, place);
     if (!mark.clip) return draw(painter, mark.marks, inner);
     pen.save();
@@ -338,8 +380,7 @@ const DRAW = {
         if (broken && (kept[n + 1]?.[1] ?? true)) lone.push(at);
       });
     });
-    pen.lineJoin = "round";
-    finish(painter, { width: 1.5, ...mark }, place);
+    finish(painter, { width: 1.5, round: true, ...mark }, place);
     pen.fillStyle = color(mark.stroke);
     for (const at of lone) {
       pen.beginPath();

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from rlnb._text import printable
-from rlnb_widgets._core.colors import ROLES
+from rlnb_widgets._core.colors import ROLES, role_of
 
 _FONT = "system-ui,-apple-system,'Segoe UI',Helvetica,Arial,'DejaVu Sans',sans-serif"
 _MONO = "ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace"
-# Fallback for programs that ignore style sheets: legible on white and on black.
-_NEUTRAL = "#808080"
+_NEUTRAL = "#808080"  # legible on white and on black
 
 
 def coordinate(x: float) -> str:
@@ -59,6 +59,8 @@ class Svg:
         height: Height in pixels.
         title: Short name, read by screen readers.
         desc: Longer description, read by screen readers.
+        light: Whether programs that ignore style sheets show the light colours, for pictures that paint their own
+            background; otherwise they show all in a grey that is legible on white and on black.
 
     Example:
         >>> svg = Svg(40, 20, title="a <dot>")
@@ -67,12 +69,14 @@ class Svg:
         True
     """
 
-    def __init__(self, width: float, height: float, title: str = "", desc: str = "") -> None:
+    def __init__(self, width: float, height: float, title: str = "", desc: str = "", light: bool = False) -> None:
+        self.light = light
         self.width, self.height = float(width), float(height)
         self.title, self.desc = title, desc
         self._body: list[str] = []
         self._styles: list[str] = []
         self._definitions: list[str] = []
+        self._shared: set[str] = set()
         self._roles: set[str] = {"paper"}
 
     def rect(
@@ -159,6 +163,17 @@ class Svg:
         if fragment not in self._definitions:
             self._definitions.append(fragment)
 
+    @contextmanager
+    def shared(self, name: str) -> Iterator[bool]:
+        """Write what is drawn inside to the definitions, and use it; whether it must be drawn is the value."""
+        start, first = len(self._body), name not in self._shared
+        self._shared.add(name)
+        yield first
+        if first:
+            self.define(f'<g id="{name}">{"".join(self._body[start:])}</g>')
+            del self._body[start:]
+        self._body.append(f'<use href="#{name}"/>')
+
     def style(self, css: str) -> None:
         """Add style rules, once however often they are given."""
         if css not in self._styles:
@@ -180,18 +195,24 @@ class Svg:
         for prefix, role in (("f", fill), ("s", stroke)):
             if role is None:
                 continue
-            if role not in ROLES:
-                raise ValueError(f"unknown colour role {role!r}; the roles are {', '.join(ROLES)}.")
+            role = role_of(role)
             self._roles.add(role)
             classes.append(f"{prefix}-{role}")
         if paint:
-            attrs["fill"] = "none" if fill is None else _NEUTRAL
-            attrs["stroke"] = None if stroke is None else _NEUTRAL
+            attrs["fill"] = "none" if fill is None else self._plain(fill)
+            attrs["stroke"] = None if stroke is None else self._plain(stroke)
         attrs["class"] = " ".join(classes) or None
         attrs.update(style)
         inner = (f"<title>{escape(str(hint), quote=False)}</title>" if hint is not None else "") + content
         end = f">{inner}</{tag}>" if inner else "/>"
         self._body.append(f"<{tag}{_attributes(attrs)}{end}")
+
+    def _plain(self, role: str) -> str:
+        return ROLES[role_of(role)][0] if self.light else _NEUTRAL
+
+    def fragment(self) -> str:
+        """Return what was drawn, without the document around it."""
+        return printable("".join(self._body))
 
     def __str__(self) -> str:
         """Return the SVG text."""

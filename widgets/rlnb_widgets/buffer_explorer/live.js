@@ -109,8 +109,8 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   const boxes = boxesPanel();
   const ring = h("div", { class: "be-ring", tabindex: 0, role: "slider", "aria-label": "cell of the ring", "aria-valuemin": 0 });
   const cell = cellPanel({ onRow: (row) => selection.set(row), onColumn: (c) => column.set(c) });
-  const drawWords = h("p", { class: "be-step" });
-  const barsPanel = h("section", { class: "be-panel be-bars", "data-part": "bars" }, drawWords);
+  const drawWords = h("p", { class: "be-small be-state" });
+  const barsOfState = h("div", { class: "be-bars" });
   const tree = treePanel({
     moment, numbers: () => known.tree(moment()), row: () => selection.value, column: () => column.value, starts: head.slices,
     onLeaf: (row, col) => { select(cellOf(moment(), row), col); }, repaint: () => update(),
@@ -128,15 +128,15 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   const bar = timelineBar(playhead, () => marks, "moment");
   const turn = button({ text: "", label: "order of the cells", title: "order of the cells (o)", solid: true, onclick: () => order.set(ORDERS[1 - ORDERS.indexOf(order.value)]) });
   turn.classList.add("be-turn");
-  bar.el.append(h("span", { class: "rlnb-group" }, turn));
+  bar.el.append(h("span", { class: "rlnb-group" }, turn), cell.fields);
   const words = h("p", { class: "be-words", "aria-live": "polite" });
-  const about = h("p", { class: "rlnb-note be-state" });
+  const about = h("p", { class: "rlnb-note be-small be-state" });
   const notes = h("ul", { class: "rlnb-note be-notes" });
   const meanings = h("div", { class: "be-meanings" });
   const panels = h("div", {});
 
   root.setAttribute("role", "group");
-  root.append(bar.el, words, h("div", { class: "be-top" }, ring, h("div", { class: "be-side" }, cell.el, about), meanings), panels, notes);
+  root.append(bar.el, words, h("div", { class: "be-top" }, ring, h("div", { class: "be-side" }, about, drawWords, barsOfState), meanings), panels, notes);
   follow(ring, (event) => {
     const box = ring.firstChild.getBoundingClientRect();
     const found = hit(moment(), event.clientX - box.left, event.clientY - box.top, order.value);
@@ -169,7 +169,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   let panel = null;
   function arrange() {
     const parts = [
-      { name: "draws", title: "Draws", el: barsPanel },
+      { name: "row", title: "Selected row", el: cell.el },
       ...(lists().curves ? [{ name: "tree", title: "Sum tree", el: tree.el }, { name: "weights", title: "Weights", el: weights.el }] : []),
       ...(lists().lengths ? [{ name: "slices", title: "Slices", el: slices.el }] : []),
       { name: "memory", title: "Memory", el: memory.el },
@@ -178,7 +178,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     const names = parts.map((part) => part.name).join();
     if (names === arranged) return;
     arranged = names;
-    barsPanel.replaceChildren(drawWords, ...barNames().map((name) => barsOf(name).el));
+    barsOfState.replaceChildren(...barNames().map((name) => barsOf(name).el));
     const shown = panel?.shown;
     panel = tabs(parts, { label: "what to look at" });
     if (shown) panel.show(shown);

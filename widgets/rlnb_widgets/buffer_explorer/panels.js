@@ -58,16 +58,17 @@ export function facts(m, row, column, beta) {
   return found;
 }
 
-/** The cell that is selected, and the items of the last sample to choose from. */
+/** The selected cell, and the items of the last sample to choose from: { el, fields, update }; the fields go to the controls. */
 export function cellPanel({ onRow, onColumn }) {
-  const number = h("input", { type: "number", min: 0, step: 1, class: "be-number", "aria-label": "row that is selected" });
-  number.addEventListener("change", () => onRow(Math.round(Number(number.value) || 0)));
-  const column = h("input", { type: "number", min: 0, step: 1, class: "be-number", "aria-label": "column that is selected" });
-  column.addEventListener("change", () => onColumn(Math.round(Number(column.value) || 0)));
+  const field = (name, onchange) => h("input", {
+    type: "number", min: 0, step: 1, class: "be-number", "aria-label": `${name} that is selected`, onchange: (event) => onchange(Math.round(Number(event.target.value) || 0)),
+  });
+  const [number, column] = [field("row", onRow), field("column", onColumn)];
   const columnLabel = h("label", { class: "be-label" }, " column ", column);
+  const fields = h("span", { class: "rlnb-group" }, h("label", { class: "be-label" }, "row ", number), columnLabel);
   const body = h("div", { class: "be-facts", "aria-live": "polite" });
   const chips = h("div", { class: "be-chips", role: "group", "aria-label": "items of the last sample" });
-  const el = h("div", { class: "be-cell" }, h("div", { class: "be-head" }, h("label", { class: "be-label" }, "row ", number), columnLabel), body, chips);
+  const el = h("div", { class: "be-cell" }, body, chips);
   let seen = "";
   const update = (m, row, col, beta) => {
     number.max = String(m.size - 1);
@@ -81,7 +82,7 @@ export function cellPanel({ onRow, onColumn }) {
     if (key !== seen) {
       seen = key;
       const shown = drawn.slice(0, MOST_CHIPS);
-        chips.replaceChildren(...[drawn.length ? h("span", { class: "rlnb-note" }, "this sample:") : null,
+      chips.replaceChildren(...[drawn.length ? h("span", { class: "rlnb-note" }, "this sample:") : null,
         ...shown.map(([r, c]) => h("button", {
           type: "button", class: "rlnb-button be-chip", "data-row": r, "data-column": c, "aria-label": m.all > 1 ? `row ${r}, column ${c}` : `row ${r}`,
           onclick: () => { onRow(r); onColumn(c); },
@@ -92,7 +93,7 @@ export function cellPanel({ onRow, onColumn }) {
       chip.setAttribute("aria-pressed", String(Number(chip.dataset.row) === row && Number(chip.dataset.column) === col));
     }
   };
-  return { el, update };
+  return { el, fields, update };
 }
 
 /** Memory by entry. */

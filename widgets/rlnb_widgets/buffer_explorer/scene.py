@@ -121,7 +121,7 @@ def ring_display(column: StateColumns, columns: int) -> Display:
 
 def bars_display(column: StateColumns, name: str, role: str, expected: bool = False) -> Display:
     """Draw a bar for each cell; ``expected`` adds a dashed line."""
-    height = 50.0
+    height = 46.0
     display = Display(height + 10, column.columns)
     display.text(0, 12, name, size=12, bold=True)
     display.text(0, 28, Param(f"{name} to"), fill="muted")

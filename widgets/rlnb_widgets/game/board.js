@@ -1,6 +1,6 @@
 // The places on a board that can be chosen.
 
-export { attributesOf, sceneView, transformOf } from "../_core/scene.js";
+export { sceneView } from "../_core/scene.js";
 
 /** Where an arrow key leads from target `at`: the nearest one in that direction, or `at` itself. */
 export function neighbour(targets, at, key) {

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
 
 import numpy as np
-import torch
-from tensordict import TensorDictBase
 
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
 from rlnb_widgets.scenes.registry import find_scene
-from rlnb_widgets.scenes.scene import Scene
+from rlnb_widgets.scenes.scene import Limit, Scene
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,31 +21,8 @@ class Drawing:
     scene: Scene  #: the drawing of all frames
     fields: tuple[str, ...]  #: names of the components of the state, if the scene knows them
     acting: tuple[int, ...]  #: parts of the scene that show the action
-    #: values at which the env ends an episode, by component, and how they are written
-    limits: Mapping[str, tuple[tuple[float, str], ...]]
+    limits: Mapping[str, tuple[Limit, ...]]  #: values that the env ends or clips at, by component
     note: str  #: note for the reader, such as that a map is assumed
-
-
-def check_env(env: Any) -> None:
-    """Raise ``TypeError`` if an argument can be neither an environment nor its id.
-
-    Example:
-        >>> check_env("CartPole-v1")
-        >>> check_env(3)
-        Traceback (most recent call last):
-        TypeError: env must be an environment or its id, such as "CartPole-v1", got int.
-    """
-    hints: list[tuple[type | tuple[type, ...], str]] = [
-        (TensorDictBase, " To compare two rollouts, call RolloutPlayer.compare(a, b)."),
-        ((np.ndarray, torch.Tensor, list, tuple), " Pictures are given as frames=..., keys to draw as strips=..."),
-        (type, " Pass an instance of the class."),
-        (FunctionType, " If it makes the environment, call it. A policy is not needed, since nothing is run."),
-        ((numbers.Number, bytes, dict, set, frozenset), ""),
-    ]  # fmt: skip
-    for kinds, hint in hints:
-        if isinstance(env, kinds):
-            said = f"the class {env.__name__}" if isinstance(env, type) else type(env).__name__
-            raise TypeError(f'env must be an environment or its id, such as "CartPole-v1", got {said}.{hint}')
 
 
 def draw_frames(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray, env: Any) -> Drawing | str:
@@ -73,7 +46,8 @@ def draw_frames(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray, env: Any) 
     scene = _with_actions(spec, states, len(idle), leaves, len(idle) - len(extra)) or idle
     acts = np.isnan(idle.poses).any(-1).all(0) & ~np.isnan(scene.poses).any(-1).all(0)
     acting = tuple(np.flatnonzero(acts).tolist())
-    fields, limits = tuple(getattr(spec, "fields", ())), dict(getattr(spec, "limits", {}))
+    fields = tuple(getattr(spec, "fields", ()))
+    limits = {name: tuple(Limit(*limit) for limit in found) for name, found in getattr(spec, "limits", {}).items()}
     return Drawing(scene, fields, acting, limits, str(getattr(spec, "note", "")))
 
 

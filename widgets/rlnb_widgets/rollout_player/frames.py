@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlnb_widgets._core.images import is_frames
 from rlnb_widgets._core.text import key_text
 from rlnb_widgets.rollout_player.drawing import draw_frames
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
-from rlnb_widgets.rollout_player.pictures import Pictures, encode_frames, is_frames
-from rlnb_widgets.scenes.scene import Scene
+from rlnb_widgets.rollout_player.pictures import Pictures, encode_frames
+from rlnb_widgets.scenes.scene import Limit, Scene
 
 NO_FRAMES = (
     "No frames: the rollout holds no pixels. Make the env with from_pixels=True, or pass frames=..., "
@@ -35,8 +36,8 @@ class Frames:
     note: str = ""  #: note for the reader, or the reason why there are no frames
     scene: Scene | None = None  #: for ``"scene"``: the drawing with ``E * T + len(extra)`` poses
     pictures: Pictures | None = None  #: for ``"pixels"``: the encoded frames
-    #: values at which the env ends an episode, by component of the state, and how they are written
-    limits: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
+    #: values that the env ends or clips at, by component of the state
+    limits: Mapping[str, tuple[Limit, ...]] = field(default_factory=dict)
     fields: tuple[str, ...] = ()  #: names of the components of the state, if the scene knows them
     acting: tuple[int, ...] = ()  #: parts of the scene that show the action; a frame of "next" is drawn without them
 

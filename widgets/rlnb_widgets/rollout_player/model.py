@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from rlnb_widgets._core.environments import check_env
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets.rollout_player.agents import Group, find_groups
 from rlnb_widgets.rollout_player.compare import RolloutDivergence, first_parting
-from rlnb_widgets.rollout_player.drawing import check_env
 from rlnb_widgets.rollout_player.episodes import KINDS, Episode, ends, episodes, resets, returns_so_far
 from rlnb_widgets.rollout_player.frames import Frames, find_frames
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, read_leaves, steps_shape, with_hot
-from rlnb_widgets.rollout_player.strips import Strip, choose_strips, group_strips, lane_strips
+from rlnb_widgets.rollout_player.strips import Strip, choose_strips, group_strips, lane_strips, with_limits
 from rlnb_widgets.rollout_player.turns import Turns, find_turns
 
 _MOST_SHOWN = 16
@@ -95,7 +95,7 @@ def player_model(
     seen = find_frames(side.leaves, side.code, env, frames, max_bytes, chosen, total)
     numbers = {group.key: tuple(agent.number for agent in group.agents) for group in groups}
     drawn = choose_strips(side.leaves, returns, strips, seen.fields, numbers)
-    drawn = tuple(replace(s, limits=seen.limits.get(s.label.removeprefix("next "), ())) for s in drawn)
+    drawn = tuple(with_limits(s, seen.limits.get(s.label.removeprefix("next "), ())) for s in drawn)
     earned, left_out = group_strips(groups)
     first = sum(strip.role in ("reward", "return") for strip in drawn)
     drawn = (*lane_strips(groups, side.code), *drawn[:first], *earned, *drawn[first:])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from PIL import Image
+
+from rlnb_widgets._core.images import as_rgb
 
 _LONGEST_SIDE = 320
 _MOST_ENCODED = 600
@@ -25,36 +27,6 @@ class Pictures:
     data: tuple[bytes, ...]  #: the distinct encoded pictures
     index: np.ndarray  #: index of the picture of each frame, int32 ``[N]``
     left_out: int  #: number of distinct pictures that did not fit the budget
-
-
-def as_rgb(frame: Any) -> np.ndarray:
-    """Return one frame as ``[H, W, 3]`` uint8.
-
-    It is ``[H, W]``, ``[H, W, C]`` or ``[C, H, W]`` with 1, 3 or 4 channels (RGBA is cut to RGB); uint8, or floats from
-    0 to 1.
-
-    Raises:
-        ValueError: If the shape is not that of a picture.
-
-    Example:
-        >>> as_rgb(np.zeros((3, 8, 9), np.float32)).shape
-        (8, 9, 3)
-    """
-    array = np.asarray(frame)
-    if array.ndim == 2:
-        array = array[..., None]
-    if array.ndim != 3:
-        raise ValueError(f"a frame must have shape [H, W], [H, W, C] or [C, H, W], got {list(np.shape(frame))}.")
-    if array.shape[-1] not in (1, 3, 4) and array.shape[0] in (1, 3, 4):
-        array = np.moveaxis(array, 0, -1)
-    if array.shape[-1] not in (1, 3, 4):
-        raise ValueError(f"a frame must have 1, 3 or 4 channels, got shape {list(np.shape(frame))}.")
-    if array.dtype == bool:
-        array = array.astype(np.uint8) * 255
-    elif array.dtype != np.uint8:
-        scale = 255.0 if array.dtype.kind == "f" else 1.0
-        array = np.clip(np.nan_to_num(array * scale), 0, 255).astype(np.uint8)
-    return np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array[..., :3]
 
 
 def encode_frames(frame_at: Callable[[int], Any], count: int, budget: int) -> Pictures:
@@ -121,15 +93,3 @@ def _writer(image: Image.Image) -> _Writer:
     """Choose the encoding: PNG for drawings, JPEG if PNG would be much larger, as for photographs."""
     png, jpeg = _Writer("PNG", compress_level=3), _Writer("JPEG", quality=82)
     return png if len(png(image)) <= 1.5 * len(jpeg(image)) else jpeg
-
-
-def is_frames(shape: Sequence[int]) -> bool:
-    """Return whether the shape of one step is that of an image.
-
-    Example:
-        >>> is_frames((3, 84, 84)), is_frames((4,))
-        (True, False)
-    """
-    if len(shape) == 2:
-        return min(shape) >= 8
-    return len(shape) == 3 and (shape[-1] in (1, 3, 4) or shape[0] in (1, 3, 4)) and sorted(shape)[1] >= 8

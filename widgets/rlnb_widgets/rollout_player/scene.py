@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rlnb_widgets._core.display import Columns, Display, Param
+from rlnb_widgets._core.display_svg import WIDTH
+from rlnb_widgets._core.measures import text_width
 from rlnb_widgets._core.text import number
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
 from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.strips import Strip, category_role, line_role
+from rlnb_widgets.scenes.scene import Limit
 
 LEFT, RIGHT = 132.0, 8.0
 _TOP, _GAP, _LANE = 8.0, 6.0, 12.0
+_BESIDE = 8.0  # between frames
 _HEIGHTS = {"line": 30.0, "area": 30.0, "band": 16.0}
 #: Colour role and dashes of the line at the end of an episode, by its kind.
 ENDS: dict[str, tuple[str, tuple[float, float] | None]] = {
-    "terminated": ("danger", None), "truncated": ("accent", (5, 4)), "done": ("muted", None),
+    "terminated": ("bad", None), "truncated": ("accent", (5, 4)), "done": ("muted", None),
     "cut": ("muted", (1.5, 3)),
 }  # fmt: skip
 _CATEGORIES = 8
@@ -53,6 +58,55 @@ class PlayerScene:
         """Return the parameters of the static view: everything is shown, and all of it is played."""
         steps = self.model.length
         return {"t": t, "from": 0, "to": steps, "start": 0, "stop": steps}
+
+    def film(self, t: int) -> Display | None:
+        """Draw frames, evenly over time and with that of step ``t``, or return None if there are none."""
+        frames, turns = self.model.frames, self.model.turns
+        seen = frames.scene or frames.pictures
+        if seen is None:
+            return None
+        count = 5 if seen.width > 1.2 * seen.height else 7
+        wide = (WIDTH - _BESIDE * (count - 1)) / count
+        tall = wide * seen.height / seen.width
+        display = Display((tall + _BESIDE) * len(self.envs) + 12)
+        for i, step in enumerate(self._film_steps(t, count)):
+            x, y = i * (wide + _BESIDE), 0.0
+            for lane, env in enumerate(self.envs):
+                self._frame(display, env * self.model.length + step, x, y, wide, tall)
+                if self.model.parting:
+                    display.text(x + 6, y + 14, self.model.labels[env], fill=f"c{lane}", bold=True)
+                y += tall + _BESIDE
+            words = f"step {step}" if turns is None else f"{step}: {turns.at(self.envs[0], step, short=True)}"
+            display.text(x + wide / 2, y + 6, words, fill="muted", size=10, anchor="middle", within=wide)
+        return display
+
+    def _film_steps(self, t: int, count: int) -> list[int]:
+        valid = np.flatnonzero(self.model.code[self.envs[0]] != KINDS.index("padding"))
+        steps = np.unique(valid[np.linspace(0, len(valid) - 1, min(count, len(valid))).round().astype(int)])
+        if t not in steps:
+            steps[np.argmin(np.abs(steps - t))] = t
+        return [int(step) for step in np.unique(steps)]
+
+    def _frame(self, display: Display, row: int, x: float, y: float, wide: float, tall: float) -> None:
+        scene, pictures = self.model.frames.scene, self.model.frames.pictures
+        if scene is not None:
+            with display.placed((x, y, 0), wide / scene.width, (scene.width, scene.height)):
+                scene.draw(display, row, still="still")
+        elif pictures is not None:
+            data = base64.b64encode(pictures.data[pictures.index[row]]).decode()
+            display.image(x, y, wide, tall, f"data:{pictures.mime};base64,{data}")
+        display.box(x, y, wide, tall, stroke="line", radius=3)
+
+    def signs(self) -> Display | None:
+        """Explain the signs of the resets that occur, or return None if there are none."""
+        found = set(np.unique(self.model.resets[list(self.envs)]).tolist())
+        names = [name for i, name in enumerate(RESETS) if i in found and name]
+        display, x = Display(16), 0.0
+        for name in names:
+            display.text(x + 4, 11, RESET_SIGNS[name], size=10.5, anchor="middle")
+            display.text(x + 15, 11, name, size=10.5)
+            x += 33 + text_width(name, 10.5)
+        return display if names else None
 
     def strips(self) -> Display:
         """Draw the episodes and all strips, then the playhead."""
@@ -100,16 +154,16 @@ class PlayerScene:
                 display.line(0, y + h, 1, y + h, opacity=0.6)
                 if low < 0 < high:
                     display.line(0, _y(0, low, high, y, h), 1, _y(0, low, high, y, h), opacity=0.6)
-                for value, _ in strip.limits:
-                    at = _y(value, low, high, y, h)
-                    display.line(0, at, 1, at, stroke="danger", dash=(2, 3))
-            named = {value: words for value, words in strip.limits}
+                for limit in strip.limits:
+                    at = _y(limit.value, low, high, y, h)
+                    display.line(0, at, 1, at, stroke=limit.role, dash=(2, 3))
+            named = {limit.value: limit for limit in strip.limits}
             taken: list[float] = []
             ends = [] if low == high and not named else [high, low]
             for value in (*named, *(ends or [high])):
                 at = _y(value, low, high, y, h)
                 if all(abs(at - other) >= 9 for other in taken):
-                    words, role = named.get(value, number(value, 3)), "danger" if value in named else "muted"
+                    _, words, role = named.get(value, Limit(value, number(value, 3), "muted"))
                     display.text(LEFT - 5, min(max(at + 3.5, y + 8), y + h), words, fill=role, size=9, anchor="end")
                     taken.append(at)
 
@@ -127,7 +181,7 @@ class PlayerScene:
                 continue
             signed = True
             at, end = (self._column("ep", lane, kind, side) for side in (0, 1))
-            role = "danger" if name == "no reset" else "ink"
+            role = "bad" if name == "no reset" else "ink"
             display.labels(at, end, y + h / 2 + 0.35 * size, RESET_SIGNS[name], fill=role, size=size, shift=1)
         if h >= 12:
             display.labels(starts, stops, y + h / 2 + 4, size=size, shift=15 if signed else 4)
@@ -226,8 +280,8 @@ class PlayerScene:
 
 
 def scale(strip: Strip) -> tuple[float, float]:
-    """Return the values at the bottom and the top of a strip: its range, and the limits that the env knows."""
-    at = [value for value, _ in strip.limits]
+    """Return the values at the bottom and the top of a strip: its range, and its limits."""
+    at = [limit.value for limit in strip.limits]
     return min([strip.low, *at]), max([strip.high, *at])
 
 

@@ -12,6 +12,7 @@ from rlnb_widgets._core.colors import agent_role
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.agents import Agent, Group
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
+from rlnb_widgets.scenes.scene import Limit
 
 _MOST_COMPONENTS = 4
 _MOST_LINES = 8
@@ -36,7 +37,13 @@ class Strip:
     role: str = ""  #: ``"reward"``, ``"return"``, ``"lanes"`` or empty
     values: tuple[str, ...] = ()  #: names of the categories of ``"bands"``
     numbers: tuple[int, ...] = ()  #: numbers of the agents that are shown, which determine the colours
-    limits: tuple[tuple[float, str], ...] = ()  #: values at which the env ends an episode, and how they are written
+    limits: tuple[Limit, ...] = ()  #: values that the env ends or clips at
+
+
+def with_limits(strip: Strip, limits: Sequence[Limit]) -> Strip:
+    """Return the strip with limits, without those of clipping that are so far away that they would flatten the line."""
+    far = 2 * max(abs(strip.low), abs(strip.high))
+    return replace(strip, limits=tuple(v for v in limits if v.role != "muted" or abs(v.value) <= far))
 
 
 def line_role(strip: Strip, k: int) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rlnb_widgets.scenes.drawing import STROKE, arc_parts, arc_poses, paper, pose, stack
 from rlnb_widgets.scenes.inputs import action_indices, feature_rows
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Limit, Part, Scene, Shape
 
 _SIZE = 320.0
 _CENTRE = _SIZE / 2
@@ -35,9 +35,13 @@ class Acrobot:
     """
 
     fields = ("cos(theta1)", "sin(theta1)", "cos(theta2)", "sin(theta2)", "theta1_dot", "theta2_dot")
+    limits: ClassVar = {
+        "theta1_dot": (Limit(-4 * math.pi, "≥ -4π", "muted"), Limit(4 * math.pi, "≤ 4π", "muted")),
+        "theta2_dot": (Limit(-9 * math.pi, "≥ -9π", "muted"), Limit(9 * math.pi, "≤ 9π", "muted")),
+    }
     background = (
         paper(_SIZE, _SIZE),
-        Shape("line", (12, _CENTRE - _LINK, _SIZE - 12, _CENTRE - _LINK), stroke="goal", stroke_width=STROKE),
+        Shape("line", (12, _CENTRE - _LINK, _SIZE - 12, _CENTRE - _LINK), stroke="good", stroke_width=STROKE),
     )
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:

@@ -48,7 +48,7 @@ class Blackjack:
         *(_word(f"tens {digit}", 60, str(digit)) for digit in range(1, 4)),
         *(_word(f"ones {digit}", 60, str(digit)) for digit in range(10)),
         _word("usable ace", 22, "A = 11", "accent"),
-        _word("bust", 22, "bust", "danger"),
+        _word("bust", 22, "bust", "bad"),
         *(_word(call, 24, call) for call in _CALLS),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlnb_widgets.scenes.drawing import STROKE, arrow_parts, arrow_poses, paper, pose, stack
 from rlnb_widgets.scenes.inputs import action_indices, feature_rows
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Limit, Part, Scene, Shape
 
 _WIDTH, _HEIGHT = 480.0, 230.0
 _SCALE = 84.0  # scene units per metre: a little more than the 4.8 m between the limits
@@ -32,7 +32,7 @@ _PIN = Part("axle", (Shape("circle", (0, 0, 4), fill="paper"),))
 
 def _limit(x: float) -> tuple[Shape, ...]:
     centre = _WIDTH / 2 + x * _SCALE
-    return (Shape("line", (centre, _TRACK - 26, centre, _TRACK + 10), stroke="danger", stroke_width=STROKE),)
+    return (Shape("line", (centre, _TRACK - 26, centre, _TRACK + 10), stroke="bad", stroke_width=STROKE),)
 
 
 class CartPole:
@@ -46,10 +46,9 @@ class CartPole:
     """
 
     fields = ("x", "x_dot", "theta", "theta_dot")
-    #: values beyond which an episode ends, by field, and how they are written
     limits: ClassVar = {
-        "x": ((-_LIMIT, "-2.4 m"), (_LIMIT, "2.4 m")),
-        "theta": ((-math.radians(12), "-12°"), (math.radians(12), "12°")),
+        "x": (Limit(-_LIMIT, "-2.4 m"), Limit(_LIMIT, "2.4 m")),
+        "theta": (Limit(-math.radians(12), "-12°"), Limit(math.radians(12), "12°")),
     }
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:

@@ -34,7 +34,7 @@ def flag(x: float, y: float, height: float) -> tuple[Shape, ...]:
     top, cloth = y - height, height * 0.5
     return (
         Shape("line", (x, y, x, top), stroke="ink", stroke_width=min(STROKE, height * 0.12)),
-        Shape("polygon", (x, top, x + cloth * 1.4, top + cloth / 2, x, top + cloth), fill="goal"),
+        Shape("polygon", (x, top, x + cloth * 1.4, top + cloth / 2, x, top + cloth), fill="good"),
     )
 
 

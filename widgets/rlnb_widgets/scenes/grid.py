@@ -31,7 +31,7 @@ def direction_mark(cell: float) -> Part:
 
 
 def grid_lines(
-    rows: int, columns: int, cell: float, x: float = 0, y: float = 0, role: str = "faint"
+    rows: int, columns: int, cell: float, x: float = 0, y: float = 0, role: str = "line"
 ) -> tuple[Shape, ...]:
     """Return the lines between the cells of a grid with its corner at (x, y)."""
     across = (Shape("line", (x, y + r * cell, x + columns * cell, y + r * cell)) for r in range(1, rows))
@@ -55,7 +55,7 @@ def _tile(letter: str, x: float, y: float, cell: float) -> tuple[Shape, ...]:
         points = [x, y + cell]
         for k in range(teeth):
             points += [x + cell * k / teeth, low, x + cell * (k + 0.5) / teeth, high]
-        return (Shape("polygon", (*points, x + cell, low, x + cell, y + cell), fill="danger"),)
+        return (Shape("polygon", (*points, x + cell, low, x + cell, y + cell), fill="bad"),)
     return ()
 
 
@@ -99,7 +99,7 @@ class GridWorld:
         self.background = (
             paper(self.width, self.height),
             Shape("rect", (0, 0, self.width, self.height), fill=floor),
-            *grid_lines(len(self.rows), self.columns, self.cell, role="faint" if floor == "paper" else "paper"),
+            *grid_lines(len(self.rows), self.columns, self.cell, role="line" if floor == "paper" else "paper"),
             *(
                 shape
                 for r, row in enumerate(self.rows)

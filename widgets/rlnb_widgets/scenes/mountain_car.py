@@ -8,7 +8,7 @@ import numpy as np
 
 from rlnb_widgets.scenes.drawing import STROKE, arrow_parts, arrow_poses, flag, paper, pose, stack
 from rlnb_widgets.scenes.inputs import Floats, action_indices, action_values, feature_rows
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Limit, Part, Scene, Shape
 
 _WIDTH, _HEIGHT = 480.0, 330.0
 _LEFT, _RIGHT = -1.35, 0.75  # a little more than the car's range of -1.2 to 0.6
@@ -60,6 +60,10 @@ class MountainCar:
 
     def __init__(self, goal: float = 0.5, continuous: bool = False) -> None:
         self.goal, self.continuous = goal, continuous
+        self.limits = {
+            "position": (Limit(-1.2, "≥ -1.2", "muted"), Limit(goal, f"goal {goal:g}", "good")),
+            "velocity": (Limit(-0.07, "≥ -0.07", "muted"), Limit(0.07, "≤ 0.07", "muted")),
+        }
         self.background = (paper(_WIDTH, _HEIGHT), *flag(*_screen(goal), 60), _hill())
 
     @property

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rlnb_widgets.scenes.drawing import STROKE, arc_parts, arc_poses, paper, pose, stack
 from rlnb_widgets.scenes.inputs import action_values, feature_rows
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Limit, Part, Scene, Shape
 
 _SIZE = 320.0
 _CENTRE = _SIZE / 2
 _ROD = 112.0
 _MAX_TORQUE = 2.0  # N m; the env clips there
+_SPEEDS = (Limit(-8.0, "≥ -8", "muted"), Limit(8.0, "≤ 8", "muted"))  # rad/s
 _RADIUS, _SWEEP = 44.0, math.radians(150)
 
 _BEAM = Part("rod", (Shape("rect", (-10, -_ROD - 10, 20, _ROD + 20, 10), fill="accent"),))
@@ -32,10 +33,11 @@ class Pendulum:
     """
 
     fields: tuple[str, ...] = ("cos(theta)", "sin(theta)", "theta_dot")
+    limits: ClassVar = {"theta_dot": _SPEEDS}
     background = (
         paper(_SIZE, _SIZE),
-        Shape("circle", (_CENTRE, _CENTRE, _ROD + 20), stroke="faint", stroke_width=STROKE),
-        Shape("line", (_CENTRE, 14, _CENTRE, 42), stroke="goal", stroke_width=STROKE),
+        Shape("circle", (_CENTRE, _CENTRE, _ROD + 20), stroke="line", stroke_width=STROKE),
+        Shape("line", (_CENTRE, 14, _CENTRE, 42), stroke="good", stroke_width=STROKE),
     )
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:
@@ -74,6 +76,7 @@ class PendulumAngles(Pendulum):
     """
 
     fields = ("th", "thdot")
+    limits: ClassVar = {"thdot": _SPEEDS}
     reads = ("th", "thdot")
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:

@@ -82,7 +82,9 @@ def register_scene(name: str, spec: SceneSpec) -> None:
     Args:
         name: env id; a version at its end is dropped, as a scene draws all versions.
         spec: an object with ``pose(observations, actions=None) -> Scene``. If it has ``reads``, a tuple of keys, its
-            observations are these entries in place of "observation": one entry as it is, several one a column.
+            observations are these entries in place of "observation": one entry as it is, several one a column. If it
+            has ``fields``, names of the components, strips have these names; ``limits`` maps names to values of
+            :class:`~rlnb_widgets.scenes.Limit` that are drawn in them.
 
     Raises:
         TypeError: If `spec` has no such method (a class is not an object of it).

@@ -4,32 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from rlnb_widgets._core.colors import AGENTS
+from rlnb_widgets._core.colors import role_of
+from rlnb_widgets._core.display import Display, Param
 
-#: Colour roles: name to (colour on a light page, colour on a dark page).
-ROLES: dict[str, tuple[str, str]] = {
-    "paper": ("#ffffff", "#16191f"),
-    "ink": ("#1f2933", "#e6e9ee"),
-    "muted": ("#8592a3", "#7d8896"),
-    "faint": ("#e3e8ee", "#2c323c"),
-    "accent": ("#2f6fde", "#6ea3ff"),
-    "second": ("#e08a1e", "#f2ac4e"),
-    "goal": ("#2a9d62", "#4ecb8d"),
-    "danger": ("#d64545", "#f07070"),
-    "water": ("#3d86c6", "#2a5f93"),
-    "ice": ("#e4f1fa", "#243848"),
-    "wood": ("#c79a63", "#b98a52"),
-    "case": ("#aab6c4", "#46505e"),
-    "ground": ("#d9e2cf", "#35412f"),
-    "yellow": ("#e8bd2c", "#f0cf57"),
-    **{f"agent{k}": pair for k, pair in enumerate(AGENTS)},
-}
 ShapeKind = Literal["rect", "circle", "line", "polygon", "text"]
 _COORDINATES = {
     "rect": "x, y, w, h[, corner radius]",
@@ -62,7 +46,7 @@ class Shape:
             ``"line"`` (x1, y1, x2, y2), ``"polygon"`` (x1, y1, x2, y2, ...) or ``"text"``
             (x, y of the centre, font size).
         points: the coordinates of this kind of shape.
-        fill: colour role of the inside, a key of :data:`~rlnb_widgets.scenes.ROLES`. None: not filled.
+        fill: colour role of the inside, a key of `rlnb_widgets.scenes.ROLES`. None: not filled.
         stroke: colour role of the outline. None: no outline.
         stroke_width: width of the outline in scene units.
         text: text of a ``"text"`` shape.
@@ -71,8 +55,9 @@ class Shape:
         ValueError: If the kind or a role is unknown, or the number of coordinates is wrong.
 
     Example:
-        >>> Shape("circle", (10, 20, 5), fill="accent").to_dict()
-        {'kind': 'circle', 'points': [10.0, 20.0, 5.0], 'fill': 'accent'}
+        >>> Shape("circle", (10, 20, 5), fill="accent").draw(display := Display(40))
+        >>> display.marks
+        [{'kind': 'disc', 'x': 10.0, 'y': 20.0, 'r': 5.0, 'fill': 'accent'}]
     """
 
     kind: ShapeKind
@@ -86,23 +71,33 @@ class Shape:
         object.__setattr__(self, "points", tuple(float(p) for p in self.points))
         _check_points(self.kind, self.points)
         for role in (self.fill, self.stroke):
-            if role is not None and role not in ROLES:
-                raise ValueError(f"unknown colour role {role!r}; the roles are {', '.join(ROLES)}.")
+            if role is not None:
+                role_of(role)
         if (self.kind == "text") != (self.text is not None):
             raise ValueError(
                 f"`text` belongs to text shapes and no others: got kind={self.kind!r}, text={self.text!r}."
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able dict without unset fields."""
-        out: dict[str, Any] = {"kind": self.kind, "points": list(self.points)}
-        if self.fill is not None:
-            out["fill"] = self.fill
-        if self.stroke is not None:
-            out |= {"stroke": self.stroke, "stroke_width": float(self.stroke_width)}
-        if self.text is not None:
-            out["text"] = self.text
-        return out
+    def draw(self, display: Display) -> None:
+        """Draw the shape into a display list."""
+        p = self.points
+        style: dict[str, Any] = {"stroke": self.stroke, "width": self.stroke_width} if self.stroke else {}
+        match self.kind:
+            case "rect":
+                x, y, w, h = p[:4]
+                display.box(x, y, w, h, self.fill, radius=p[4] if len(p) == 5 else None, **style)
+            case "circle":
+                x, y, r = p
+                display.disc(x, y, r, self.fill, **style)
+            case "line" if style:
+                x, y, x2, y2 = p
+                display.line(x, y, x2, y2, **style, round=True)
+            case "polygon":
+                display.poly(list(zip(p[::2], p[1::2], strict=True)), self.fill, **style, closed=True, round=True)
+            case "text":
+                x, y, size = p
+                # Letters reach from their baseline to 0.72 of their size.
+                display.text(x, y + 0.36 * size, self.text, self.fill, size, anchor="middle", bold=True)
 
 
 @dataclass(frozen=True)
@@ -114,16 +109,21 @@ class Part:
         shapes: its shapes, from back to front.
 
     Example:
-        >>> Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),)).to_dict()["name"]
+        >>> Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),)).name
         'ball'
     """
 
     name: str
     shapes: tuple[Shape, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-able dict."""
-        return {"name": self.name, "shapes": [s.to_dict() for s in self.shapes]}
+
+class Limit(NamedTuple):
+    """A value that a component of the observation cannot leave, or at which the env ends an episode."""
+
+    value: float  #: the value
+    words: str  #: how it is written
+    #: ``"bad"`` where an episode ends, ``"good"`` where it ends at the goal, ``"muted"`` where the env clips
+    role: str = "bad"
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +191,24 @@ class Scene:
 
         return frame_svg(self, i)
 
+    def draw(self, display: Display, i: int | None = None, still: str | None = None) -> None:
+        """Draw a frame into a display list.
+
+        Args:
+            display: The list.
+            i: Frame number. None leaves the poses to parameters with the names of the parts.
+            still: Name under which the SVG holds the background once, for lists of many frames.
+        """
+        with display.shared(still) if still else nullcontext():
+            for shape in self.background:
+                shape.draw(display)
+        for k, part in enumerate(self.parts):
+            at = Param(part.name) if i is None else self.poses[i, k].tolist()
+            if isinstance(at, Param) or all(map(math.isfinite, at)):
+                with display.placed(at):
+                    for shape in part.shapes:
+                        shape.draw(display)
+
     def poses_as_lists(self, frames: slice = slice(None)) -> list[list[list[float] | None]]:
         """Return the poses of some frames for JSON: ``[x, y, angle]`` with two decimals, None for hidden parts."""
         return [
@@ -199,11 +217,8 @@ class Scene:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything that does not change between frames, JSON-able, with the colour table."""
-        return {
-            "width": float(self.width),
-            "height": float(self.height),
-            "background": [s.to_dict() for s in self.background],
-            "parts": [p.to_dict() for p in self.parts],
-            "roles": {name: list(pair) for name, pair in ROLES.items()},
-        }
+        """Return for JSON what does not change between frames: the size, the names of the parts and the marks."""
+        display = Display(self.height)
+        self.draw(display)
+        size = {"width": float(self.width), "height": float(self.height)}
+        return {**size, "parts": [part.name for part in self.parts], "marks": display.payload()["marks"]}

@@ -39,7 +39,7 @@ def _star(radius: float) -> Shape:
     angles = np.arange(24) * (math.pi / 12)
     length = np.where(np.arange(24) % 2, 0.8, 1.0) * radius
     points = np.stack([np.cos(angles) * length, np.sin(angles) * length], -1)
-    return Shape("polygon", tuple(points.round(2).ravel().tolist()), stroke="danger", stroke_width=STROKE / 2)
+    return Shape("polygon", tuple(points.round(2).ravel().tolist()), stroke="bad", stroke_width=STROKE / 2)
 
 
 class Spread:
@@ -81,11 +81,11 @@ class Spread:
     def _landmark(self, k: int) -> tuple[Shape, ...]:
         half = self.cell * 0.3
         strokes = ((-half, -half, half, half), (-half, half, half, -half))
-        return tuple(Shape("line", ends, stroke="goal", stroke_width=self.cell * 0.07) for ends in strokes)
+        return tuple(Shape("line", ends, stroke="good", stroke_width=self.cell * 0.07) for ends in strokes)
 
     def _covered(self, k: int) -> tuple[Shape, ...]:
         edge = self.cell * 0.92
-        return (Shape("rect", (-edge / 2, -edge / 2, edge, edge, self.cell * 0.12), fill="goal"),)
+        return (Shape("rect", (-edge / 2, -edge / 2, edge, edge, self.cell * 0.12), fill="good"),)
 
     def _agent(self, k: int) -> tuple[Shape, ...]:
         return (_form(k, self.cell), text(0, 0, self.cell * 0.28, str(k), "paper"))

@@ -17,7 +17,7 @@ _MAP = ("|R: | : :G|", "| : | : : |", "| : : : : |", "| | : | : |", "|Y| : |B: |
 _CELL, _MARGIN = 60.0, 10.0
 _SIZE = 5 * _CELL + 2 * _MARGIN
 #: Letter, role and name of each station, in the order of the passenger's and the destination's index.
-_STATIONS = (("R", "danger", "red"), ("G", "goal", "green"), ("Y", "yellow", "yellow"), ("B", "accent", "blue"))
+_STATIONS = (("R", "bad", "red"), ("G", "good", "green"), ("Y", "yellow", "yellow"), ("B", "accent", "blue"))
 _WORDS = ("going down", "going up", "going right", "going left", "picking up", "dropping off")
 
 

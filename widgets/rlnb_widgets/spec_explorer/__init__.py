@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rlnb_widgets._core.spec_domain import Domain, Lane, domain_of
 from rlnb_widgets.spec_explorer.answer import Answer, Reply
-from rlnb_widgets.spec_explorer.domain import domain_of
 from rlnb_widgets.spec_explorer.model import spec_model
-from rlnb_widgets.spec_explorer.schema import Cell, Difference, Domain, Lane, Row, SpecModel
+from rlnb_widgets.spec_explorer.schema import Cell, Difference, Row, SpecModel
 from rlnb_widgets.spec_explorer.widget import SpecExplorer
 
 __all__ = [

@@ -12,8 +12,8 @@ from tensordict import LazyStackedTensorDict, NonTensorData, TensorDict, is_tens
 
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.non_tensor import NonTensor
+from rlnb_widgets._core.spec_entries import Path
 from rlnb_widgets._core.text import key_text, object_text, table, values_text, without_addresses
-from rlnb_widgets.spec_explorer.schema import Path
 
 MOST = 8  # numbers of a tensor that are written out
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlnb_widgets._core.spec_domain import Lane, allowed_text, interval_text
 from rlnb_widgets._core.text import plural
-from rlnb_widgets.spec_explorer.domain import allowed_text, interval_text
 from rlnb_widgets.spec_explorer.samples import positions
-from rlnb_widgets.spec_explorer.schema import Lane
 
 
 def ends_of(lane: Lane) -> tuple[float | None, float | None]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.spaces import space_from_spec
+from rlnb_widgets._core.spec_domain import Domain, domain_of
+from rlnb_widgets._core.spec_entries import Path, SpecEntry, parts_of, spec_and_name, spec_entries
 from rlnb_widgets._core.text import plural, shorten, without_addresses
-from rlnb_widgets.spec_explorer.domain import domain_of
-from rlnb_widgets.spec_explorer.entries import SpecEntry, parts_of, spec_and_name, spec_entries
-from rlnb_widgets.spec_explorer.schema import Cell, Difference, Domain, Path, Row, SpecModel
+from rlnb_widgets.spec_explorer.schema import Cell, Difference, Row, SpecModel
 
 MAX_TEXT = 400
 

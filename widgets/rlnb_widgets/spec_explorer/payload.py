@@ -6,12 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from rlnb_widgets._core.spec_domain import Lane
+from rlnb_widgets._core.spec_entries import Path
 from rlnb_widgets.spec_explorer.ends import lane_text, legal_of
 from rlnb_widgets.spec_explorer.explain import spec_row_words, spec_words
 from rlnb_widgets.spec_explorer.picks import MOST
 from rlnb_widgets.spec_explorer.samples import Samples
 from rlnb_widgets.spec_explorer.scene import domain_display, large_display, sampled_text
-from rlnb_widgets.spec_explorer.schema import Lane, Path, Row, SpecModel
+from rlnb_widgets.spec_explorer.schema import Row, SpecModel
 
 
 def spec_payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:

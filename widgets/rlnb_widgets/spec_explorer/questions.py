@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlnb_widgets._core.spec_domain import Lane
+from rlnb_widgets._core.spec_entries import Path
 from rlnb_widgets._core.text import without_addresses
 from rlnb_widgets.spec_explorer.answer import Answer, as_value, ask
 from rlnb_widgets.spec_explorer.picks import pick
 from rlnb_widgets.spec_explorer.samples import as_float64, lane_values, positions
-from rlnb_widgets.spec_explorer.schema import Lane, Path, SpecModel
+from rlnb_widgets.spec_explorer.schema import SpecModel
 
 MAX_TEXT = 10_000
 #: What JSON and people write, beside Python's own words.

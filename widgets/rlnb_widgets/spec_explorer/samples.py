@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlnb_widgets._core.spec_domain import Domain, Lane
 from rlnb_widgets._core.text import shorten, without_addresses
-from rlnb_widgets.spec_explorer.schema import Domain, Lane
 
 DRAWS = 200
 BINS = 24
@@ -36,7 +36,7 @@ def draw_samples(spec: Any, domain: Domain, seed: int, draws: int = DRAWS) -> Sa
 
     Example:
         >>> from rlnb.data import Categorical
-        >>> from rlnb_widgets.spec_explorer.domain import domain_of
+        >>> from rlnb_widgets._core.spec_domain import domain_of
         >>> spec = Categorical(2)
         >>> draw_samples(spec, domain_of(spec), seed=0)
         Samples(draws=200, levels=((97, 99),), note='')

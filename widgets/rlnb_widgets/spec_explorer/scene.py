@@ -14,13 +14,15 @@ import numpy as np
 
 from rlnb_widgets._core.display import Display, Number, Param
 from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
+from rlnb_widgets._core.spec_domain import Domain, Lane
+from rlnb_widgets._core.spec_entries import Path
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.table import CHAR, lines_display, shape_text, table_display
 from rlnb_widgets._core.text import path_text, plural, shorten, visible
 from rlnb_widgets.spec_explorer.ends import ends_of
 from rlnb_widgets.spec_explorer.explain import spec_words
 from rlnb_widgets.spec_explorer.samples import BINS, LEVELS, Samples
-from rlnb_widgets.spec_explorer.schema import Domain, Lane, Path, Row, SpecModel
+from rlnb_widgets.spec_explorer.schema import Row, SpecModel
 from rlnb_widgets.spec_explorer.text import difference_lines, spec_headline
 
 #: Height of the domain in a row of the page.

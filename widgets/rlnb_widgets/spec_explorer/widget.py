@@ -8,6 +8,7 @@ from typing import Any
 import traitlets
 
 from rlnb_widgets._core.esm import TREE_CSS, bundle_css, bundle_js
+from rlnb_widgets._core.spec_entries import Path as Keys
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.spec_explorer.answer import Answer, ask
@@ -18,7 +19,6 @@ from rlnb_widgets.spec_explorer.picks import picks_of
 from rlnb_widgets.spec_explorer.questions import reply_to
 from rlnb_widgets.spec_explorer.samples import DRAWS, Samples, draw_samples
 from rlnb_widgets.spec_explorer.scene import spec_svg
-from rlnb_widgets.spec_explorer.schema import Path as Keys
 from rlnb_widgets.spec_explorer.schema import SpecModel
 from rlnb_widgets.spec_explorer.text import spec_headline, spec_text
 

@@ -12,9 +12,9 @@ from rlnb.envs.batched.batched_env import BatchedEnvBase
 from rlnb.envs.transforms.transform import Transform
 from rlnb.envs.transforms.transformed_env import TransformedEnv
 from rlnb_widgets._core.dims import dims_text
+from rlnb_widgets._core.spec_domain import domain_of
+from rlnb_widgets._core.spec_entries import SpecEntry, spec_entries
 from rlnb_widgets._core.text import key_text, object_text, shorten, visible, without_addresses
-from rlnb_widgets.spec_explorer.domain import domain_of
-from rlnb_widgets.spec_explorer.entries import SpecEntry, spec_entries
 from rlnb_widgets.transform_inspector.probe import Log, flat, probed
 from rlnb_widgets.transform_inspector.schema import Box, Change, ChangeKind, InspectorModel, Moment
 

@@ -12,8 +12,8 @@ from tensordict import TensorDictBase, is_non_tensor
 
 from rlnb.data.ted.keys import as_tuple
 from rlnb.data.ted.leaves import leaf_keys
+from rlnb_widgets._core.images import as_rgb
 from rlnb_widgets._core.text import object_text, values_text, visible
-from rlnb_widgets.rollout_player.pictures import as_rgb
 from rlnb_widgets.transform_inspector.chain import path_key
 from rlnb_widgets.transform_inspector.schema import ChangeKind, Picture, Value
 

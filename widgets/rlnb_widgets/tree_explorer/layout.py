@@ -113,7 +113,9 @@ def principal(first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray, mea
 def open_nodes(way: tuple[int, ...], first: np.ndarray, edge_child: np.ndarray, weight: np.ndarray) -> tuple[int, ...]:
     """Return the nodes that are drawn at first: the principal variation, and the largest children of its nodes."""
     found = {0}
-    for node in way[:_MOST_DEEP]:
+    for node, after in zip(way[:_MOST_DEEP], (*way[1:], None), strict=False):
         most = _MOST_CHILDREN if node else _MOST_ROOT_CHILDREN
-        found.update(children_by_size(node, first, edge_child, weight, most))
+        # Among equals the principal variation need not go on with one of the first.
+        chosen = ([] if after is None else [after]) + children_by_size(node, first, edge_child, weight, most)
+        found.update(list(dict.fromkeys(chosen))[:most])
     return tuple(sorted(found))

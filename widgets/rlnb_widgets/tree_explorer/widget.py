@@ -12,11 +12,11 @@ import traitlets
 
 from rlnb.data.map.tree.node import Tree
 from rlnb.search.mcts import MCTS
+from rlnb_widgets._core.environments import check_env
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
-from rlnb_widgets.rollout_player.drawing import check_env
 from rlnb_widgets.tree_explorer.arguments import check_index, check_source, node_of, source_batch, whole
 from rlnb_widgets.tree_explorer.compare import Comparison, compared, same_numbers
 from rlnb_widgets.tree_explorer.model import read, rewound, tree_model

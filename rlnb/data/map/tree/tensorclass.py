@@ -235,7 +235,9 @@ def _without_recursion(cls: Any) -> None:
     def reduce_ex(self: Any, protocol: Any) -> Any:
         if not is_plain(self):
             return plain_reduce(self, protocol)
-        return rebuilt, (cls, take_apart(self._tensordict), others_of(self))
+        entries, devices, children = take_apart(self._tensordict)
+        compact = [{name: _compact(entry) for name, entry in each.items()} for each in entries]
+        return rebuilt, (cls, (compact, devices, children), others_of(self))
 
     def repr_(self: Any) -> str:
         if not is_plain(self, locked=True):
@@ -255,6 +257,16 @@ def _cloned(entry: Any, recurse: bool) -> Any:
     if isinstance(entry, torch.Tensor):
         return entry.clone() if recurse else entry
     return entry.clone(recurse)
+
+
+def _compact(entry: Any) -> Any:
+    """Copy what is a view of larger memory, all of which ``pickle`` would write with each node. Shared memory stays."""
+    if isinstance(entry, torch.Tensor):
+        is_view = entry.layout == torch.strided and entry.untyped_storage().nbytes() > entry.nbytes
+        return entry.clone() if is_view and not entry.is_shared() else entry
+    if isinstance(entry, TensorDictBase) and not is_non_tensor(entry):
+        return entry.apply(_compact, filter_empty=False, propagate_lock=True)
+    return entry
 
 
 class _Subtree:

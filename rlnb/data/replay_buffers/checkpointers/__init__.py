@@ -1,4 +1,4 @@
-"""Checkpointers, which save storages in folders and load them, and the layout of the folder of a checkpoint.
+"""Checkpointers, which save storages in folders and load them.
 
 The folder that ``buffer.dumps(path)`` writes::
 
@@ -12,8 +12,8 @@ The folder that ``buffer.dumps(path)`` writes::
         state/                sampler.json, writer.json, buffer.json; their tensors are *.memmap files beside them
         .lock                 held by whoever saves or loads
 
-Reading looks at ``storage.json``, never at ``meta.json``: ``load_memmap`` unpickles what a ``meta.json`` names. Nothing
-here is unpickled or imported, and no size in a document is believed before the file of its tensor has that size.
+Nothing in it is unpickled or imported: reading ignores ``meta.json``, of which ``load_memmap`` unpickles what it names.
+No size in a document is believed before the file of its tensor has that size.
 
 ``saving`` replaces a checkpoint as a whole:
 
@@ -24,8 +24,8 @@ here is unpickled or imported, and no size in a document is believed before the 
 
 Whoever is killed, interrupted or out of disk space before step 3 leaves the old checkpoint, and afterwards the new one:
 ``loading`` repeats step 4 for all parts still in ``.rlnb-ready``. Then it compares all files with the manifest.
-``storage``, ``state`` and the two temporary folders hold an empty file ``.rlnb``. Folders without it belong to somebody
-else: they are never deleted, and saving over them is refused.
+``storage``, ``state`` and both temporary folders hold an empty file ``.rlnb``: folders without it are never deleted,
+and saving over them is refused.
 """
 
 from rlnb.data.replay_buffers.checkpointers.base import (

@@ -1,14 +1,16 @@
-"""Abstract base class of all checkpointers, which save storages in folders, and those of lists and ensembles."""
+"""Base classes of all that is saved in folders, and the checkpointers of lists and ensembles."""
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rlnb.data.replay_buffers.checkpointers.files import KEPT
+from rlnb.data.replay_buffers.checkpointers.files import KEPT, read_values, sensible, write_values
+from rlnb.data.replay_buffers.checkpointers.folder import loading, saving
 
 Hook = Callable[[Any], Any]
 
@@ -32,8 +34,7 @@ class StorageCheckpointerBase(ABC):
         ...         storage._empty()
         ...         storage.append(storage.prepare(torch.load(path / "last.pt"), many=False))
         >>> rb = ReplayBuffer(storage=LazyTensorStorage(5), checkpointer=LastOnly())
-        >>> index = rb.extend(torch.arange(3))
-        >>> folder = tempfile.mkdtemp()
+        >>> index, folder = rb.extend(torch.arange(3)), tempfile.mkdtemp()
         >>> rb.dumps(folder)
         >>> rb.loads(folder)
         >>> rb[:]
@@ -76,8 +77,7 @@ class StorageCheckpointerBase(ABC):
         """Add a function that undoes a save hook, such as :class:`~rlnb.data.Flat2TED`.
 
         Args:
-            hook: Gets what was saved, and returns what is stored. Hooks are called in the order of their
-                registration.
+            hook: Gets what was saved, and returns what is stored. Hooks are called in the order of registration.
 
         Raises:
             NotImplementedError: If this checkpointer calls no hooks.
@@ -167,3 +167,57 @@ class StorageEnsembleCheckpointer(StorageCheckpointerBase):
         )
 
     register_load_hook = register_save_hook
+
+
+class Stateful(ABC):
+    """Base of samplers and writers: their state can be saved in a folder."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, as plain values and tensors."""
+
+    @abstractmethod
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what :meth:`state_dict` returned."""
+
+    def dumps(self, path: str | os.PathLike[str]) -> None:
+        """Save the state in a folder, in place of one that was saved there before.
+
+        Raises:
+            OSError: If it cannot be written; the old checkpoint is kept.
+        """
+        with saving(path) as folder:
+            save_component(self, folder, "component")
+
+    def loads(self, path: str | os.PathLike[str]) -> None:
+        """Load what :meth:`dumps` saved in a folder.
+
+        Raises:
+            FileNotFoundError: If there is no checkpoint.
+            ValueError: If it is damaged or belongs to something else. Nothing is changed then.
+        """
+        with loading(path) as folder:
+            state = read_component(self, folder, "component", [getattr(self, "_storage", None)])
+        self.load_state_dict(state)
+
+
+def save_component(component: Stateful, folder: Path, name: str) -> None:
+    """Write the state of a sampler or writer, and the name of its class, into a checkpoint."""
+    write_values(folder / "state", name, {"of": type(component).__name__, "state": component.state_dict()})
+
+
+def read_component(component: Stateful, folder: Path, name: str, apart: Iterable[Any] = ()) -> Any:
+    """Read the state of a sampler or writer, and raise ``ValueError`` if a copy of it cannot load that state.
+
+    ``apart`` is what the component refers to and need not be copied with it: storages.
+    """
+    with sensible(folder / "state" / f"{name}.json"):
+        saved = read_values(folder / "state", name)
+        kind, state, own = saved["of"], saved["state"], type(component).__name__
+        if kind != own and state.keys() != component.state_dict().keys():
+            raise ValueError(
+                f"The checkpoint has the state of a {kind}, and the {name} is a {own}. {KEPT} "
+                f"Fix: make the buffer with {name}={kind}(...)."
+            )
+        copy.deepcopy(component, {id(part): part for part in apart}).load_state_dict(state)
+    return state

@@ -1,4 +1,4 @@
-"""Checkpointers of storages in contiguous memory: their base, their files, and the default one."""
+"""Default checkpointer of storages in contiguous memory, and how their entries are written to files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import json
 import math
 import os
 import re
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,14 +19,18 @@ from rlnb._tensordict import file_name
 from rlnb.data.replay_buffers.checkpointers.base import StorageCheckpointerBase
 from rlnb.data.replay_buffers.checkpointers.files import (
     KEPT,
+    SENSELESS,
+    Codec,
     check_bytes,
     missing,
     read_document,
     read_tensor,
+    read_values,
+    sensible,
     write_document,
     write_tensor,
+    write_values,
 )
-from rlnb.data.replay_buffers.checkpointers.state import SENSELESS, Codec, read_values, sensible, write_values
 from rlnb.data.replay_buffers.columns import ObjectColumn
 from rlnb.data.replay_buffers.forms import Form, Leaf, TensorDictForm, form_from
 from rlnb.data.replay_buffers.forms.structure import dtype_name, dtype_named, read_shape
@@ -35,6 +38,9 @@ from rlnb.data.ted.keys import as_key, as_tuple
 
 KeyPath = tuple[Any, ...]
 Entry = tuple[torch.Tensor, Iterable[torch.Tensor]]  # a tensor like what is saved, and blocks that make that up
+Objects = tuple[int, np.ndarray]  # the number of the file, and an object for each item
+Shapes = Mapping[KeyPath, tuple[Sequence[int], torch.dtype]]
+Fill = Callable[[dict[KeyPath, Any]], None]  # reads the items into columns
 HEAD = "storage.json"
 _HOOKED = "hooked"  # what the files of data that hooks made begin with
 _MOST = 1 << 48
@@ -63,6 +69,27 @@ class Head(NamedTuple):
     def items(self) -> int:
         """Number of items that are stored."""
         return self.length * self.width
+
+    @classmethod
+    def read(cls, plain: Any) -> Head:
+        """Read what :func:`_write_head` wrote, or somebody else."""
+        codec, others = Codec(None, "key"), tuple(plain["others"])
+        cursor, length, written, rows = counts = [plain[name] for name in ("cursor", "length", "written", "rows")]
+        if not all(type(count) is int and 0 <= count < _MOST for count in (*counts, *others)):
+            raise ValueError("a count of rows is not a number of rows")
+        if length > rows or cursor >= max(rows, 1) or 0 in others or math.prod((rows, *others)) >= _MOST:
+            raise ValueError(f"{length} of {rows} rows are filled, and {cursor} is the next")
+        form = None if plain["form"] is None else form_from(codec.decode(plain["form"]))
+        leaves = None if form is None else form.leaves
+        if form is None and plain["leaves"] is not None:
+            leaves = [
+                Leaf(as_key(codec.decode(parts)), read_shape(shape), None if dtype is None else dtype_named(dtype))
+                for parts, shape, dtype in plain["leaves"]
+            ]
+        if leaves is None and length:
+            raise ValueError(f"{length} rows of nothing")
+        by_path = None if leaves is None else {as_tuple(leaf.key): leaf for leaf in leaves}
+        return cls(cursor, length, written, rows, others, by_path, form)
 
     def check_fit(self, storage: Any) -> None:
         """Raise ``ValueError`` if a storage has another capacity than what was saved, or holds other data."""
@@ -121,128 +148,7 @@ def _write_head(storage: Any) -> dict[str, Any]:
     return head
 
 
-def _read_head(plain: Any) -> Head:
-    codec, others = Codec(None, "key"), tuple(plain["others"])
-    cursor, length, written, rows = counts = [plain[name] for name in ("cursor", "length", "written", "rows")]
-    if not all(type(count) is int and 0 <= count < _MOST for count in (*counts, *others)):
-        raise ValueError("a count of rows is not a number of rows")
-    if length > rows or cursor >= max(rows, 1) or 0 in others or math.prod((rows, *others)) >= _MOST:
-        raise ValueError(f"{length} of {rows} rows are filled, and {cursor} is the next")
-    form = None if plain["form"] is None else form_from(codec.decode(plain["form"]))
-    leaves: list[Leaf] | None = None if form is None else form.leaves
-    if form is None and plain["leaves"] is not None:
-        leaves = [
-            Leaf(as_key(codec.decode(parts)), read_shape(shape), None if dtype is None else dtype_named(dtype))
-            for parts, shape, dtype in plain["leaves"]
-        ]
-    if leaves is None and length:
-        raise ValueError(f"{length} rows of nothing")
-    by_path = None if leaves is None else {as_tuple(leaf.key): leaf for leaf in leaves}
-    return Head(cursor, length, written, rows, others, by_path, form)
-
-
-class ColumnCheckpointer(StorageCheckpointerBase):
-    """Base of the checkpointers of storages in contiguous memory.
-
-    A subclass implements :meth:`_write`, :meth:`_check` and :meth:`_read`.
-    """
-
-    @abstractmethod
-    def _write(self, storage: Any, folder: Path) -> Any:
-        """Write the items; return what has to be known to read them, in plain values."""
-
-    @abstractmethod
-    def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Any:
-        """Raise for files that :meth:`_read` could not read; return what it needs.
-
-        Args:
-            head: Head of a storage that has leaves.
-            content: What :meth:`_write` returned, as somebody else may have written it.
-            folder: Folder of the files.
-            rehearse: Whether memory with other data is overwritten later, so that nothing may go wrong then.
-        """
-
-    def _prepare(self, form: Form, head: Head, checked: Any) -> Any:
-        """Do what runs code of users, before the storage changes; return what :meth:`_read` needs."""
-        return checked
-
-    @abstractmethod
-    def _read(self, storage: Any, head: Head, checked: Any) -> None:
-        """Read the items into the memory of a storage."""
-
-    def dumps(self, storage: Any, path: str | os.PathLike[str]) -> None:
-        """Write a storage; see :meth:`StorageCheckpointerBase.dumps`."""
-        self._refuse(storage)
-        folder = Path(path)
-        folder.mkdir(parents=True, exist_ok=True)
-        with storage.ring.reading:
-            head = _write_head(storage)
-            content = None if storage.form is None else self._write(storage, folder)
-        write_document(folder / HEAD, {"saved_by": type(self).__name__, "head": head, "content": content})
-
-    def check(self, storage: Any, path: str | os.PathLike[str]) -> None:
-        """Raise for what :meth:`loads` could not load; see :meth:`StorageCheckpointerBase.check`."""
-        self._open(storage, Path(path), rehearse=True)
-
-    def loads(self, storage: Any, path: str | os.PathLike[str]) -> None:
-        """Read what :meth:`dumps` wrote; see :meth:`StorageCheckpointerBase.loads`."""
-        fresh = getattr(storage, "form", None) is None
-        head, checked = self._open(storage, Path(path), rehearse=not fresh)
-        if head.leaves is None or (fresh and not head.length):  # no file says how large an item may be
-            storage._empty()
-            return
-        form = head.form if fresh else storage.form
-        assert form is not None
-        checked = self._prepare(form, head, checked)
-        if fresh:
-            storage._initialize(form, head.others, torch.device("cpu"))
-        with storage.ring.lock:
-            try:
-                storage._reserve(0, head.length)
-                if not fresh:
-                    storage.ring.jump(0, 0)  # a read that fails half way must leave nothing that counts as filled
-                self._read(storage, head, checked)
-            except BaseException as error:
-                if fresh:
-                    storage._forget_memory()
-                elif not storage.ring.length and isinstance(error, (OSError, *SENSELESS)):
-                    raise OSError(
-                        f"The checkpoint was checked and could then not be read ({error}). The storage had been "
-                        "written to, so it was emptied. Fix: load again, or look after the disk."
-                    ) from error
-                raise
-            storage.ring.jump(head.cursor, head.length, head.written)
-
-    def _open(self, storage: Any, folder: Path, rehearse: bool) -> tuple[Head, Any]:
-        self._refuse(storage)
-        with sensible(folder / HEAD):
-            head, content = read_saved(folder, type(self).__name__)
-            head.check_fit(storage)
-            return head, None if head.leaves is None else self._check(head, content, folder, rehearse)
-
-    def _refuse(self, storage: Any) -> None:
-        if not hasattr(storage, "columns"):
-            raise self._other_storage(storage, "contiguous memory")
-
-
-def read_saved(folder: Path, saved_by: str) -> tuple[Head, Any]:
-    """Read the head of a saved storage, and what its checkpointer, ``saved_by``, has to know to read the items."""
-    document = read_document(folder / HEAD)
-    other = document["saved_by"]
-    if other != saved_by:
-        raise ValueError(
-            f"The checkpoint was saved by a {other}, and the storage has a {saved_by}. {KEPT} "
-            f"Fix: storage.checkpointer = {other}()."
-        )
-    return _read_head(document["head"]), document["content"]
-
-
-def columns_of(storage: Any) -> dict[KeyPath, Any]:
-    """Return the memory of a storage by the path of each leaf."""
-    return {as_tuple(key): column for key, column in storage.columns.items()}
-
-
-class TensorStorageCheckpointer(ColumnCheckpointer):
+class TensorStorageCheckpointer(StorageCheckpointerBase):
     """Default checkpointer of storages in contiguous memory.
 
     The filled part of each entry is one file with the bytes of the tensor. It is written and read in small pieces, so
@@ -260,43 +166,111 @@ class TensorStorageCheckpointer(ColumnCheckpointer):
         >>> from pathlib import Path
         >>> from tensordict import TensorDict
         >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
-        >>> rb = ReplayBuffer(storage=LazyTensorStorage(5))
+        >>> rb, other = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2))
         >>> index = rb.extend(TensorDict({"number": torch.arange(7)}, [7]))
         >>> folder = Path(tempfile.mkdtemp())
         >>> rb.dumps(folder)
-        >>> other = ReplayBuffer(storage=LazyTensorStorage(5))
         >>> other.loads(folder)
         >>> other[:]["number"].tolist(), TensorDict.load_memmap(folder / "storage")["number"].tolist()
         ([5, 6, 2, 3, 4], [5, 6, 2, 3, 4])
     """
 
-    def _write(self, storage: Any, folder: Path) -> Any:
-        length, columns, form = storage.ring.length, columns_of(storage), storage.form
+    def dumps(self, storage: Any, path: str | os.PathLike[str]) -> None:
+        """Write a storage; see :meth:`StorageCheckpointerBase.dumps`."""
+        folder, columns = Path(path), self._columns(storage)
+        folder.mkdir(parents=True, exist_ok=True)
+        with storage.ring.reading:
+            head = _write_head(storage)
+            content = None if storage.form is None else self._write(storage, columns, folder)
+        write_document(folder / HEAD, {"saved_by": type(self).__name__, "head": head, "content": content})
+
+    def check(self, storage: Any, path: str | os.PathLike[str]) -> None:
+        """Raise for what :meth:`loads` could not load; see :meth:`StorageCheckpointerBase.check`."""
+        self._open(storage, Path(path), rehearse=True)
+
+    def loads(self, storage: Any, path: str | os.PathLike[str]) -> None:
+        """Read what :meth:`dumps` wrote; see :meth:`StorageCheckpointerBase.loads`."""
+        fresh = getattr(storage, "form", None) is None
+        head, prepare = self._open(storage, Path(path), rehearse=not fresh)
+        form = head.form if fresh else storage.form
+        if prepare is None or form is None or (fresh and not head.length):  # no file says how large an item may be
+            storage._empty()
+            return
+        fill = prepare(form)
+        if fresh:
+            storage._initialize(form, head.others, torch.device("cpu"))
+        with storage.ring.lock:
+            try:
+                storage._reserve(0, head.length)
+                if not fresh:
+                    storage.ring.jump(0, 0)  # a read that fails half way must leave nothing that counts as filled
+                fill(self._columns(storage))
+            except BaseException as error:
+                if fresh:
+                    storage._forget_memory()
+                elif not storage.ring.length and isinstance(error, (OSError, *SENSELESS)):
+                    raise OSError(
+                        f"The checkpoint was checked and could then not be read ({error}). The storage had been "
+                        "written to, so it was emptied. Fix: load again, or look after the disk."
+                    ) from error
+                raise
+            storage.ring.jump(head.cursor, head.length, head.written)
+
+    def _open(self, storage: Any, folder: Path, rehearse: bool) -> tuple[Head, Callable[[Form], Fill] | None]:
+        self._columns(storage)
+        with sensible(folder / HEAD):
+            head, content = self._read_head(folder)
+            head.check_fit(storage)
+            return head, None if head.leaves is None else self._check(head, content, folder, rehearse)
+
+    def _read_head(self, folder: Path) -> tuple[Head, Any]:
+        """Read the head of a saved storage, and what :meth:`_write` returned."""
+        document, own = read_document(folder / HEAD), type(self).__name__
+        other = document["saved_by"]
+        if other != own:
+            raise ValueError(
+                f"The checkpoint was saved by a {other}, and the storage has a {own}. {KEPT} "
+                f"Fix: storage.checkpointer = {other}()."
+            )
+        return Head.read(document["head"]), document["content"]
+
+    def _columns(self, storage: Any) -> dict[KeyPath, Any]:
+        """Return the memory of a storage by the path of each leaf."""
+        if not hasattr(storage, "columns"):
+            raise self._other_storage(storage, "contiguous memory")
+        return {as_tuple(key): column for key, column in storage.columns.items()}
+
+    def _write(self, storage: Any, columns: dict[KeyPath, Any], folder: Path) -> Any:
+        """Write the items; return what has to be known to read them, in plain values."""
+        length, form = storage.ring.length, storage.form
         if self._save_hooks:
-            write_values(folder, _HOOKED, self._hooked(storage, length))
+            write_values(folder, _HOOKED, self._hooked(storage, columns))
             return {"hooked": True}
-        lead = (length, *storage._others)
         entries: dict[KeyPath, Entry] = {}
+        objects: dict[KeyPath, Objects] = {}
         for number, (path, column) in enumerate(columns.items()):
             if isinstance(column, ObjectColumn):
-                write_objects(folder, number, column, path, length)
+                objects[path] = number, column.array[:length].reshape(-1)
             else:
                 rows = column.rows(slice(length))
                 entries[path] = rows, [rows]
-        write_entries(folder, entries, lead, form.skeleton(lead) if isinstance(form, TensorDictForm) else None)
+        lead = (length, *storage._others)
+        like = form.skeleton(lead) if isinstance(form, TensorDictForm) else None
+        write_entries(folder, entries, objects, lead, like)
         return {"hooked": False}
 
-    def _hooked(self, storage: Any, length: int) -> Any:
+    def _hooked(self, storage: Any, columns: dict[KeyPath, Any]) -> Any:
         """Return what the save hooks make of the filled part, whose last dimension is time."""
-        leaves = []
-        for column in columns_of(storage).values():
+        leaves, length = [], storage.ring.length
+        lead = (*storage._others, length)
+        for column in columns.values():
             if isinstance(column, ObjectColumn):
-                turned = ObjectColumn((*storage._others, length))
+                turned = ObjectColumn(lead)
                 turned.array[...] = np.moveaxis(column.array[:length], 0, -1)
                 leaves.append(turned.rows(slice(None)))
             else:
                 leaves.append(column.rows(slice(length)).movedim(0, storage.ndim - 1))
-        data = storage.form.build(leaves, torch.Size((*storage._others, length)))
+        data = storage.form.build(leaves, torch.Size(lead))
         for hook in self._save_hooks:
             for name, value in (("shift", storage.ring.cursor), ("is_full", storage.ring.is_full)):
                 if hasattr(hook, name):
@@ -304,106 +278,111 @@ class TensorStorageCheckpointer(ColumnCheckpointer):
             data = hook(data)
         return data
 
-    def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Any:
+    def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Callable[[Form], Fill]:
+        """Raise for files that could not be read; return what calls the hooks of users, and returns what reads.
+
+        Args:
+            head: Head of a storage that has leaves.
+            content: What :meth:`_write` returned, as somebody else may have written it.
+            folder: Folder of the files.
+            rehearse: Whether memory with other data is overwritten later, so that nothing may go wrong then.
+        """
         assert head.leaves is not None
         if content["hooked"]:
-            return read_values(folder, _HOOKED), None
-        lead = (head.length, *head.others)
-        shapes = {path: ((*lead, *leaf.shape), leaf.dtype) for path, leaf in head.leaves.items() if leaf.dtype}
-        objects = {
-            path: read_objects(folder, number, head.items)
-            for number, (path, leaf) in enumerate(head.leaves.items())
-            if leaf.dtype is None
-        }
-        return check_entries(folder, shapes), objects
+            data = read_values(folder, _HOOKED)
+            return lambda form: self._undo_hooks(data, head, form)
+        lead, leaves = (head.length, *head.others), head.leaves.items()
+        shapes = {path: ((*lead, *leaf.shape), leaf.dtype) for path, leaf in leaves if leaf.dtype}
+        numbers = {path: number for number, (path, leaf) in enumerate(leaves) if leaf.dtype is None}
+        files, objects = open_entries(folder, shapes, numbers, head.items)
 
-    def _prepare(self, form: Form, head: Head, checked: Any) -> Any:
-        data, objects = checked
-        if objects is None:
-            for hook in self._load_hooks:
-                data = hook(data)
-            data = form.take_apart(data, (*head.others, head.length))
-        return data, objects
+        def fill(columns: dict[KeyPath, Any]) -> None:
+            for path, file in files.items():
+                read_tensor(file, columns[path].rows(slice(head.length)))
+            put_objects(columns, objects)
 
-    def _read(self, storage: Any, head: Head, checked: Any) -> None:
-        columns, (files, objects) = columns_of(storage), checked
-        if objects is None:
-            for column, leaf in zip(columns.values(), files, strict=True):  # leaves whose last dimension is time
-                if isinstance(column, ObjectColumn):
-                    turned = ObjectColumn((*head.others, head.length))
-                    turned.scatter(torch.arange(head.items), leaf)
-                    column.array[: head.length] = np.moveaxis(turned.array, -1, 0)
-                else:
-                    column.put(0, leaf.movedim(storage.ndim - 1, 0))
-            return
-        for path, file in files.items():
-            read_tensor(file, columns[path].rows(slice(head.length)))
-        for path, values in objects.items():
-            put_objects(columns[path], values)
+        return lambda form: fill
+
+    def _undo_hooks(self, data: Any, head: Head, form: Form) -> Fill:
+        for hook in self._load_hooks:
+            data = hook(data)
+        leaves = form.take_apart(data, (*head.others, head.length))
+        places = torch.arange(head.items).view(head.length, head.width).t().flatten()
+
+        def fill(columns: dict[KeyPath, Any]) -> None:
+            for column, leaf in zip(columns.values(), leaves, strict=True):
+                is_tensor = isinstance(leaf, torch.Tensor)
+                column.scatter(places, leaf.flatten(0, len(head.others)) if is_tensor else leaf)
+
+        return fill
 
 
 # Files of entries -----------------------------------------------------------------------------------------------------
 
 
 def write_entries(
-    folder: Path, entries: Mapping[KeyPath, Entry], batch_size: Sequence[int] = (), like: TensorDictBase | None = None
+    folder: Path,
+    entries: Mapping[KeyPath, Entry],
+    objects: Mapping[KeyPath, Objects],
+    batch_size: Sequence[int] = (),
+    like: TensorDictBase | None = None,
 ) -> None:
-    """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory.
+    """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory, and objects as lines of JSON.
 
-    Args:
-        folder: Folder to write to.
-        entries: Tensors by their keys.
-        batch_size: Batch size of the TensorDict, which all shapes start with.
-        like: A TensorDict of these entries with the batch sizes of nested TensorDicts. It needs no memory.
+    ``like`` is a TensorDict of these entries with the batch sizes of nested TensorDicts, which needs no memory.
     """
-    keys = _file_keys(list(entries))
-    if like is None or keys != list(entries):
+    keys = _file_keys(entries)
+    if like is None or list(keys.values()) != list(entries):
         like = TensorDict(batch_size=torch.Size(batch_size))
-        for key, (tensor, _) in zip(keys, entries.values(), strict=True):
-            like[key] = tensor
+        for path, (tensor, _) in entries.items():
+            like[keys[path]] = tensor
     with system_errors():
         like.memmap_like(os.fspath(folder), existsok=True, robust_key=True)
-    for path, file in _files_of(folder, list(entries)).items():
+    for path, file in _files_of(folder, keys).items():
         tensor, blocks = entries[path]
         if tensor.numel():  # files that would be empty are not made
             write_tensor(file, blocks)
+    codec = Codec(None, "objects")
+    for path, (number, values) in objects.items():
+        with (folder / f"objects.{number}.jsonl").open("w") as lines:
+            for start in range(0, len(values), _LINE):
+                lines.write(json.dumps([codec.encode(value, path) for value in values[start : start + _LINE]]) + "\n")
 
 
-def check_entries(folder: Path, shapes: Mapping[KeyPath, tuple[Sequence[int], torch.dtype]]) -> dict[KeyPath, Path]:
-    """Return the file of each entry, of this shape and dtype; raises ``ValueError`` if it has not as many bytes."""
-    files = _files_of(folder, list(shapes))
+def open_entries(
+    folder: Path, shapes: Shapes, numbers: Mapping[KeyPath, int], count: int
+) -> tuple[dict[KeyPath, Path], dict[KeyPath, list[Any]]]:
+    """Return the file of each tensor, which has as many bytes as it needs, and the objects, one for each item."""
+    files, objects, codec = _files_of(folder, _file_keys(shapes)), {}, Codec(None, "objects")
     for path, (shape, dtype) in shapes.items():
         check_bytes(files[path], torch.Size(shape).numel() * dtype.itemsize)
-    return files
+    for path, number in numbers.items():
+        file = folder / f"objects.{number}.jsonl"
+        if not file.is_file():
+            raise missing(file)
+        with file.open() as lines:
+            objects[path] = [codec.decode(value) for line in lines for value in json.loads(line)]
+        if len(objects[path]) != count:
+            raise ValueError(f"{len(objects[path])} objects for {count} items")
+    return files, objects
 
 
-def _files_of(folder: Path, paths: Sequence[KeyPath]) -> dict[KeyPath, Path]:
-    names = [list(map(file_name, key)) for key in _file_keys(paths)]
-    return {path: folder.joinpath(*name[:-1], f"{name[-1]}.memmap") for path, name in zip(paths, names, strict=True)}
+def _files_of(folder: Path, keys: Mapping[KeyPath, tuple[str, ...]]) -> dict[KeyPath, Path]:
+    names = {path: [*map(file_name, key)] for path, key in keys.items()}
+    return {path: folder.joinpath(*name[:-1], f"{name[-1]}.memmap") for path, name in names.items()}
 
 
-def _file_keys(paths: Sequence[KeyPath]) -> list[tuple[str, ...]]:
-    """Return the keys in the TensorDict that the files make up: numbers if a key cannot be the name of a file."""
-    keys = [tuple(map(str, path)) or ("data",) for path in paths]
-    if _are_distinct([tuple(map(file_name, key)) for key in keys]):
-        return keys
-    return [(f"{number}",) for number in range(len(paths))]
-
-
-def _are_distinct(names: Sequence[tuple[str, ...]]) -> bool:
-    """Whether names can be those of files and folders, none of which is another one or a file of a checkpoint."""
+def _file_keys(paths: Iterable[KeyPath]) -> dict[KeyPath, tuple[str, ...]]:
+    """Return the keys in the TensorDict that the files make up: numbers if one cannot be the name of a file."""
+    keys = {path: tuple(map(str, path)) or ("data",) for path in paths}
+    names = {tuple(map(file_name, key)) for key in keys.values()}
     folders = {name[:depth] for name in names for depth in range(1, len(name))}
-    files = {(*name[:-1], f"{name[-1]}.memmap") for name in names}
     reserved = any(folder[-1].endswith((".json", ".memmap", ".rlnb")) for folder in folders)
-    usable = all(_is_usable(part) for name in names for part in name)
-    return usable and not reserved and len(files) == len(names) and not folders & set(names)
-
-
-def _is_usable(name: str) -> bool:
-    try:
-        return 0 < len(name.encode()) <= _LONGEST_NAME
-    except UnicodeEncodeError:
-        return False
+    parts = [(part, part.encode(errors="ignore")) for name in names for part in name]
+    usable = all(0 < len(code) <= _LONGEST_NAME and code.decode() == part for part, code in parts)
+    if len(names) == len(keys) and usable and not reserved and not folders & names:
+        return keys
+    return {path: (f"{number}",) for number, path in enumerate(keys)}
 
 
 @contextlib.contextmanager
@@ -419,27 +398,8 @@ def system_errors() -> Iterator[None]:
         raise OSError(code, os.strerror(code)) from error
 
 
-def write_objects(folder: Path, number: int, column: ObjectColumn, path: KeyPath, length: int) -> None:
-    """Write the non-tensor data of a leaf as lines of JSON; raises ``TypeError`` for what JSON cannot hold."""
-    codec, objects = Codec(None, "objects"), column.array[:length].reshape(-1)
-    with (folder / f"objects.{number}.jsonl").open("w") as file:
-        for start in range(0, len(objects), _LINE):
-            file.write(json.dumps([codec.encode(value, path) for value in objects[start : start + _LINE]]) + "\n")
-
-
-def read_objects(folder: Path, number: int, count: int) -> list[Any]:
-    """Read the non-tensor data of a leaf, an object for each of ``count`` items."""
-    path, codec = folder / f"objects.{number}.jsonl", Codec(None, "objects")
-    if not path.is_file():
-        raise missing(path)
-    with path.open() as file:
-        objects = [codec.decode(value) for line in file for value in json.loads(line)]
-    if len(objects) != count:
-        raise ValueError(f"{len(objects)} objects for {count} items")
-    return objects
-
-
-def put_objects(column: ObjectColumn, objects: Sequence[Any]) -> None:
-    """Write the first items of a leaf of non-tensor data."""
-    for place, value in enumerate(objects):  # one by one: numpy would look into lists
-        column.flat_array[place] = value
+def put_objects(columns: dict[KeyPath, Any], objects: Mapping[KeyPath, Sequence[Any]]) -> None:
+    """Write the first items of the leaves of non-tensor data."""
+    for path, values in objects.items():
+        for place, value in enumerate(values):  # one by one: numpy would look into lists
+            columns[path].flat_array[place] = value

@@ -1,21 +1,25 @@
-"""Files of a checkpoint: tensors as raw bytes, JSON documents, and a manifest with the checksum of every file."""
+"""Files of a checkpoint: tensors as raw bytes, and plain values as JSON. Reading them runs no code that they name."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import stat
-from collections.abc import Iterable, Sequence
-from pathlib import Path, PurePath, PurePosixPath
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
 import torch
 import xxhash
+from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor
 
-FORMAT = "rlnb-checkpoint-2"
-MANIFEST = "checkpoint.json"
-MARK = ".rlnb"  # an empty file in each folder that was made for a checkpoint: no other folder is ever deleted
-PARTS = ("storage", "state")  # the folders of a checkpoint
+from rlnb._tensordict import raw_entries
+from rlnb.data.replay_buffers.forms.structure import dtype_name, dtype_named, read_shape
+from rlnb.data.replay_buffers.forms.tensordict_form import MOST_EMPTY
+from rlnb.data.ted.columns import stack_values
+from rlnb.data.ted.nested import join, nest, offsets_of
+
 WRITEBACK_BYTES = 1 << 20  # 141 MB are saved in 105 ms without writeback, 67 ms with pieces of 8 MiB, 62 of 1 MiB
 PIECE_BYTES = 1 << 18  # read and written at once, so that no second copy of the data is made: fits into the L2 cache
 
@@ -23,28 +27,40 @@ PIECE_BYTES = 1 << 18  # read and written at once, so that no second copy of the
 # which is an eighth of the processor time of ``dumps``.
 written: dict[Path, str] = {}
 
+# What reading a document can raise that somebody else wrote.
+SENSELESS = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, AssertionError, ArithmeticError)
 KEPT = "Nothing was changed."
 _AGAIN = "Fix: load another copy, or save the buffer again with dumps."
+_PLAIN = (str, int, float, bool, type(None))
 
 
 def missing(path: PurePath) -> ValueError:
     """Return the error of a part of a checkpoint that is missing."""
-    return ValueError(f"The checkpoint is not complete: {_name_of(path)!r} is missing. {KEPT} {_AGAIN}")
+    return ValueError(f"The checkpoint is not complete: {name_of(path)!r} is missing. {KEPT} {_AGAIN}")
 
 
 def damaged(path: PurePath, why: str = "was altered or damaged: its content does not fit its checksum.") -> ValueError:
     """Return the error of a file that is not what was written."""
-    return ValueError(f"The file {_name_of(path)!r} of the checkpoint {why} {KEPT} {_AGAIN}")
+    return ValueError(f"The file {name_of(path)!r} of the checkpoint {why} {KEPT} {_AGAIN}")
 
 
-def unreadable(path: PurePath, cause: BaseException) -> ValueError:
-    """Return the error of a file whose checksum is right and whose content makes no sense."""
-    reason = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
-    return ValueError(f"{_name_of(path)!r} of the checkpoint does not read as one ({reason}). {KEPT} {_AGAIN}")
+def name_of(path: PurePath) -> str:
+    """Return the name of a file for errors, without the folders above its own, which may be long."""
+    return "/".join(path.parts[-2:])
 
 
-def _name_of(path: PurePath) -> str:
-    return "/".join(path.parts[-2:])  # without the folders above, which may be long
+@contextlib.contextmanager
+def sensible(path: Path) -> Iterator[None]:
+    """Raise a ``ValueError`` that says what to do if a document, which others may have written, makes no sense."""
+    try:
+        yield
+    except SENSELESS as error:
+        if isinstance(error, ValueError) and "Fix:" in str(error):
+            raise
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"{name_of(path)!r} of the checkpoint does not read as one ({reason}). {KEPT} {_AGAIN}"
+        ) from error
 
 
 # Tensors --------------------------------------------------------------------------------------------------------------
@@ -138,7 +154,7 @@ def write_document(path: Path, content: Any) -> None:
 
 def read_document(path: Path) -> Any:
     """Read JSON that somebody else may have written; raises ``ValueError`` if the file is missing or is not JSON."""
-    if not path.is_file():
+    if not path.is_file():  # a pipe, too: reading it could wait for ever
         raise missing(path)
     try:
         return json.loads(path.read_bytes())
@@ -146,75 +162,133 @@ def read_document(path: Path) -> Any:
         raise damaged(path) from error
 
 
-# The manifest ---------------------------------------------------------------------------------------------------------
+class Codec:
+    """Converts values to what JSON can hold, and back. What JSON lacks is a dictionary with one key that starts with $.
 
+    Args:
+        folder: Folder for the files of tensors, ``label.number.memmap``. ``None`` refuses tensors.
+        label: What the names of the files begin with.
 
-def seal(folder: Path) -> None:
-    """Write the manifest of a checkpoint, which lists the size and the checksum of every file."""
-    scratch = memoryview(bytearray(PIECE_BYTES))
-    files = {
-        name: [path.stat().st_size, written.pop(path, None) or _checksum(path, scratch)]
-        for name, path in _files_in(folder).items()
-    }
-    write_document(folder / MANIFEST, {"format": FORMAT, "checksum": _checksum_of(files), "files": files})
+    Example:
+        >>> codec = Codec(None, "state")
+        >>> codec.encode({"order": (1, 2), 3: None})
+        {'$items': [['order', {'$tuple': [1, 2]}], [3, None]]}
+        >>> codec.decode({"$tuple": [1, {"$tuple": [2, 3]}]})
+        (1, (2, 3))
+    """
 
+    def __init__(self, folder: Path | None, label: str) -> None:
+        self._folder, self._label, self._count = folder, label, 0
 
-def verify(folder: Path) -> None:
-    """Raise ``ValueError`` if a file of a checkpoint is missing, cut short or altered, or its format is another one."""
-    manifest, there = read_document(folder / MANIFEST), _files_in(folder)
-    known = manifest.get("format") if isinstance(manifest, dict) else None
-    if known not in (None, FORMAT):
-        raise ValueError(
-            f"The file {_name_of(folder / MANIFEST)!r} has the format {str(known)[:60]!r}, and this "
-            f"version reads {FORMAT!r} only. {KEPT} "
-            "Fix: load it with the version that wrote it, or save the buffer again with dumps."
+    def encode(self, value: Any, path: tuple[Any, ...] = ()) -> Any:
+        """Convert plain values, tensors and TensorDicts; ``TypeError`` says at which ``path`` is another value."""
+        if type(value) in _PLAIN:
+            return value
+        if isinstance(value, np.generic):
+            return self.encode(value.item(), path)
+        if type(value) in (list, tuple):
+            items = [self.encode(item, (*path, i)) for i, item in enumerate(value)]
+            return items if type(value) is list else {"$tuple": items}
+        if type(value) is torch.Size:
+            return {"$size": list(value)}
+        if type(value) is dict:
+            if all(type(key) is str and not key.startswith("$") for key in value):
+                return {key: self.encode(item, (*path, key)) for key, item in value.items()}
+            return {
+                "$items": [[self.encode(key, path), self.encode(item, (*path, key))] for key, item in value.items()]
+            }
+        if self._folder is not None:
+            if isinstance(value, torch.Tensor):
+                return self._write(value, self._folder)
+            if is_non_tensor(value):
+                dims = 0 if isinstance(value, NonTensorData) else value.batch_dims
+                content = value.tolist() if dims else value.data
+                return {"$non_tensor": [dims, list(value.batch_size), self.encode(content, path)]}
+            if isinstance(value, TensorDictBase):
+                return {"$tensordict": [list(value.batch_size), self.encode(dict(raw_entries(value)), path)]}
+        where = f" at {'.'.join(map(str, path))}" if path else ""
+        raise TypeError(
+            "A checkpoint holds tensors, text, numbers, True, False, None, and lists, tuples and dictionaries of "
+            f"these; and there is a {type(value).__name__}{where}. Fix: convert it, or leave it out of the data."
         )
-    files = manifest.get("files") if known else None
-    if not isinstance(files, dict) or manifest.get("checksum") != _checksum_of(files):
-        raise damaged(folder / MANIFEST)
-    for name, note in files.items():
-        if not isinstance(note, list) or [type(each) for each in note] != [int, str]:
-            raise damaged(folder / MANIFEST)
-        if name not in there:
-            raise missing(PurePosixPath(name))
-        size = there[name].stat().st_size
-        if size != note[0]:
-            had = f"has {size:,} bytes, and had {note[0]:,} when it was written. It was cut short or altered."
-            raise damaged(there[name], had)
-    scratch = memoryview(bytearray(PIECE_BYTES))
-    for name, (_, checksum) in files.items():
-        if _checksum(there[name], scratch) != checksum:
-            raise damaged(there[name])
+
+    def _write(self, value: torch.Tensor, folder: Path) -> Any:
+        if value.is_nested:
+            rows, lengths = join(value)
+            assert isinstance(rows, torch.Tensor) and lengths is not None
+            return {"$nested": [self._write(rows, folder), self._write(lengths, folder)]}
+        number, self._count = self._count, self._count + 1
+        write_tensor(folder / f"{self._label}.{number}.memmap", [value.reshape(-1)])
+        return {"$tensor": [number, list(value.shape), dtype_name(value.dtype)]}
+
+    def decode(self, value: Any) -> Any:
+        """Undo :meth:`encode`; raises one of ``SENSELESS`` for what makes no sense or does not fit the files."""
+        if isinstance(value, list):
+            return [self.decode(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if len(value) != 1 or not next(iter(value)).startswith("$"):
+            return {key: self.decode(item) for key, item in value.items()}
+        ((tag, content),) = value.items()
+        match tag:
+            case "$tuple":
+                return tuple(map(self.decode, content))
+            case "$size":
+                return read_shape(content)
+            case "$items":
+                return {self.decode(key): self.decode(item) for key, item in content}
+            case "$tensor":
+                return self._read(*content)
+            case "$nested":
+                rows, lengths = map(self.decode, content)
+                is_plain = lengths.dtype == torch.int64 and lengths.ndim == 1
+                if not is_plain or bool((lengths < 0).any()) or int(lengths.sum()) != len(rows):
+                    raise ValueError("the lengths of a nested tensor do not fit its rows")
+                return nest(rows, offsets_of(lengths))
+            case "$non_tensor":
+                return self._non_tensor(*content)
+            case "$tensordict":
+                batch, entries = content
+                return TensorDict(dict(self.decode(entries)), self._batch_size(batch))
+        raise ValueError(f"a value of the unknown kind {tag[:60]!r}")
+
+    def _read(self, number: Any, sizes: Any, dtype: Any) -> torch.Tensor:
+        shape, kind = read_shape(sizes), dtype_named(dtype)
+        if self._folder is None or type(number) is not int:
+            raise ValueError(f"a tensor in the file {str(number)[:60]!r}")
+        path = self._folder / f"{self._label}.{number}.memmap"
+        check_bytes(path, shape.numel() * kind.itemsize)  # no size is believed that the file does not bear out
+        tensor = torch.empty(shape, dtype=kind)
+        read_tensor(path, tensor)
+        return tensor
+
+    def _non_tensor(self, dims: Any, batch: Any, values: Any) -> Any:
+        values = self.decode(values)
+        if not dims:
+            return NonTensorData(values, batch_size=self._batch_size(batch))
+        data = stack_values(values, dims)
+        if list(data.batch_size) != batch:
+            raise ValueError(f"non-tensor data that does not have the batch size {str(batch)[:60]}")
+        return data
+
+    def _batch_size(self, sizes: Any) -> torch.Size:
+        """Read the batch size of what may hold no tensor at all: a loop over it must end."""
+        batch = read_shape(sizes)
+        if batch.numel() > MOST_EMPTY:  # only where files hold at least a byte for each item
+            there = 0 if self._folder is None else sum(path.stat().st_size for path in self._folder.iterdir())
+            if batch.numel() > there:
+                raise ValueError(f"a batch size {list(batch)} with {there} bytes of data")
+        return batch
 
 
-def _files_in(folder: Path) -> dict[str, Path]:
-    """Return the files of a checkpoint by their names in the manifest."""
-    walks = (walk for part in PARTS for walk in os.walk(folder / part))
-    paths = [os.path.join(at, name) for at, _, names in walks for name in names if name != MARK]
-    paths = [path for path in paths if stat.S_ISREG(os.lstat(path).st_mode)]
-    start = len(os.path.join(folder, ""))
-    return {"/".join(parts): folder.joinpath(*parts) for parts in sorted(path[start:].split(os.sep) for path in paths)}
+def write_values(folder: Path, name: str, values: Any) -> None:
+    """Write plain values and tensors: the document ``name.json``, and a ``.memmap`` file for each tensor."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_document(folder / f"{name}.json", Codec(folder, name).encode(values, (name,)))
 
 
-def _checksum(path: Path, scratch: memoryview) -> str:
-    # XXH3 takes a seventh of the time of ``zlib.crc32``, which would be as long as reading from a fast disk.
-    digest = xxhash.xxh3_64()
-    with path.open("rb", buffering=0) as file:
-        while count := file.readinto(scratch):
-            digest.update(scratch[:count])
-    return digest.hexdigest()
-
-
-def _checksum_of(content: Any) -> str:
-    return xxhash.xxh3_64_hexdigest(json.dumps(content).encode())
-
-
-def sync(path: Path) -> None:
-    """Wait until a file, or the list of files in a folder, is on the disk."""
-    if os.name == "nt" and path.is_dir():  # Windows cannot, and keeps its folders without
-        return
-    handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def read_values(folder: Path, name: str) -> Any:
+    """Read what :func:`write_values` wrote; raises ``ValueError`` for what makes no sense."""
+    path = folder / f"{name}.json"
+    with sensible(path):
+        return Codec(folder, name).decode(read_document(path))

@@ -13,33 +13,33 @@ from tensordict import TensorDict
 
 from rlnb.data.replay_buffers.checkpointers.column import (
     HEAD,
-    ColumnCheckpointer,
     Entry,
+    Fill,
     Head,
     KeyPath,
-    check_entries,
-    columns_of,
+    Objects,
+    Shapes,
+    TensorStorageCheckpointer,
+    open_entries,
     put_objects,
-    read_objects,
-    read_saved,
     system_errors,
     write_entries,
-    write_objects,
 )
-from rlnb.data.replay_buffers.checkpointers.files import PIECE_BYTES, damaged, missing, read_tensor
+from rlnb.data.replay_buffers.checkpointers.files import PIECE_BYTES, damaged, missing, read_tensor, sensible
 from rlnb.data.replay_buffers.checkpointers.folder import loading
-from rlnb.data.replay_buffers.checkpointers.state import sensible
 from rlnb.data.replay_buffers.columns import Column, ObjectColumn
-from rlnb.data.replay_buffers.forms import TensorDictForm
+from rlnb.data.replay_buffers.forms import Form, TensorDictForm
 from rlnb.data.ted.columns import Constant, build
 from rlnb.data.ted.ends import end_flags
+from rlnb.data.ted.flat import write_rows
 from rlnb.data.ted.hdf5 import no_h5_name, read_h5_into, write_h5
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_keys
 from rlnb.data.ted.layout import plan
 from rlnb.data.ted.nested import nest, offsets_of
-from rlnb.data.ted.timeline import Timeline, bits, not_adjacent
+from rlnb.data.ted.timeline import Timeline, bits, find_breaks
 
 WHOLE, LAST, UNSET, OBJECTS = "whole", "last", "all False", "objects"  # how an entry is saved
+Kinds = dict[KeyPath, str]
 BREAKS = ("breaks",)
 ReadLast = Callable[[KeyPath, int, torch.Tensor], object]  # fills a tensor with what follows breaks, from one on
 Reader = Callable[[Mapping[KeyPath, torch.Tensor]], ReadLast]  # fills the entries that were saved whole
@@ -47,14 +47,14 @@ _MOST_UNSET = 1 << 10  # flags of one item that need no file if all are False
 _LEVEL = 4  # of gzip
 
 
-class FlatStorageCheckpointer(ColumnCheckpointer):
+class FlatStorageCheckpointer(TensorStorageCheckpointer):
     """Checkpointer that saves each observation of TED data once, and the last one of each trajectory.
 
-    Where observations are most of the data, that is half of it. Nothing is lost: what is loaded is equal bit by bit.
-    It is written and read in small pieces, so that no second copy of the data is made.
+    Where observations are most of the data, that is half of it; what is loaded is equal bit by bit. No second copy of
+    the data is made in memory.
 
     The data needs an end signal with one element for each step, ``("next", "done")``. The step that was written last
-    counts as the end of its trajectory, as the writer's cursor says.
+    counts as the end of its trajectory.
 
     The files are those of a TensorDict, see ``TensorDict.load_memmap``: below "data" the entries in the order of the
     storage, and below "last" what is under "next" of the steps that "breaks" lists, at which a trajectory ends or the
@@ -75,8 +75,7 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
         >>> rb, other, folder = make(), make(), tempfile.mkdtemp()
         >>> done = torch.tensor([[False], [True], [False]])
         >>> below = TensorDict({"observation": torch.tensor([1.0, 2.0, 6.0]), "done": done}, [3])
-        >>> rollout = TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3])
-        >>> index = rb.extend(rollout)
+        >>> index = rb.extend(TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3]))
         >>> rb.dumps(folder)
         >>> other.loads(folder)
         >>> other[:]["next", "observation"]
@@ -103,37 +102,34 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
 
     # Writing ----------------------------------------------------------------------------------------------------------
 
-    def _write(self, storage: Any, folder: Path) -> Any:
-        twice, columns, length = self._twice(storage), columns_of(storage), storage.ring.length
-        breaks = self._breaks(storage, twice)
-        few, kinds = len(breaks) <= self._most_breaks * len(storage), {}
+    def _write(self, storage: Any, columns: dict[KeyPath, Any], folder: Path) -> Any:
+        twice, length = self._twice(storage, columns), storage.ring.length
+        breaks = self._breaks(storage, columns, twice)
+        few, kinds = len(breaks) <= self._most_breaks * len(storage), []
         entries: dict[KeyPath, Entry] = {BREAKS: (breaks, [breaks])}
-        objects: dict[KeyPath, ObjectColumn] = {}
+        objects: dict[KeyPath, Objects] = {}
         for path, column in columns.items():
             if isinstance(column, ObjectColumn):
-                kinds[path], objects[path] = OBJECTS, column
+                kinds.append(OBJECTS)
+                objects[path] = len(objects), column.array[:length].reshape(-1)
             elif path[0] == "next" and path[1:] in twice and few:
-                kinds[path], like = LAST, column.flat[:1].expand(len(breaks), *column.flat.shape[1:])
+                kinds.append(LAST)
+                like = column.flat[:1].expand(len(breaks), *column.flat.shape[1:])
                 entries["last", *path] = like, map(column.take, breaks.split(_block_items(column)))
-            elif _is_unset(column, length):
-                kinds[path] = UNSET
+            elif _are_flags(column.flat.shape[1:], column.flat.dtype) and not column.rows(slice(length)).any():
+                kinds.append(UNSET)
             else:
-                kinds[path], rows = WHOLE, column.rows(slice(length))
-                entries["data", *path] = rows, [rows]
-        self._write_entries(folder, entries, objects, length)
-        return {"breaks": len(breaks), "kinds": list(kinds.values())}
+                kinds.append(WHOLE)
+                entries["data", *path] = column.rows(slice(length)), [column.rows(slice(length))]
+        self._write_entries(folder, entries, objects)
+        return {"breaks": len(breaks), "kinds": kinds}
 
-    def _write_entries(
-        self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, ObjectColumn], length: int
-    ) -> None:
-        write_entries(folder, entries)
-        for number, (path, column) in enumerate(objects.items()):
-            write_objects(folder, number, column, path, length)
+    def _write_entries(self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, Objects]) -> None:
+        write_entries(folder, entries, objects)
 
-    def _twice(self, storage: Any) -> list[KeyPath]:
+    def _twice(self, storage: Any, columns: dict[KeyPath, Any]) -> list[KeyPath]:
         """Return the paths of entries that are alike at the root and under "next"; raises for data that is not TED."""
         is_tensordict = isinstance(storage.form, TensorDictForm)
-        columns = {path: column.tensor for path, column in columns_of(storage).items()}
         if not is_tensordict or not any(path[0] == "next" and len(path) > 1 for path in columns):
             what = "TensorDict without one" if is_tensordict else storage.form._name()
             raise ValueError(
@@ -141,74 +137,68 @@ class FlatStorageCheckpointer(ColumnCheckpointer):
                 f"and the storage holds a {what}. "
                 "Fix: storage.checkpointer = TensorStorageCheckpointer(), which saves any data."
             )
-        return plan(columns, (), (), {*self.done_keys, *self.reward_keys}).shared
+        tensors = {path: column.tensor for path, column in columns.items()}
+        return plan(tensors, (), (), {*self.done_keys, *self.reward_keys}).shared
 
-    def _breaks(self, storage: Any, twice: Sequence[KeyPath]) -> torch.Tensor:
+    def _breaks(self, storage: Any, columns: dict[KeyPath, Any], twice: Sequence[KeyPath]) -> torch.Tensor:
         """Return the positions of the steps for which what follows has to be saved."""
-        ring, columns = storage.ring, columns_of(storage)
-        width, steps = math.prod(storage._others), len(storage)
+        ring, steps, width = storage.ring, len(storage), math.prod(storage._others)
         flags = end_flags(storage._view(slice(ring.length)), ("next", *self.done_keys[0])).cpu().flatten().clone()
-        newest = (ring.cursor - 1) % max(ring.length, 1) if ring.is_full else ring.length - 1
+        newest = ((ring.cursor if ring.is_full else ring.length) - 1) % max(ring.length, 1)
         flags[newest * width :][:width] = True
-        for path in twice if steps else ():
-            root, after = columns[path].flat[:steps], columns["next", *path].flat[:steps]
-            stops = flags.clone()
-            stops[-width:] = True
-            flags[not_adjacent(root, after, stops, width).cpu()] = True
-            # The first row is behind the last one.
-            flags[-width:] |= (bits(root[:width]) != bits(after[-width:])).view(width, -1).any(1).cpu()
-        return flags.nonzero().flatten()
+        pairs = ((columns[path].flat[:steps], columns["next", *path].flat[:steps]) for path in twice)
+        first = torch.arange(width)
+        return find_breaks(flags, pairs, first, first + steps - width, width).nonzero().flatten()
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
-    def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Any:
+    def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Callable[[Form], Fill]:
+        fill = self._plan(head, content, folder, rehearse)[2]
+        return lambda form: fill
+
+    def _plan(self, head: Head, content: Any, folder: Path, rehearse: bool) -> tuple[Kinds, torch.Tensor, Fill]:
+        """Check the files; return how each entry is saved, the breaks, and what reads the items."""
         kinds, shapes = _check_layout(head, content)
         breaks, objects, read = self._open_entries(head, kinds, shapes, folder, rehearse)
         if len(breaks) and not (breaks[0] >= 0 and breaks[-1] < head.items and bool((breaks.diff() > 0).all())):
             raise ValueError(f"the breaks are not positions of {head.items} steps in order")
-        return kinds, shapes, breaks, objects, read
+
+        def fill(columns: dict[KeyPath, Any]) -> None:
+            put_objects(columns, objects)
+            rows = {path: columns[path].rows(slice(head.length)) for path in columns if kinds[path] != OBJECTS}
+            read_last = read({path: each for path, each in rows.items() if kinds[path] == WHOLE})
+            for path in (path for path in rows if kinds[path] == UNSET):
+                rows[path].zero_()
+            for path in (path for path in rows if kinds[path] == LAST and head.length):
+                after, start, root = columns[path].flat, 0, rows[path[1:]]
+                rows[path][:-1], rows[path][-1] = root[1:], root[0]
+                for part in breaks.split(_block_items(columns[path])):
+                    block = torch.empty((len(part), *after.shape[1:]), dtype=after.dtype)
+                    read_last(path, start, block)
+                    start += len(part)
+                    if block.numel():
+                        bits(after).index_copy_(0, part.to(after.device), bits(block).to(after.device))
+
+        return kinds, breaks, fill
 
     def _open_entries(
-        self, head: Head, kinds: dict[KeyPath, str], shapes: dict[KeyPath, Any], folder: Path, rehearse: bool
+        self, head: Head, kinds: Kinds, shapes: Shapes, folder: Path, rehearse: bool
     ) -> tuple[torch.Tensor, dict[KeyPath, Any], Reader]:
         """Check the files; return the breaks, the non-tensor data, and what reads the entries."""
-        files = check_entries(folder, shapes)
+        names = [path for path, kind in kinds.items() if kind == OBJECTS]
+        files, objects = open_entries(folder, shapes, {path: number for number, path in enumerate(names)}, head.items)
         breaks = torch.empty(shapes[BREAKS][0], dtype=torch.int64)
         read_tensor(files[BREAKS], breaks)
-        objects = [path for path, kind in kinds.items() if kind == OBJECTS]
 
         def read(whole: Mapping[KeyPath, torch.Tensor]) -> ReadLast:
             for path, rows in whole.items():
                 read_tensor(files["data", *path], rows)
             return lambda path, start, out: read_tensor(files["last", *path], out, start * out[:1].nbytes)
 
-        return breaks, {path: read_objects(folder, number, head.items) for number, path in enumerate(objects)}, read
-
-    def _read(self, storage: Any, head: Head, checked: Any) -> None:
-        columns, (kinds, _, breaks, objects, read) = columns_of(storage), checked
-        for path, values in objects.items():
-            put_objects(columns[path], values)
-        read_last = read(
-            {path: columns[path].rows(slice(head.length)) for path, kind in kinds.items() if kind == WHOLE}
-        )
-        for path, kind in kinds.items():
-            if kind == UNSET:
-                columns[path].tensor[: head.length] = False
-        for path, kind in kinds.items():
-            if kind == LAST and head.length:
-                root, after, start = columns[path[1:]].tensor, columns[path], 0
-                after.tensor[: head.length - 1] = root[1 : head.length]
-                after.tensor[head.length - 1] = root[0]
-                for part in breaks.split(_block_items(after)):
-                    block = torch.empty((len(part), *after.flat.shape[1:]), dtype=after.flat.dtype)
-                    read_last(path, start, block)
-                    start += len(part)
-                    if block.numel():
-                        device = after.flat.device
-                        bits(after.flat).index_copy_(0, part.to(device), bits(block).to(device))
+        return breaks, objects, read
 
 
-def _check_layout(head: Head, content: Any) -> tuple[dict[KeyPath, str], dict[KeyPath, Any]]:
+def _check_layout(head: Head, content: Any) -> tuple[Kinds, Shapes]:
     """Return how each entry is saved, and the shape and dtype of each tensor that is."""
     assert head.leaves is not None
     kinds, breaks = dict(zip(head.leaves, content["kinds"], strict=True)), content["breaks"]
@@ -220,7 +210,7 @@ def _check_layout(head: Head, content: Any) -> tuple[dict[KeyPath, str], dict[Ke
         fits = {
             OBJECTS: leaf.dtype is None,
             WHOLE: leaf.dtype is not None,
-            UNSET: leaf.dtype == torch.bool and leaf.shape.numel() <= _MOST_UNSET,
+            UNSET: _are_flags(leaf.shape, leaf.dtype),
             LAST: root is not None and leaf.dtype is not None and root[1:] == leaf[1:] and kinds[path[1:]] != LAST,
         }
         if not fits.get(kinds[path]):
@@ -232,10 +222,9 @@ def _check_layout(head: Head, content: Any) -> tuple[dict[KeyPath, str], dict[Ke
     return kinds, shapes
 
 
-def _is_unset(column: Column, length: int) -> bool:
-    """Whether a column holds flags that are all False, so that nothing needs to be written."""
-    is_flags = column.tensor.dtype == torch.bool and column.flat.shape[1:].numel() <= _MOST_UNSET
-    return is_flags and not column.rows(slice(length)).any()
+def _are_flags(shape: torch.Size, dtype: torch.dtype | None) -> bool:
+    """Whether an item has a few flags, which need no file if all are False."""
+    return dtype == torch.bool and shape.numel() <= _MOST_UNSET
 
 
 def _block_items(column: Column) -> int:
@@ -246,13 +235,12 @@ def _block_items(column: Column) -> int:
 class NestedStorageCheckpointer(FlatStorageCheckpointer):
     """Checkpointer that saves TED data so that it can be read trajectory by trajectory.
 
-    Like :class:`FlatStorageCheckpointer`, whose files it writes, it saves each observation once, and one more at the
-    end of each trajectory. :meth:`read` gives nested tensors: the steps of a trajectory stand behind one another,
-    oldest first, also those of a trajectory that goes over the seam of the ring, or that is one of several envs.
+    It writes the files of a :class:`FlatStorageCheckpointer`. :meth:`read` gives nested tensors: the steps of a
+    trajectory stand behind one another, oldest first, also those of a trajectory that goes over the seam of the ring,
+    or that is one of several envs.
 
     Args:
-        done_keys: End signals. Default: "done", "truncated", "terminated".
-        reward_keys: Rewards. Default: "reward".
+        done_keys: As for :class:`FlatStorageCheckpointer`, like ``reward_keys``.
 
     Example:
         >>> import tempfile
@@ -260,22 +248,21 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
         >>> rb = ReplayBuffer(storage=LazyTensorStorage(100), checkpointer=NestedStorageCheckpointer())
         >>> done = torch.tensor([[False], [True], [False]])
         >>> below = TensorDict({"observation": torch.tensor([1.0, 2.0, 6.0]), "done": done}, [3])
-        >>> rollout = TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3])
-        >>> index, folder = rb.extend(rollout), tempfile.mkdtemp()
+        >>> index = rb.extend(TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3]))
+        >>> folder = tempfile.mkdtemp()
         >>> rb.dumps(folder)
-        >>> saved = NestedStorageCheckpointer.read(folder)
-        >>> [row.tolist() for row in saved["observation"].unbind()]
+        >>> [row.tolist() for row in NestedStorageCheckpointer.read(folder)["observation"].unbind()]
         [[0.0, 1.0, 2.0], [5.0, 6.0]]
     """
 
-    def _write(self, storage: Any, folder: Path) -> Any:
-        for path, column in columns_of(storage).items():
+    def _write(self, storage: Any, columns: dict[KeyPath, Any], folder: Path) -> Any:
+        for path, column in columns.items():
             if isinstance(column, ObjectColumn):
                 raise TypeError(
                     f"The entry {as_key(path)!r} is non-tensor data, which a nested tensor does not hold. "
                     "Fix: storage.checkpointer = FlatStorageCheckpointer(), which saves it too."
                 )
-        return super()._write(storage, folder)
+        return super()._write(storage, columns, folder)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> TensorDict:
@@ -289,55 +276,49 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
             FileNotFoundError: If there is no checkpoint.
             ValueError: If it is damaged, or was saved by another checkpointer.
         """
-        with loading(path) as top:
-            folder = top / "storage"
-            with sensible(folder / HEAD):
-                return cls()._read_nested(*read_saved(folder, cls.__name__), folder)
+        with loading(path) as top, sensible(top / "storage" / HEAD):
+            head, content = cls()._read_head(top / "storage")
+            if head.leaves is None:
+                raise ValueError(
+                    "The storage had not been written to when it was saved. Fix: fill the buffer, and save it."
+                )
+            return _nested(head, *cls()._plan(head, content, top / "storage", rehearse=True))
 
-    def _read_nested(self, head: Head, content: Any, folder: Path) -> TensorDict:
-        if head.leaves is None:
-            raise ValueError(
-                "The storage had not been written to when it was saved. Fix: fill the buffer, and save it."
-            )
-        kinds, shapes, breaks, _, read = self._check(head, content, folder, True)
-        length, width = head.length, head.width
-        flags = torch.zeros(length, width, dtype=torch.bool)
-        flags.view(-1)[breaks] = True
-        if length and not flags[(head.cursor - 1) % length if length == head.rows else -1].all():
-            raise ValueError("the newest step of an env does not end a trajectory")
-        timeline = Timeline(flags.t().flatten(), width, length, head.cursor if length == head.rows else 0)
-        stored = torch.arange(head.items).view(length, width).t().flatten()  # the position of each step, env by env
-        steps, sources = timeline.in_order(stored), stored[timeline.source()]
-        last, lengths = torch.searchsorted(breaks, stored[timeline.breaks]), timeline.lengths()
-        found = TensorDict({}, [len(lengths)])
-        for key, leaf in head.leaves.items():
-            if kinds[key] == LAST:
-                continue
-            rows = torch.zeros((head.items, *leaf.shape), dtype=leaf.dtype)
-            read_last = read({key: rows} if kinds[key] == WHOLE else {})
-            longer = kinds.get(("next", *key)) == LAST
-            at = sources if longer else steps
-            values = rows.new_empty((len(at), *leaf.shape))
-            bits(values)[:] = bits(rows)[at]
-            if longer:
-                after = torch.empty(shapes["last", "next", *key][0], dtype=leaf.dtype)
-                read_last(("next", *key), 0, after)
-                bits(values)[timeline.after_breaks()] = bits(after)[last]
-            found[as_key(key)] = nest(values, offsets_of(lengths + longer))
-        return found
+
+def _nested(head: Head, kinds: Kinds, breaks: torch.Tensor, fill: Fill) -> TensorDict:
+    """Read the items as nested tensors, entry by entry."""
+    assert head.leaves is not None
+    length, width, dims = head.length, head.width, len(head.others)
+    flags, shift = torch.zeros(length, width, dtype=torch.bool), head.cursor if length == head.rows else 0
+    flags.view(-1)[breaks] = True
+    if length and not flags[shift - 1].all():
+        raise ValueError("the newest step of an env does not end a trajectory")
+    timeline = Timeline(flags.t().flatten(), width, length, shift)
+    source, lengths = timeline.source(), timeline.lengths()
+    found = TensorDict({}, [len(lengths)])
+    for path, leaf in head.leaves.items():
+        if kinds[path] != LAST:
+            paths = [path, ("next", *path)] if kinds.get(("next", *path)) == LAST else [path]
+            shape = (length, *head.others, *leaf.shape)
+            columns = {each: Column(torch.empty(shape, dtype=leaf.dtype), dims + 1) for each in paths}
+            fill(columns)
+            # The steps of an env stand behind one another.
+            column, *after = (each.tensor.movedim(0, dims).flatten(0, dims) for each in columns.values())
+            rows = column.new_empty((timeline.size if after else head.items, *leaf.shape))
+            write_rows(rows, column, after[0] if after else None, timeline, source)
+            found[as_key(path)] = nest(rows, offsets_of(lengths + bool(after)))
+    return found
 
 
 class H5StorageCheckpointer(FlatStorageCheckpointer):
     """Checkpointer that saves TED data in an HDF5 file, each observation once.
 
-    The file holds a group "data" with the entries in the order of the storage, time first, and a group "last" with
-    what is under "next" of the steps that the dataset "breaks" lists; of all other steps that is what stands at the
-    root of the step behind. :func:`~rlnb.data.read_h5` and any HDF5 viewer read it. It needs h5py.
+    The file holds what a :class:`FlatStorageCheckpointer` writes: the groups "data" and "last", and the dataset
+    "breaks". :func:`~rlnb.data.read_h5` and any HDF5 viewer read it. It needs h5py.
 
     Args:
         checkpoint_file: Name of the file.
-        done_keys: End signals. Default: "done", "truncated", "terminated".
-        reward_keys: Rewards. Default: "reward".
+        done_keys: As for :class:`FlatStorageCheckpointer`, like ``reward_keys``.
         h5_kwargs: How to compress: "compression" is "gzip", "lzf" or a level of gzip from 0 to 9, and
             "compression_opts" the level of gzip. Default: no compression.
 
@@ -387,15 +368,12 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
         name = type(self).__name__
         return f"{name}(checkpoint_file={self.checkpoint_file!r}, compression={self._compression!r}{level})"
 
-    def _write_entries(
-        self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, ObjectColumn], length: int
-    ) -> None:
+    def _write_entries(self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, Objects]) -> None:
         values: dict[KeyPath, Any] = {}
         for path, (_, blocks) in entries.items():
             first, *more = blocks
             values[path] = torch.cat([first, *more]) if more else first
-        for path, column in objects.items():
-            values["data", *path] = Constant(column.array[:length].reshape(-1).tolist())
+        values |= {("data", *path): Constant(each.tolist()) for path, (_, each) in objects.items()}
         for path in values:
             for reason in filter(None, map(no_h5_name, path[1:])):
                 key = as_key(path[1:])
@@ -408,23 +386,23 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
             write_h5(build(values, []), folder / self.checkpoint_file, self._compression, self._level)
 
     def _open_entries(
-        self, head: Head, kinds: dict[KeyPath, str], shapes: dict[KeyPath, Any], folder: Path, rehearse: bool
+        self, head: Head, kinds: Kinds, shapes: Shapes, folder: Path, rehearse: bool
     ) -> tuple[torch.Tensor, dict[KeyPath, Any], Reader]:
         file = folder / self.checkpoint_file
         into = {
             path: torch.empty(shape, dtype=dtype, device="cpu" if path == BREAKS else "meta")
             for path, (shape, dtype) in shapes.items()
         }
+        if not file.is_file():
+            raise missing(file)
         try:
             found = read_h5_into(file, into, checksum=False, rehearse=rehearse)
-        except FileNotFoundError:
-            raise missing(file) from None
         except ValueError as error:
             raise damaged(file, f"is not what was written: {error}") from error
-        objects = {path: found.get(("data", *path)).data for path, kind in kinds.items() if kind == OBJECTS}
         for path in into:
             if found.get(path, None) is None:
                 raise ValueError(f"the entry {path} is missing")
+        objects = {path: found.get(("data", *path)).data for path, kind in kinds.items() if kind == OBJECTS}
         for path, values in objects.items():
             if type(values) is not list or len(values) != head.items:
                 raise ValueError(f"the entry {path} does not have one object for each step")

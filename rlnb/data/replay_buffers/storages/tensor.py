@@ -11,7 +11,7 @@ import torch
 
 from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.checkpointers.column import TensorStorageCheckpointer
-from rlnb.data.replay_buffers.checkpointers.state import SENSELESS
+from rlnb.data.replay_buffers.checkpointers.files import SENSELESS
 from rlnb.data.replay_buffers.columns import AnyColumn, Column, ObjectColumn, RowArrays, new_memory, reshape_objects
 from rlnb.data.replay_buffers.forms.base import Form, Leaf
 from rlnb.data.replay_buffers.forms.structure import STORABLE, read_shape

@@ -155,7 +155,14 @@ def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
 
     It becomes a numpy integer for a Discrete space, an array otherwise. Raises ValueError if it is not in the spec.
     """
+    if isinstance(spec, Categorical) and not action.ndim:
+        index = action.item()
+        if not spec.start <= index < spec.start + spec.n:
+            raise ValueError(_no_such_action(spec, index))
+        return _index_dtype(spec).type(index)
     action = action.detach().cpu()
+    if isinstance(spec, Categorical):
+        return _native_indices(spec, action)
     if isinstance(spec, OneHot):
         if action.ndim > 1:
             return _native_one_hots(spec, action)
@@ -163,13 +170,6 @@ def native_action(spec: TensorSpec, action: torch.Tensor) -> Any:
         if numbers.count(1) != 1 or numbers.count(0) != len(numbers) - 1:
             raise ValueError(_not_one_hot(spec, numbers))
         return _index_dtype(spec).type(numbers.index(1) + spec.start)
-    if isinstance(spec, Categorical):
-        if action.ndim:
-            return _native_indices(spec, action)
-        index = action.item()
-        if not spec.start <= index < spec.start + spec.n:
-            raise ValueError(_no_such_action(spec, index))
-        return _index_dtype(spec).type(index)
     cast = action.to(spec.dtype)
     if cast.dtype != action.dtype and not cast.is_floating_point() and not torch.equal(cast.to(action.dtype), action):
         raise ValueError(

@@ -10,7 +10,8 @@ from typing import Any
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb_widgets._core.dims import Dim
-from rlnb_widgets.spec_explorer.schema import Path
+
+Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Categorical distributions with a mask of legal actions: actions as indices or as one-hot vectors."""
+"""Categorical distributions of actions, as indices or one-hot vectors, with or without a mask of the legal ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,140 @@ import torch
 from torch.distributions import Categorical as TorchCategorical
 from torch.distributions import RelaxedOneHotCategorical, constraints
 from torch.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
+
+
+class ReparamGradientStrategy(enum.Enum):
+    """Gradient estimators for one-hot samples. Both are biased, since sampling has no gradient.
+
+    - ``PassThrough``: from the probabilities (Bengio et al. 2013, https://arxiv.org/abs/1308.3432, section 4).
+    - ``RelaxedOneHot``: from a relaxed sample at temperature 1 (Jang et al. 2017, https://arxiv.org/abs/1611.01144).
+
+    Example:
+        >>> logits = torch.zeros(3, requires_grad=True)
+        >>> mask, method = torch.tensor([True, True, False]), ReparamGradientStrategy.RelaxedOneHot
+        >>> dist = MaskedOneHotCategorical(logits, mask=mask, grad_method=method)
+        >>> dist.rsample().requires_grad
+        True
+    """
+
+    PassThrough = 1
+    RelaxedOneHot = 2
+
+
+class OneHotCategorical(TorchCategorical):
+    """A categorical distribution whose samples are one-hot vectors.
+
+    Args:
+        logits: log-probabilities up to a constant, ``[*batch, n]``. Give either these or ``probs``.
+        probs: probabilities up to a factor, ``[*batch, n]``.
+        grad_method: gradient estimator of :meth:`rsample`.
+        validate_args: whether to validate the parameters. None: torch's default.
+
+    Raises:
+        ValueError: If not exactly one of ``logits`` and ``probs`` is given, or its values are invalid, such as NaN.
+
+    Example:
+        >>> dist = OneHotCategorical(probs=torch.tensor([0.1, 0.6, 0.3]))
+        >>> dist.mode
+        tensor([0, 1, 0])
+        >>> dist.log_prob(torch.eye(3))
+        tensor([-2.3026, -0.5108, -1.2040])
+        >>> dist.sample((5,)).shape
+        torch.Size([5, 3])
+    """
+
+    num_params = 1
+
+    _param: torch.Tensor
+    _num_events: int
+
+    def __init__(
+        self,
+        logits: torch.Tensor | None = None,
+        probs: torch.Tensor | None = None,
+        grad_method: ReparamGradientStrategy = ReparamGradientStrategy.PassThrough,
+        validate_args: bool | None = None,
+    ) -> None:
+        if (logits is None) == (probs is None):
+            raise ValueError(
+                f"{type(self).__name__} takes logits or probs, got {'neither' if logits is None else 'both'}. "
+                "In a policy, check that in_keys=['logits'] is what the network writes."
+            )
+        self.grad_method = ReparamGradientStrategy(grad_method)
+        super().__init__(probs=probs, logits=logits, validate_args=validate_args)
+        self._event_shape = self._param.shape[-1:]
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> constraints.Constraint:
+        """One-hot vectors."""
+        return constraints.one_hot
+
+    @property
+    def mode(self) -> torch.Tensor:
+        """The most likely action, the first one among equals, one-hot int64 ``[*batch, n]``."""
+        return self._one_hot(self._param.argmax(-1))
+
+    @property
+    def deterministic_sample(self) -> torch.Tensor:
+        """The mode."""
+        return self.mode
+
+    @property
+    def mean(self) -> torch.Tensor:
+        """The probabilities, ``[*batch, n]``."""
+        return self.probs
+
+    @property
+    def variance(self) -> torch.Tensor:
+        """The variance of each component, ``[*batch, n]``."""
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: torch.Size | Sequence[int] | None = None) -> torch.Tensor:
+        """Draw actions as one-hot int64 ``[*sample_shape, *batch, n]``."""
+        size = torch.Size(sample_shape or ())
+        drawn = torch.multinomial(self.probs.detach().reshape(-1, self._num_events), size.numel(), replacement=True)
+        return self._one_hot(drawn.T.reshape(size + self.batch_shape))
+
+    def rsample(self, sample_shape: torch.Size | Sequence[int] | None = None) -> torch.Tensor:
+        """Draw actions that carry a gradient, estimated by ``grad_method``.
+
+        ``has_rsample`` is False nevertheless, so that policies draw with :meth:`sample`: envs need integers.
+
+        Returns:
+            One-hot vectors with the dtype of the probabilities, ``[*sample_shape, *batch, n]``.
+        """
+        return _with_gradient(self, self.grad_method, self.logits, torch.Size(sample_shape or ()))
+
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the log-probabilities of actions, ``[*batch]``.
+
+        Args:
+            value: one-hot vectors of any dtype, whose shape broadcasts with ``[*batch, n]``. Of other vectors, such as
+                padding, the largest entry counts.
+        """
+        return _log_prob_of_one_hot(value, self.logits)
+
+    def entropy(self) -> torch.Tensor:
+        """Return the entropy in nats, ``[*batch]``."""
+        return super().entropy()
+
+    def enumerate_support(self, expand: bool = True) -> torch.Tensor:
+        """Return all actions, one-hot int64 ``[n, *batch, n]``; ``[n, 1, .., n]`` without ``expand``."""
+        return self._one_hot(super().enumerate_support(expand))
+
+    def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> OneHotCategorical:
+        """Return the distribution with batch dimensions ``batch_shape``, sharing memory with this one."""
+        new = self._get_checked_instance(OneHotCategorical, _instance)
+        super().expand(batch_shape, _instance=new)
+        new.grad_method, new._event_shape = self.grad_method, self._event_shape
+        return new
+
+    def _one_hot(self, index: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.one_hot(index, self._num_events)
+
+    def __repr__(self) -> str:
+        given = "probs" if "probs" in self.__dict__ and "logits" not in self.__dict__ else "logits"
+        return f"{type(self).__name__}({given}: {self._param.shape})"
 
 
 class MaskedCategorical(TorchCategorical):
@@ -163,24 +297,6 @@ class MaskedCategorical(TorchCategorical):
         return f"{type(self).__name__}({kind}: {list(self._param.shape)}, legal: {int(self._mask.sum())})"
 
 
-class ReparamGradientStrategy(enum.Enum):
-    """Gradient estimators for one-hot samples. Both are biased, since sampling has no gradient.
-
-    - ``PassThrough``: from the probabilities (Bengio et al. 2013, https://arxiv.org/abs/1308.3432, section 4).
-    - ``RelaxedOneHot``: from a relaxed sample at temperature 1 (Jang et al. 2017, https://arxiv.org/abs/1611.01144).
-
-    Example:
-        >>> logits = torch.zeros(3, requires_grad=True)
-        >>> mask, method = torch.tensor([True, True, False]), ReparamGradientStrategy.RelaxedOneHot
-        >>> dist = MaskedOneHotCategorical(logits, mask=mask, grad_method=method)
-        >>> dist.rsample().requires_grad
-        True
-    """
-
-    PassThrough = 1
-    RelaxedOneHot = 2
-
-
 class MaskedOneHotCategorical(MaskedCategorical):
     """A :class:`MaskedCategorical` whose samples are one-hot vectors.
 
@@ -254,14 +370,7 @@ class MaskedOneHotCategorical(MaskedCategorical):
         Returns:
             One-hot vectors with the dtype of the probabilities, ``[*sample_shape, *batch, n]``.
         """
-        if self.grad_method is ReparamGradientStrategy.PassThrough:
-            soft = self.probs
-            hard = self.sample(sample_shape)
-        else:
-            relaxed = RelaxedOneHotCategorical(self.probs.new_ones(()), logits=self._log_probs, validate_args=False)
-            soft = relaxed.rsample(torch.Size(sample_shape or ()))
-            hard = self._one_hot(soft.argmax(-1))
-        return hard + (soft - soft.detach())  # adds the gradient of soft, and exactly 0 to the value
+        return _with_gradient(self, self.grad_method, self._log_probs, torch.Size(sample_shape or ()))
 
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         """Return the log-probabilities of actions.
@@ -277,9 +386,7 @@ class MaskedOneHotCategorical(MaskedCategorical):
         """
         if self._validate_args:
             self._validate_sample(value)
-        index = (value.to(torch.uint8) if value.dtype == torch.bool else value).argmax(-1, keepdim=True)
-        index, log_probs = torch.broadcast_tensors(index, self.logits)
-        return log_probs.gather(-1, index[..., :1]).squeeze(-1)
+        return _log_prob_of_one_hot(value, self.logits)
 
     def enumerate_support(self, expand: bool = True) -> torch.Tensor:
         """Return all actions, legal or not, one-hot int64 ``[n, *batch, n]``; ``[n, 1, .., n]`` without ``expand``."""
@@ -294,6 +401,27 @@ class MaskedOneHotCategorical(MaskedCategorical):
 
     def _one_hot(self, index: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.one_hot(index, self._num_events)
+
+
+def _with_gradient(
+    dist: OneHotCategorical | MaskedOneHotCategorical,
+    method: ReparamGradientStrategy,
+    log_probs: torch.Tensor,
+    shape: torch.Size,
+) -> torch.Tensor:
+    """Draw one-hot vectors whose gradient is that of the probabilities, or of a relaxed sample."""
+    if method is ReparamGradientStrategy.PassThrough:
+        soft, hard = dist.probs, dist.sample(shape)
+    else:
+        soft = RelaxedOneHotCategorical(log_probs.new_ones(()), logits=log_probs, validate_args=False).rsample(shape)
+        hard = dist._one_hot(soft.argmax(-1))
+    return hard + (soft - soft.detach())  # adds the gradient of soft, and exactly 0 to the value
+
+
+def _log_prob_of_one_hot(value: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    index = (value.to(torch.uint8) if value.dtype == torch.bool else value).argmax(-1, keepdim=True)
+    index, logits = torch.broadcast_tensors(index, logits)
+    return logits.gather(-1, index[..., :1]).squeeze(-1)
 
 
 def _action_mask(

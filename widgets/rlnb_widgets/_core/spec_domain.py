@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 
@@ -15,7 +16,22 @@ from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb_widgets._core.text import number, object_text, plural
-from rlnb_widgets.spec_explorer.schema import Domain, Lane
+
+LaneKind = Literal["line", "choices", "cells", "bits"]
+DomainKind = Literal[
+    "interval",
+    "any",
+    "choices",
+    "one-hot",
+    "binary",
+    "multi",
+    "non-tensor",
+    "composite",
+    "stack",
+    "choice",
+    "nothing",
+    "unknown",
+]
 
 MAX_LANES = 8
 MAX_TICKS = 24
@@ -23,6 +39,36 @@ MAX_TICKS = 24
 NORMAL, TAIL = 3.5, 5.5
 #: Lanes share one scale unless the widest range is more than this many times the narrowest.
 COMPARABLE = 4.0
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One lane of the picture of a domain: all components with the same legal values."""
+
+    #: ``"line"`` (numbers between two ends), ``"choices"`` (a few integers), ``"cells"`` (the components of a one-hot
+    #: vector) or ``"bits"`` (components that are 0 or 1)
+    kind: LaneKind
+    label: str = ""  #: the components of the lane, such as ``"[0]"``; empty for all
+    low: float | None = None  #: the lower end of a line; None if it is unbounded
+    high: float | None = None  #: the upper end of a line; None if it is unbounded
+    view: tuple[float, float] = (0.0, 1.0)  #: the range of numbers that the picture of a line shows
+    whole: bool = False  #: whether only integers are legal on a line
+    n: int = 0  #: number of choices, cells or bits
+    start: int = 0  #: value of the first choice
+    barred: tuple[int, ...] = ()  #: indices of the masked choices
+    elements: tuple[int, ...] | None = None  #: flat indices of the components; None for all
+    begin: int = 0  #: index of the first cell along the last dimension
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values that a spec allows."""
+
+    kind: DomainKind  #: kind of the domain
+    text: str  #: the domain in one line
+    lanes: tuple[Lane, ...] = ()  #: lanes of its picture
+    more: int = 0  #: number of lanes that are left out
+    note: str = ""  #: a remark; the ``repr`` of a spec of unknown kind
 
 
 def domain_of(spec: Any) -> Domain:

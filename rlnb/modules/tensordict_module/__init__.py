@@ -1,0 +1,15 @@
+"""Modules that read and write TensorDicts: actors, value functions, recurrent modules."""
+
+from rlnb.envs.policies import RandomPolicy
+from rlnb.modules import recurrent
+from rlnb.modules.recurrent import *  # noqa: F403 - the list of recurrent parts has one home, recurrent.__all__
+from rlnb.modules.tensordict_module.actors import Actor, ProbabilisticActor, QValueActor, QValueModule, ValueOperator
+from rlnb.modules.tensordict_module.common import SafeModule
+from rlnb.modules.tensordict_module.probabilistic import SafeProbabilisticModule, SafeProbabilisticTensorDictSequential
+from rlnb.modules.tensordict_module.sequence import SafeSequential
+
+__all__ = [
+    "Actor", "ProbabilisticActor", "QValueActor", "QValueModule", "RandomPolicy", "SafeModule",
+    "SafeProbabilisticModule", "SafeProbabilisticTensorDictSequential", "SafeSequential", "ValueOperator",
+    *recurrent.__all__,
+]  # fmt: skip

@@ -1,0 +1,174 @@
+"""Actors, which map observations to actions, and value functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tensordict import TensorDictBase
+from tensordict.nn import CompositeDistribution, TensorDictModule
+from torch import nn
+from torch.distributions import Distribution
+
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
+from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.modules.distributions.continuous import Delta
+from rlnb.modules.tensordict_module.common import SafeModule
+from rlnb.modules.tensordict_module.probabilistic import (
+    SafeProbabilisticModule,
+    SafeProbabilisticTensorDictSequential,
+)
+from rlnb.modules.tensordict_module.q_values import QValueActor, QValueModule
+
+__all__ = ["Actor", "ProbabilisticActor", "QValueActor", "QValueModule", "ValueOperator"]
+
+
+class Actor(SafeModule):
+    """A deterministic policy.
+
+    Args:
+        module: a torch module that maps the inputs to the action.
+        in_keys: its inputs. Default: ``["observation"]``.
+        out_keys: where its results are written. Default: ``["action"]``.
+        spec: spec of the first result, or a :class:`~rlnb.data.Composite` with entries for some of them.
+        **kwargs: ``safe`` and ``inplace``, as for :class:`SafeModule`.
+
+    Raises:
+        ValueError: As for :class:`SafeModule`.
+
+    Example:
+        >>> import torch
+        >>> from rlnb.data import Bounded
+        >>> from tensordict import TensorDict
+        >>> policy = Actor(torch.nn.Linear(4, 2), spec=Bounded(-1.0, 1.0, (2,)), safe=True)
+        >>> policy(TensorDict({"observation": torch.randn(3, 4)}, [3]))["action"].shape
+        torch.Size([3, 2])
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+        *,
+        spec: TensorSpec | None = None,
+        **kwargs: Any,
+    ) -> None:
+        in_keys = ["observation"] if in_keys is None else in_keys
+        out_keys = ["action"] if out_keys is None else out_keys
+        super().__init__(module, in_keys, out_keys, spec=_of_first(spec, out_keys), **kwargs)
+
+    def get_dist(self, tensordict: TensorDictBase) -> Distribution:
+        """Return the policy as a distribution: all of its probability is on one action.
+
+        Args:
+            tensordict: data with the inputs. It does not change.
+
+        Returns:
+            A :class:`~rlnb.modules.Delta` at the action.
+        """
+        return Delta(self(tensordict.copy()).get(self.out_keys[0]))
+
+
+class ProbabilisticActor(SafeProbabilisticTensorDictSequential):
+    """A policy that draws its action from a distribution, whose parameters a network computes.
+
+    How it draws follows :class:`~rlnb.envs.utils.set_exploration_type`: collectors set RANDOM, an evaluation
+    DETERMINISTIC or MODE. Outside of its blocks ``default_interaction_type`` decides.
+
+    Args:
+        module: module over TensorDicts that writes the parameters of the distribution.
+        in_keys: entries that are the parameters, not the inputs of ``module``. The last part of each is the name of
+            the argument, such as ``"loc"``; a dictionary maps the names of the arguments to entries.
+        out_keys: the entry to write. Default: ``["action"]``; with a ``CompositeDistribution`` the keys of its map.
+        spec: spec of the action, or a :class:`~rlnb.data.Composite` with entries for some outputs.
+        **kwargs: those of :class:`SafeProbabilisticModule`: ``distribution_class``, ``distribution_kwargs``,
+            ``return_log_prob`` (written to ``"action_log_prob"``), ``default_interaction_type``, ``safe`` and others.
+
+    Raises:
+        TypeError: If ``module`` is not a module over TensorDicts.
+        ValueError: As for :class:`SafeProbabilisticModule`: no spec for ``safe=True``, or a distribution that does not
+            fit the spec.
+
+    Example:
+        >>> import torch
+        >>> from rlnb.data import Bounded
+        >>> from rlnb.envs.utils import ExplorationType, set_exploration_type
+        >>> from rlnb.modules import NormalParamExtractor, TanhNormal
+        >>> from tensordict import TensorDict
+        >>> network = TensorDictModule(
+        ...     nn.Sequential(nn.Linear(4, 2), NormalParamExtractor()), ["observation"], ["loc", "scale"]
+        ... )
+        >>> policy = ProbabilisticActor(
+        ...     network,
+        ...     in_keys=["loc", "scale"],
+        ...     spec=Bounded(-1.0, 1.0, (1,)),
+        ...     distribution_class=TanhNormal,
+        ...     return_log_prob=True,
+        ... )
+        >>> with set_exploration_type(ExplorationType.RANDOM):
+        ...     data = policy(TensorDict({"observation": torch.randn(3, 4)}, [3]))
+        >>> data["action"].shape, data["action_log_prob"].shape
+        (torch.Size([3, 1]), torch.Size([3]))
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        in_keys: NestedKey | Sequence[NestedKey] | dict[str, NestedKey],
+        out_keys: NestedKey | Sequence[NestedKey] | None = None,
+        *,
+        spec: TensorSpec | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if not hasattr(module, "in_keys") or not hasattr(module, "out_keys"):
+            raise TypeError(
+                f"ProbabilisticActor needs a module over TensorDicts, which writes the parameters {in_keys}, got a "
+                f"{type(module).__name__}. Fix: TensorDictModule(module, in_keys=['observation'], out_keys={in_keys})."
+            )
+        if out_keys is None and kwargs.get("distribution_class") is not CompositeDistribution:
+            out_keys = ["action"]
+        if isinstance(out_keys, (str, tuple)):
+            out_keys = [out_keys]
+        if out_keys is not None:
+            spec = _of_first(spec, out_keys)
+        super().__init__(module, SafeProbabilisticModule(in_keys, out_keys, spec=spec, **kwargs))
+
+
+class ValueOperator(TensorDictModule):
+    """A value function, of states or of states and actions.
+
+    Args:
+        module: a torch module that maps the inputs to the value, ``[*batch, 1]``.
+        in_keys: its inputs. Default: ``["observation"]``.
+        out_keys: where the value is written. Default: ``["state_action_value"]`` if "action" is among the inputs,
+            otherwise ``["state_value"]``.
+
+    Example:
+        >>> import torch
+        >>> from tensordict import TensorDict
+        >>> critic = ValueOperator(torch.nn.Linear(4, 1))
+        >>> critic(TensorDict({"observation": torch.randn(3, 4)}, [3]))["state_value"].shape
+        torch.Size([3, 1])
+        >>> ValueOperator(torch.nn.Bilinear(4, 2, 1), in_keys=["observation", "action"]).out_keys
+        ['state_action_value']
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        in_keys: Sequence[NestedKey] | None = None,
+        out_keys: Sequence[NestedKey] | None = None,
+    ) -> None:
+        in_keys = ["observation"] if in_keys is None else in_keys
+        if out_keys is None:
+            out_keys = ["state_action_value" if "action" in in_keys else "state_value"]
+        super().__init__(module, in_keys=in_keys, out_keys=out_keys)  # type: ignore[arg-type]  # takes any sequence
+
+
+def _of_first(spec: TensorSpec | None, out_keys: Sequence[NestedKey]) -> TensorSpec | None:
+    """Return a leaf as the spec of the first output."""
+    if not isinstance(spec, TensorSpec) or isinstance(spec, Composite):
+        return spec
+    return Composite({as_key(as_tuple(out_keys[0])): spec})

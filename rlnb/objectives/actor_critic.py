@@ -1,0 +1,207 @@
+"""Common parts of on-policy losses: advantages, log-probabilities, the entropy bonus, and the loss of the critic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from tensordict import TensorDict, TensorDictBase
+from torch import nn
+
+from rlnb.data.ted.keys import NestedKey
+from rlnb.objectives.common import LossModule, next_key, unique
+from rlnb.objectives.errors import missing_entry, no_log_prob
+from rlnb.objectives.utils import ValueEstimators, check_distance, distance_loss
+from rlnb.objectives.value.advantages import wrong_value_shape
+
+Tensor = torch.Tensor
+
+
+class ActorCriticLoss(LossModule):
+    """Base class of losses of a stochastic policy that is trained with advantages, and of its critic.
+
+    The advantage and the value target come from the data, where GAE wrote them before, or from the value estimator of
+    the loss (see ``make_value_estimator``), which does not write into the data.
+
+    Args:
+        actor_network: the policy, with ``get_dist``, such as ``ProbabilisticActor``.
+        critic_network: writes the value of a state. None: the critic is not trained here.
+        loss_critic_type: distance of value and target: ``"l1"``, ``"l2"`` or ``"smooth_l1"``.
+        separate_losses: whether parameters that policy and critic share learn from the policy's loss alone.
+        clip_value: largest change of a value away from the one in the data that still lowers the loss.
+        gamma: the discount of the value estimator of the loss.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    @dataclass
+    class _AcceptedKeys:
+        advantage: NestedKey = "advantage"
+        value_target: NestedKey = "value_target"
+        value: NestedKey = "state_value"
+        sample_log_prob: NestedKey = "action_log_prob"
+        action: NestedKey = "action"
+        reward: NestedKey = "reward"
+        done: NestedKey = "done"
+        terminated: NestedKey = "terminated"
+
+    default_keys: ClassVar[type] = _AcceptedKeys
+    default_value_estimator = ValueEstimators.GAE
+    actor_network: Any
+    critic_network: Any
+
+    def __init__(
+        self,
+        actor_network: Any,
+        critic_network: Any,
+        *,
+        loss_critic_type: str,
+        separate_losses: bool,
+        clip_value: float | None,
+        gamma: float | None,
+        reduction: str | None,
+        delay_value: bool = False,
+    ) -> None:
+        super().__init__(reduction)
+        check_distance(loss_critic_type)
+        if not hasattr(actor_network, "get_dist"):
+            raise TypeError(no_log_prob(self, actor_network))
+        self._add_network("actor_network", actor_network)
+        if critic_network is None:
+            self.critic_network = None
+        else:
+            self._add_network("critic_network", critic_network, delay=delay_value)
+        self.loss_critic_type, self.separate_losses, self.clip_value = loss_critic_type, separate_losses, clip_value
+        if gamma is not None:
+            self.make_value_estimator(gamma=gamma)
+
+    def _default_in_keys(self) -> list[NestedKey]:
+        keys, critic = self.tensor_keys, self.critic_network
+        states = [*self.actor_network.in_keys, *(critic.in_keys if critic is not None else ())]
+        after = [keys.reward, keys.done, keys.terminated, *states]
+        return unique([keys.action, *states, *map(next_key, after), *self._more_in_keys()])
+
+    def _more_in_keys(self) -> Sequence[NestedKey]:
+        return ()
+
+    def _value_network(self) -> Any:
+        return self.critic_network
+
+    # Parts of the loss ---------------------------------------------------------------------------------------------
+
+    def _with_advantage(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Return a shallow copy of the data that has an advantage."""
+        data, keys = tensordict.copy(), self.tensor_keys
+        if data.get(keys.advantage, None) is None:
+            if self.critic_network is None or data.get(next_key(keys.reward), None) is None:
+                raise KeyError(missing_entry(self, keys.advantage, "advantage", data))
+            self.value_estimator(data)
+        return data
+
+    def _advantage(self, data: TensorDictBase, log_prob: Tensor) -> Tensor:
+        """Read the advantage, ``[*B, 1]``."""
+        advantage: Tensor = self._get(data, "advantage")
+        if advantage.shape == log_prob.shape:
+            return advantage.unsqueeze(-1)
+        if advantage.shape != (*log_prob.shape, 1):
+            raise ValueError(
+                f"{type(self).__name__} expects one log-probability for each step: the advantage has shape "
+                f"{list(advantage.shape)}, and the log-probability of the actions {list(log_prob.shape)}. A "
+                "distribution over several numbers must join them. "
+                "Fix: torch.distributions.Independent(Normal(loc, scale), 1), or IndependentNormal."
+            )
+        return advantage
+
+    def _log_prob(self, data: TensorDictBase) -> tuple[Tensor, Any]:
+        """Compute the log-probability of the actions in the data, ``[*B]``, and return the distribution, too.
+
+        What the policy computes on the way stays in ``data`` for a critic that reads it.
+        """
+        action = self._get(data, "action")
+        distribution = self._distribution(data)
+        found = distribution.log_prob(action if isinstance(action, Tensor) else data)
+        if isinstance(found, TensorDictBase):  # one for each part of a composite action
+            found = sum(found.values(True, True))
+        return found, distribution
+
+    def _distribution(self, data: TensorDictBase) -> Any:
+        for key in self.actor_network.in_keys:
+            if data.get(key, None) is None:
+                raise KeyError(missing_entry(self, key, "input", data))
+        return self.actor_network.get_dist(data)
+
+    def _old_log_prob(self, data: TensorDictBase, log_prob: Tensor) -> Tensor:
+        """Read the log-probability of the actions at the time when they were chosen, ``[*B]``."""
+        found = self._get(data, "sample_log_prob")
+        if isinstance(found, TensorDictBase):
+            found = sum(found.values(True, True))
+        if found.numel() != log_prob.numel():
+            raise ValueError(
+                f"{type(self).__name__} compares the log-probabilities of one action under two policies, and got the "
+                f"shapes {list(found.shape)} in the data and {list(log_prob.shape)} from the policy. "
+                "Fix: collect the data with the same kind of distribution."
+            )
+        return found.detach().reshape(log_prob.shape)
+
+    def _critic_terms(
+        self, data: TensorDictBase, clip: Tensor | float | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Compute the distance of values and targets, ``[*B]``, and numbers for logs.
+
+        With ``clip``, a value counts as at most that far away from the one in the data (Schulman et al.'s PPO in
+        OpenAI's baselines).
+        """
+        target = self._get(data, "value_target")
+        value = self._value(data)
+        if value.shape != target.shape:
+            raise ValueError(wrong_value_shape(self, value, target))
+        loss, logs = distance_loss(target, value, self.loss_critic_type), {}
+        if clip is not None:
+            old = self._get(data, "value").detach()
+            near = old + (value - old).clamp(-clip, clip)
+            loss = torch.max(loss, distance_loss(target, near, self.loss_critic_type))
+            logs["value_clip_fraction"] = (near != value).to(value.dtype).mean()
+        with torch.no_grad():
+            logs["explained_variance"] = 1 - (target - value).var() / target.var().clamp_min(1e-12)
+        return loss.squeeze(-1), logs
+
+    def _value(self, data: TensorDictBase) -> Tensor:
+        critic, params = self.critic_network, None
+        if self.separate_losses:
+            shared = {id(value) for value in self.actor_network.parameters()}
+            own = TensorDict.from_module(critic)
+            params = own.apply(lambda value: value.detach() if id(value) in shared else value)
+            data = data.detach()
+        found = self._run(critic, data, params=params).get(self.tensor_keys.value, None)
+        if found is None:
+            raise KeyError(
+                f"{type(self).__name__} expects the value at {self.tensor_keys.value!r}, but the critic writes "
+                f"{critic.out_keys}. Fix: loss.set_keys(value={critic.out_keys[0]!r})."
+            )
+        return found
+
+    def _entropy(self, distribution: Any, samples: int) -> Tensor:
+        """Compute the entropy, ``[*B]``, from samples if there is no formula."""
+        try:
+            found = distribution.entropy()
+        except NotImplementedError:
+            draw = distribution.rsample if getattr(distribution, "has_rsample", False) else distribution.sample
+            found = -distribution.log_prob(draw((samples,))).mean(0)
+        if isinstance(found, TensorDictBase):
+            found = sum(found.values(True, True))
+        return found
+
+    def _coefficient(self, name: str, value: float | None) -> None:
+        """Register a weight as a buffer, so that it can be scheduled."""
+        self.register_buffer(name, None if value is None else torch.tensor(float(value)))
+
+
+def networks_of(owner: object, actor_network: Any, critic_network: Any, actor: Any, critic: Any) -> tuple[Any, Any]:
+    """Choose between the names of the networks and their older ones, ``actor`` and ``critic``."""
+    actor_network = actor if actor_network is None else actor_network
+    critic_network = critic if critic_network is None else critic_network
+    if not isinstance(actor_network, nn.Module):
+        name = type(owner).__name__
+        raise TypeError(f"{name} needs a policy. Fix: {name}(actor_network=policy, critic_network=critic).")
+    return actor_network, critic_network
