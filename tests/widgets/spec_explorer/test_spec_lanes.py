@@ -9,8 +9,8 @@ import pytest
 import torch
 from rlnb_widgets import SpecExplorer
 from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.spec_domain import Lane
 from rlnb_widgets.spec_explorer.scene import domain_display, draw_lane, lane_height, large_display
-from rlnb_widgets.spec_explorer.schema import Lane
 
 from rlnb.data import Binary, Bounded, Categorical, Composite, MultiOneHot, OneHot, Unbounded
 
