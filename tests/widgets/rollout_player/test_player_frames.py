@@ -236,6 +236,7 @@ def test_the_map_of_the_env_is_not_assumed():
 
 def test_our_env_is_drawn():
     env = GymEnv("CartPole-v1")
+    env.set_seed(0)
     td = env.rollout(60, break_when_any_done=False)
     model = player_model(td, env)
     assert model.frames.kind == "scene" and model.frames.acting

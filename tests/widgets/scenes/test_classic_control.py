@@ -40,7 +40,7 @@ def test_cartpole_leans_right_for_positive_angles_and_moves_right_for_positive_x
 
 def test_cartpole_limits_are_drawn_where_the_cart_is_at_the_limits() -> None:
     scene = draw("CartPole-v1", [[2.4, 0, 0, 0], [-2.4, 0, 0, 0]])
-    limits = sorted(s.points[0] for s in scene.background if s.stroke == "danger")
+    limits = sorted(s.points[0] for s in scene.background if s.stroke == "bad")
     np.testing.assert_allclose(limits, sorted(poses(scene, "cart")[:, 0]), atol=1e-4)
 
 
@@ -123,7 +123,7 @@ def test_acrobot_links_hang_stand_and_bend() -> None:
     )  # down, up, right, right
     tip = second[:, :2] + length * np.stack([-np.sin(second[:, 2]), np.cos(second[:, 2])], -1)
     np.testing.assert_allclose((tip - centre) / length, [(0, 2), (0, -2), (2, 0), (1, -1)], atol=1e-5)
-    goal = next(s for s in scene.background if s.stroke == "goal")
+    goal = next(s for s in scene.background if s.stroke == "good")
     assert goal.points[1] == pytest.approx(centre - length)
 
 

@@ -184,7 +184,7 @@ def test_positions_of_the_first_nodes_are_there_and_others_come_when_they_are_se
 
 def test_a_position_marks_the_last_move():
     explorer = TreeExplorer(search_of(n=20))
-    parts = [part["name"] for part in explorer._head["scene"]["parts"]]
+    parts = explorer._head["scene"]["parts"]
     last = next(i for i, name in enumerate(parts) if "last" in name)
     child = next(node for node in explorer.model.open if explorer.model.nodes.depth[node] == 1)
     assert explorer._boards["0"]["frame"][last] is None and explorer._boards[str(child)]["frame"][last] is not None
