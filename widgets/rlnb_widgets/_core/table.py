@@ -60,7 +60,7 @@ def lines_display(lines: Sequence[tuple[str, str]], most: int) -> Display:
     return display
 
 
-def shape_text(display: Display, dims: tuple[Dim, ...], x: float, y: float) -> float:
+def draw_shape(display: Display, dims: tuple[Dim, ...], x: float, y: float) -> float:
     """Write a shape with a colour for each role of its dimensions; return where it ends."""
     parts: list[tuple[str, str]] = [("[", "muted")]
     for i, dim in enumerate(dims):

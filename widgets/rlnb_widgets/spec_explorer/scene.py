@@ -17,7 +17,7 @@ from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
 from rlnb_widgets._core.spec_domain import Domain, Lane
 from rlnb_widgets._core.spec_entries import Path
 from rlnb_widgets._core.svg import Svg
-from rlnb_widgets._core.table import CHAR, lines_display, shape_text, table_display
+from rlnb_widgets._core.table import CHAR, draw_shape, lines_display, table_display
 from rlnb_widgets._core.text import path_text, plural, shorten, visible
 from rlnb_widgets.spec_explorer.ends import ends_of
 from rlnb_widgets.spec_explorer.explain import spec_words
@@ -210,7 +210,7 @@ def _class(display: Display, row: Row) -> None:
     if cell.dtype:
         display.text(x, y, cell.dtype, fill="muted", size=10, mono=True)
     if cell.dtype or cell.dims:
-        shape_text(display, cell.dims, x + (CHAR * (len(cell.dtype) + 1) if cell.dtype else 0), y)
+        draw_shape(display, cell.dims, x + (CHAR * (len(cell.dtype) + 1) if cell.dtype else 0), y)
 
 
 def _domain(display: Display, domain: Domain, samples: Samples | None) -> None:

@@ -14,7 +14,7 @@ from rlnb_widgets._core.display import Columns, Display, Number, Param
 from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
 from rlnb_widgets._core.measures import text_width
 from rlnb_widgets._core.svg import Svg
-from rlnb_widgets._core.table import CHAR, lines_display, shape_text, table_display
+from rlnb_widgets._core.table import CHAR, draw_shape, lines_display, table_display
 from rlnb_widgets._core.text import path_text, shorten, visible
 from rlnb_widgets.ted_explorer.carrying import FATES, Fate
 from rlnb_widgets.ted_explorer.forms import Form
@@ -126,7 +126,7 @@ def _cell(display: Display, cell: Cell | None, x: float) -> None:
         display.text(x, 16, words, fill=role, size=10, within=_NEXT - _ROOT - 8)
         return
     display.text(x, 12, cell.dtype[:12], fill="muted", size=10, mono=True)
-    end = shape_text(display, cell.dims, x + (min(len(cell.dtype), 12) + 1) * CHAR, 12)
+    end = draw_shape(display, cell.dims, x + (min(len(cell.dtype), 12) + 1) * CHAR, 12)
     room = max(x + _NEXT - _ROOT - 14 - end, 0.0)
     if cell.message.startswith("cannot"):
         display.text(end + 6, 12, cell.message, fill="bad", size=10, within=room)
