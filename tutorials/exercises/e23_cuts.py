@@ -1,0 +1,170 @@
+"""Exercise of lesson 23 on cuts: put two rollouts together so that the result is well-formed TED."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from rlnb_widgets import TEDExplorer
+from tensordict import TensorDictBase
+
+from rlnb.data import check_ted
+
+from .asking import ask, fail, require, right
+from .exercise import WrongAnswer, exercise
+from .hall import walk
+from .mutants import instead
+from .verdict import Outcome
+
+JOIN = """
+    def join(one, two):
+        one = one.clone()
+        if not one["next", "done"][-1]:
+            one["next", "truncated"][-1] = True
+            one["next", "done"][-1] = True
+        return torch.cat([one, two])
+"""
+
+
+@exercise(
+    title="Join two rollouts",
+    prompt="""
+        Write `join(one, two)`: both rollouts in one TensorDict, `two` behind `one`. The two have nothing to do with
+        each other, and `one` may stop in the middle of an episode. The result is to be well-formed, and to say nothing
+        untrue: an episode that was over is as it was, and one that only stopped was cut. `one` and `two` stay as they
+        are.
+    """,
+    stub="""
+        def join(one, two):
+            # one["next", "done"][-1] says whether the last episode of one is over
+            ...
+    """,
+    hints=[
+        "Only one row needs a change, and only if its episode is not over. Which row, and which of the three end "
+        "signals?",
+        'The last row of `one`. The rule "union" links two of the signals: who changes one of them changes both.',
+        'Work on `one.clone()`. If `one["next", "done"][-1]` is not set, set `"truncated"` and `"done"` of that row. '
+        "Then `torch.cat([one, two])`.",
+    ],
+    solution=JOIN,
+    wrong=[
+        WrongAnswer("def join(one, two): return torch.cat([one, two])", says="breaks the rule `adjacency` at step 8"),
+        instead(JOIN, of='    one["next", "done"][-1] = True\n', put="", says="breaks the rule `union` at step 8"),
+        instead(JOIN, of='        one["next", "truncated"][-1] = True\n', put="", says="is True without a reason"),
+        instead(JOIN, of='one["next", "truncated"]', put='one["next", "terminated"]', says="no future"),
+        instead(
+            JOIN,
+            of='if not one["next", "done"][-1]:\n        one["next", "truncated"][-1] = True\n        ',
+            put='one["next", "truncated"][-1] = True\n    ',
+            says="was over already",
+        ),
+        instead(JOIN, of="one = one.clone()\n    ", put="", says="changed its input"),
+        instead(
+            JOIN,
+            of='one["next", "done"][-1] = True',
+            put='one["done"][-1] = one["next", "done"][-1] = True',
+            says="breaks the rule `root",
+        ),
+        instead(JOIN, of="torch.cat", put="torch.stack", says="batch size [2, 9]"),
+        instead(JOIN, of="[one, two]", put="[two, one]", says="where `one` should be"),
+        WrongAnswer(
+            """
+            def join(one, two):
+                both = torch.cat([one, two])
+                both["next", "truncated"][-1] = True
+                both["next", "done"][-1] = True
+                return both
+            """,
+            says="The last row of `two`",
+        ),
+        WrongAnswer(
+            """
+            def join(one, two):
+                ends = one["next", "done"].flatten().nonzero().flatten()
+                return torch.cat([one[: ends[-1] + 1], two])
+            """,
+            says="batch size [14], and [18]",
+        ),
+        WrongAnswer(
+            """
+            def join(one, two):
+                both = torch.cat([one, two])
+                both["next", "observation"][len(one) - 1] = two["observation"][0]
+                return both
+            """,
+            says="`('next', 'observation')` of step 8 is not what was recorded",
+        ),
+        instead(
+            JOIN,
+            of="return torch",
+            put='one["next", "reward"][-1] = 5.0\n    return torch',
+            says="`('next', 'reward')` of step 8 is not what was recorded",
+        ),
+    ],
+    accepted=[
+        """
+        def join(one, two):
+            both = torch.cat([one, two])
+            seam = len(one) - 1
+            if not both["next", "done"][seam]:
+                both["next", "truncated"][seam] = both["next", "done"][seam] = True
+            return both
+        """,
+    ],
+    setup="import torch",
+)
+def join(join: Callable[..., Any]) -> Outcome:
+    """Join rollouts that stop inside an episode, at a goal, and at a time limit."""
+    two = walk(9, start=3, seed=1)
+    # The first stops within its second episode, the second on the goal, the third at the time limit.
+    for one in (walk(9, start=16), walk(3, start=28), walk(5, start=8)):
+        got = ask(join, one, two)
+        require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
+        size, wanted = list(got.batch_size), [len(one) + len(two)]
+        require(size == wanted, f"It gave a TensorDict of batch size {size}, and {wanted} is wanted: no row is lost.")
+        _compare(got, one, two)
+    return right("A cut is marked as truncated, and done with it. What was over stays as it was.")
+
+
+_SIGNALS = [("next", name) for name in ("done", "terminated", "truncated")]
+
+
+def _compare(got: TensorDictBase, one: TensorDictBase, two: TensorDictBase) -> None:
+    """Say what is untrue or broken in two rollouts put together."""
+    seam = len(one) - 1
+
+    def picture() -> TEDExplorer:
+        return TEDExplorer(got, t=seam)
+
+    for key in ("observation", "action"):
+        what = f"`{key}` of `two` stands where `one` should be, or something else does."
+        require(torch.equal(got[key], torch.cat([one[key], two[key]])), what, picture)
+    after = "terminated", "truncated", "done"
+    ended = bool(one["next", "done"][-1])
+    for key in after:
+        if not torch.equal(got["next", key][seam + 1 :], two["next", key]):
+            fail(
+                f'The last row of `two` has another `("next", "{key}")` than before. Where do the two meet?', picture()
+            )
+        if ended and not torch.equal(got["next", key][: seam + 1], one["next", key]):
+            fail(f"The last episode of `one` was over already, and its `{key}` was changed.", picture())
+    if not torch.equal(got["next", "terminated"][: seam + 1], one["next", "terminated"]):
+        fail("It says that the episode was terminated at the seam, so that it had no future. Was it?", picture())
+    for key in one.keys(True, True):
+        kept = torch.cat([one[key], two[key]])
+        if key not in (*_SIGNALS, "done", "terminated", "truncated") and not torch.equal(got[key], kept):
+            t = int((got[key] != kept).reshape(len(kept), -1).any(-1).nonzero()[0])
+            name = f"`{key!r}`" if isinstance(key, tuple) else f"`{key}`"
+            fail(
+                f"{name} of step {t} is not what was recorded. The data are to say nothing untrue.",
+                TEDExplorer(got, t=t),
+            )
+    report = check_ted(got)
+    if report.ok:
+        return
+    found = report.findings[0]
+    at = found.index[0] if found.index else seam
+    flags = "done" in found.entry and bool(got["next", "done"][at]) and found.rule == "union"
+    said = f"It breaks the rule `{found.rule}` at step {at}: {found.found}."
+    fail(f"`done` is True without a reason. {said}" if flags else said, TEDExplorer(got, t=at))

@@ -1,0 +1,187 @@
+"""Exercise of lesson 28 on the sum tree: from a number that is drawn down to the element it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from .asking import ask, fail, require, right
+from .exercise import WrongAnswer, exercise
+from .mutants import instead
+from .sum_tree_picture import SumTreePicture
+from .verdict import Outcome
+
+#: The last but one has a priority of 0, and is never drawn.
+PRIORITIES = [1.0, 0.5, 3.0, 0.5, 1.0, 4.0, 0.0, 2.0]
+_MANY = 64
+
+FIND = """
+    def find(levels, mass):
+        node = 0
+        for sums in levels[1:]:
+            left = sums[2 * node]
+            if mass < left:
+                node = 2 * node
+            else:
+                mass = mass - left
+                node = 2 * node + 1
+        return node
+"""
+
+
+@exercise(
+    title="Down the sum tree",
+    prompt="""
+        Write `find(levels, mass)`: which element is drawn. `levels` are the levels of a sum tree, each a list: first
+        `[sum of all]`, last the priorities. Below `levels[d][i]` are `levels[d + 1][2 * i]` and
+        `levels[d + 1][2 * i + 1]`, and it is their sum. `mass` is a number from 0 up to the sum of all, which is left
+        out. Element 0 has the first part of it, as wide as its priority, then comes element 1, and so on. Return the
+        index, and look at two sums of a level at the most: a million priorities have 20 levels.
+    """,
+    stub="""
+        def find(levels, mass):
+            # begin at the root, node 0 of levels[0], and go down through levels[1:]
+            ...
+    """,
+    hints=[
+        "If the number drawn is smaller than the sum on the left, it lies in the left half. And if not?",
+        "Going right, leave behind all that is on the left: how much of the number is left for the right half?",
+        "With `left = sums[2 * node]`: if `mass < left`, go to `2 * node`; else take `left` off `mass`, and go to "
+        "`2 * node + 1`.",
+    ],
+    solution=FIND,
+    wrong=[
+        instead(FIND, of="mass = mass - left\n            ", put="", says="too far to the right"),
+        instead(FIND, of="mass < left", put="mass <= left", says="at the very border"),
+        instead(FIND, of="mass < left", put="mass > left", says="In the other direction"),
+        instead(
+            FIND,
+            of="mass = mass - left\n            node = 2 * node + 1",
+            put="mass = mass - sums[2 * node + 1]\n            node = 2 * node + 1",
+            says="Is it what was left behind",
+        ),
+        instead(FIND, of="mass < left", put="left >= sums[2 * node + 1]", says="whatever is drawn"),
+        instead(FIND, of="return node", put="return levels[-1][node]", says="a `float`"),
+        instead(FIND, of="return node", put="return node + len(levels[-1]) - 1", says="numbered through all levels"),
+        instead(FIND, of="return node", put="return node + 1", says="elements from 0 to 7"),
+        instead(FIND, of="levels[1:]", put="levels[1:-1]", says="one level too early"),
+        WrongAnswer(
+            """
+            def find(levels, mass):
+                for index, priority in enumerate(levels[-1]):
+                    if mass < priority:
+                        return index
+                    mass = mass - priority
+            """,
+            says="It looked at 64 numbers",
+        ),
+        WrongAnswer(
+            """
+            def find(levels, mass):
+                return int(mass / levels[0][0] * len(levels[-1]))
+            """,
+            says="all elements as wide",
+        ),
+    ],
+)  # fmt: skip
+def find(find: Callable[..., Any]) -> Outcome:
+    """Draw into each element, at its borders and in its middle; then count what is read of a larger tree."""
+    levels = _levels(PRIORITIES)
+    asked = _masses(PRIORITIES)
+    answers = [_asked(find, levels, mass) for mass, _ in asked]
+    wrong = [(mass, leaf, got) for (mass, leaf), got in zip(asked, answers, strict=True) if got != leaf]
+    if wrong:
+        _explain(levels, answers, wrong)
+    many = [float(1 + (7 * i) % 5) for i in range(_MANY)]
+    tree = [_Watched(level) for level in _levels(many)]
+    for mass, leaf in _masses(many):
+        got = ask(find, tree, mass, may_change=True)
+        require(got == leaf, f"In a tree of {_MANY} priorities it finds {got} for {mass:g}, which lies in {leaf}.")
+    for level in tree:
+        level.read = 0
+    ask(find, tree, sum(many) - 0.5, may_change=True)
+    read, most = sum(level.read for level in tree), 2 * len(tree)
+    what = f"The answers are right. It looked at {read} numbers for one of {_MANY} elements, and {most} are enough."
+    require(read <= most, what)
+    return right(
+        f"In a tree of {_MANY} elements it looked at {read} numbers. Twice as many elements are one level more. The "
+        "number drawn is a place in the picture, and going down finds what lies below it.",
+        SumTreePicture(levels, 6.5),
+    )
+
+
+class _Watched(list[float]):
+    """A level that counts how many of its numbers are read."""
+
+    read = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        self.read += len(found) if isinstance(index, slice) else 1
+        return found
+
+    def __iter__(self) -> Iterator[float]:
+        for value in super().__iter__():
+            self.read += 1
+            yield value
+
+
+def _levels(priorities: Sequence[float]) -> list[list[float]]:
+    levels = [list(priorities)]
+    while len(levels[0]) > 1:
+        below = levels[0]
+        levels.insert(0, [below[i] + below[i + 1] for i in range(0, len(below), 2)])
+    return levels
+
+
+def _masses(priorities: Sequence[float]) -> list[tuple[float, int]]:
+    """Numbers to draw and the elements they lie in: the lower border, the middle and nearly the upper border."""
+    found, start = [], 0.0
+    for index, priority in enumerate(priorities):
+        if priority:
+            found += [(start + share * priority, index) for share in (0.0, 0.5, 0.99)]
+        start += priority
+    return found
+
+
+def _asked(find: Callable[..., Any], levels: list[list[float]], mass: float) -> int:
+    got = ask(find, levels, mass)
+    if isinstance(got, torch.Tensor) and got.numel() == 1 and not got.dtype.is_floating_point:
+        got = got.item()
+    index = isinstance(got, int) and not isinstance(got, bool)
+    require(index, f"It gave a `{type(got).__name__}`, and the index of an element is wanted.")
+    return int(got)
+
+
+def _explain(levels: list[list[float]], answers: list[int], wrong: list[tuple[float, int, int]]) -> None:
+    """Name the mistake behind the elements that are found."""
+    mass, leaf, got = wrong[0]
+    n = len(levels[-1])
+    said = f"For {mass:g} it gave {got}. "
+    if all(one == two + n - 1 for _, two, one in wrong):
+        fail(f"{said}Its nodes are numbered through all levels, and {n - 1} of them are above the elements.")
+    if any(not 0 <= one < n for one in answers):
+        bad = next(one for one in answers if not 0 <= one < n)
+        fail(f"It gave {bad}, and there are elements from 0 to {n - 1}.")
+    picture = SumTreePicture(levels, mass, got)
+    if len(set(answers)) == 1:
+        fail(f"It gives {got} whatever is drawn. Which of the numbers decides?", picture)
+    if all(one == two // 2 for _, two, one in wrong):
+        fail(f"{said}It stops one level too early.", picture)
+    if answers == [int(mass / levels[0][0] * n) for mass, _ in _masses(levels[-1])]:
+        fail(f"{said}That takes all elements as wide, and each is as wide as its priority.", picture)
+    borders = {start for start, _ in _masses(levels[-1])[::3]}
+    if all(mass in borders for mass, _, _ in wrong):
+        fail(
+            f"Numbers at the very border of an element are wrong: {mass:g} belongs to element {leaf}, and it gave "
+            f"{got}. At worst it draws an element of priority 0.",
+            picture,
+        )
+    mirrored = sum(one > leaf for _, leaf, one in wrong), sum(one < leaf for _, leaf, one in wrong)
+    if mass == 0 and got > 0 and mirrored[1] > 2:
+        fail(f"{said}In the other direction: 0 lies at the left edge of the tree.", picture)
+    if not mirrored[1]:
+        fail(f"{said}That is too far to the right: what is left of the number after a step to the right?", picture)
+    fail(f"{said}Something is taken off the number on the way. Is it what was left behind?", picture)
