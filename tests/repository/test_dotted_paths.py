@@ -26,6 +26,10 @@ PATHS = {
     "rlnb.envs.libs.gym": "GymEnv GymWrapper set_gym_backend",
     "rlnb.envs.transforms.transforms": "Compose ObservationNorm Transform TransformedEnv _apply_to_composite",
     "rlnb.envs.utils": "ExplorationType RandomPolicy check_env_specs set_exploration_type step_mdp",
+    "rlnb.modules.models": "ConvNet DuelingCnnDQNet DuelingMlpDQNet MLP MultiAgentMLP QMixer VDNMixer",
+    "rlnb.modules.models.models": "ConvNet DdpgMlpActor DdpgMlpQNet DuelingCnnDQNet DuelingMlpDQNet MLP",
+    "rlnb.modules.models.multiagent": "MultiAgentConvNet MultiAgentMLP MultiAgentNetBase QMixer VDNMixer",
+    "rlnb.modules.models.utils": "SquashDims Squeeze2dLayer",
     "rlnb.modules.tensordict_module": "GRUModule LSTMModule RandomPolicy",
 }
 
