@@ -17,6 +17,7 @@ from torch import nn
 from rlnb.collectors import Collector
 from rlnb.data import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec, Unbounded
 from rlnb.envs import GymEnv, InitTracker, SerialEnv, TransformedEnv
+from rlnb.envs.policies import tensor_function
 from rlnb.envs.utils import ExplorationType, set_exploration_type
 from rlnb.modules import (
     Actor,
@@ -91,8 +92,8 @@ def test_a_single_action_is_replaced_with_probability_eps() -> None:
     "spec",
     [
         Categorical(3), Categorical(3, shape=(1,)), Categorical(3, dtype=torch.int32), OneHot(3),
-        OneHot(3, dtype=torch.int64), MultiCategorical([2, 3]), MultiOneHot([2, 3]), Bounded(0, 4, (2,), dtype=torch.int64),
-        BOX,
+        OneHot(3, dtype=torch.int64), MultiCategorical([2, 3]), MultiOneHot([2, 3]), BOX,
+        Bounded(0, 4, (2,), dtype=torch.int64),
     ],
     ids=repr,
 )  # fmt: skip
@@ -386,3 +387,79 @@ def test_unbounded_actions_and_policies_without_specs() -> None:
     )
     out = policy(TensorDict({"observation": torch.zeros(4, 3)}, [4]))
     assert out["action"].requires_grad
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("kind", ["random", "mode"])
+def test_rollouts_on_tensors_are_those_on_tensordicts(batched: bool, kind: str) -> None:
+    def make() -> Any:
+        return GymEnv("CartPole-v1")
+
+    env = SerialEnv(2, make) if batched else make()
+    masked = QValueActor(nn.Linear(4, 2), spec=env.action_spec)
+    for policy in (cartpole_policy(env, 0.4), TensorDictSequential(masked), masked):
+        twin = copy.deepcopy(policy)
+        twin.register_forward_hook(lambda *_: None)  # a policy with a hook gets TensorDicts
+        assert tensor_function(policy, env.batch_size) is not None
+        assert tensor_function(twin, env.batch_size) is None
+        rollouts = []
+        for each in (policy, twin):
+            torch.manual_seed(0)
+            env.set_seed(0)
+            with set_exploration_type(kind):
+                rollouts.append(env.rollout(60, each, break_when_any_done=False))
+        assert set(rollouts[0].keys(True, True)) == set(rollouts[1].keys(True, True))
+        assert (rollouts[0] == rollouts[1]).all()
+
+
+@pytest.mark.parametrize("safe", [False, True])
+def test_noise_on_tensors_is_that_on_tensordicts(safe: bool) -> None:
+    env = GymEnv("Pendulum-v1")
+    actor = Actor(nn.Linear(3, 1), spec=env.action_spec, safe=safe)
+    policy = TensorDictSequential(actor, AdditiveGaussianModule(env.action_spec, safe=True))
+    twin = copy.deepcopy(policy)
+    twin.register_forward_hook(lambda *_: None)
+    assert tensor_function(policy, env.batch_size) is not None
+    rollouts = []
+    for each in (policy, twin):
+        torch.manual_seed(0)
+        env.set_seed(0)
+        rollouts.append(env.rollout(30, each))
+    assert (rollouts[0] == rollouts[1]).all()
+
+
+def test_what_does_more_than_its_function_is_called_as_it_is() -> None:
+    class Loud(EGreedyModule):
+        def forward(self, tensordict: TensorDict) -> TensorDict:
+            return super().forward(tensordict)
+
+    spec, batch = Categorical(2), torch.Size([])
+    assert tensor_function(EGreedyModule(spec), batch) is not None
+    greedy = QValueActor(nn.Linear(4, 2), spec=spec)
+    assert tensor_function(TensorDictSequential(greedy, EGreedyModule(spec)), batch) is not None
+    hooked = QValueActor(nn.Linear(4, 2), spec=spec)
+    hooked[0].register_forward_hook(lambda *_: None)
+    for policy in (
+        Loud(spec),
+        TensorDictSequential(greedy, Loud(spec)),
+        TensorDictSequential(hooked, EGreedyModule(spec)),
+        TensorDictSequential(greedy, EGreedyModule(spec), inplace=False),
+        TensorDictSequential(greedy, EGreedyModule(spec), partial_tolerant=True),
+        QValueActor(nn.Linear(4, 2), spec=spec, safe=True),
+        EGreedyModule(spec, action_key=("agents", "action")),
+        OrnsteinUhlenbeckProcessModule(BOX),
+        lambda td: td,
+    ):
+        assert tensor_function(policy, batch) is None
+
+
+def test_dictionaries_within_a_sequence_are_written_by_name() -> None:
+    env = GymEnv("CartPole-v1", categorical_action_encoding=True)
+    net = TensorDictModule(lambda x: {"b": x[..., 2:], "a": x[..., :2]}, ["observation"], ["a", "b"])
+    policy = TensorDictSequential(
+        net, QValueActor(TensorDictModule(nn.Identity(), ["a"], ["action_value"]), spec=env.action_spec)
+    )
+    steps = env.rollout(10, policy)
+    assert torch.equal(steps["a"], steps["observation"][:, :2])
+    assert torch.equal(steps["b"], steps["observation"][:, 2:])
+    assert torch.equal(steps["action"], steps["a"].argmax(-1))

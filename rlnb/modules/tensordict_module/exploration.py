@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -67,9 +68,9 @@ class _ExplorationModule(TensorDictModuleBase):
             )
         super().__init__()
         self.action_key = as_key(as_tuple(action_key))
-        self.spec = spec  # type: ignore[assignment]  # the setter takes any spec
-        self.in_keys = [self.action_key]  # type: ignore[assignment]  # keys of any depth
-        self.out_keys = [self.action_key]  # type: ignore[assignment]
+        self.spec = spec
+        self.in_keys = [self.action_key]  # type: ignore[list-item]  # keys of any depth
+        self.out_keys = [self.action_key]  # type: ignore[list-item]
         self.annealing_num_steps, self._decreasing = annealing_num_steps, name
         for buffer, value in ((f"{name}_init", init), (f"{name}_end", end), (name, init)):
             self.register_buffer(buffer, torch.tensor(float(value), device=device))
@@ -195,6 +196,9 @@ class EGreedyModule(_ExplorationModule):
         tensor(0.5000)
     """
 
+    eps: torch.Tensor
+    action_mask_key: NestedKey | None
+
     def __init__(
         self,
         spec: TensorSpec | None,
@@ -209,7 +213,7 @@ class EGreedyModule(_ExplorationModule):
         for name, value in (("eps_init", eps_init), ("eps_end", eps_end)):
             if not 0 <= value <= 1:
                 raise ValueError(f"{name} of EGreedyModule is a probability, got {float(value):.4g}. Fix: {name}=1.0.")
-        self.__dict__["action_mask_key"] = action_mask_key  # before torch's __init__, for the check of the spec
+        self.action_mask_key = action_mask_key  # before the spec, which must have masks then
         super().__init__(spec, action_key, device, "eps", eps_init, eps_end, annealing_num_steps)
         if action_mask_key is not None:
             self.in_keys = [*self.in_keys, action_mask_key]  # type: ignore[list-item]
@@ -244,6 +248,16 @@ class EGreedyModule(_ExplorationModule):
         explored = self.explore(action, self._batch_of(tensordict), mask)
         return tensordict if explored is action else set_entry(tensordict, self.action_key, explored)
 
+    def on_tensors(self, batch_size: torch.Size) -> Callable[..., Any] | None:
+        """Return a function from inputs to outputs for rollouts, None where only :meth:`forward` will do."""
+        if not isinstance(self.action_key, str):
+            return None
+
+        def run(action: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+            return self.explore(action, batch_size, mask) if exploration_type() in _EXPLORING else action
+
+        return run
+
     def explore(self, action: torch.Tensor, batch_size: torch.Size, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Return actions some of which are replaced by random ones, whatever the exploration type.
 
@@ -256,21 +270,17 @@ class EGreedyModule(_ExplorationModule):
             The actions: ``action`` itself if all are kept.
         """
         leaf = self._leaf_like(action)
-        drawn = torch.rand(batch_size, device=action.device)
-        eps = self.eps
-        # A comparison of numbers is twice as quick as one of tensors.
-        chosen = drawn < eps if batch_size else drawn.item() < eps.item()
-        if not (chosen.any() if batch_size else chosen):
+        chosen = torch.rand(batch_size, device=action.device) < self.eps
+        if not bool(chosen.any() if batch_size else chosen):
             return action
         if mask is not None:
             leaf = leaf.expand(action.shape)
-            kept = chosen if isinstance(chosen, torch.Tensor) else torch.tensor(chosen, device=mask.device)
             # Where nothing is drawn, nothing need be legal: an env that is done may have an empty mask.
-            leaf.update_mask(mask | ~_expand_right(kept, mask.ndim))  # type: ignore[attr-defined]  # checked before
+            leaf.update_mask(mask | ~_expand_right(chosen, mask.ndim))  # type: ignore[attr-defined]  # checked before
         random = leaf.rand(action.shape[: action.ndim - len(leaf.shape)])
         if random.dtype != action.dtype:
             random = random.to(action.dtype)
-        return random if chosen is True else torch.where(_expand_right(chosen, action.ndim), random, action)
+        return torch.where(_expand_right(chosen, action.ndim), random, action) if batch_size else random
 
 
 class AdditiveGaussianModule(_ExplorationModule):
@@ -309,6 +319,10 @@ class AdditiveGaussianModule(_ExplorationModule):
         True
     """
 
+    sigma: torch.Tensor
+    mean: torch.Tensor
+    std: torch.Tensor
+
     def __init__(
         self,
         spec: TensorSpec | None = None,
@@ -339,6 +353,10 @@ class AdditiveGaussianModule(_ExplorationModule):
         if exploration_type() not in _EXPLORING:
             return tensordict
         return set_entry(tensordict, self.action_key, self.explore(self._get_action(tensordict)))
+
+    def on_tensors(self, batch_size: torch.Size) -> Callable[..., Any]:
+        """Return a function from inputs to outputs for rollouts."""
+        return lambda action: self.explore(action) if exploration_type() in _EXPLORING else action
 
     def explore(self, action: torch.Tensor) -> torch.Tensor:
         """Return the actions with noise, whatever the exploration type.
@@ -404,6 +422,9 @@ class OrnsteinUhlenbeckProcessModule(_ExplorationModule):
         [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
     """
 
+    eps: torch.Tensor
+    x0: torch.Tensor
+
     def __init__(
         self,
         spec: TensorSpec | None,
@@ -434,7 +455,7 @@ class OrnsteinUhlenbeckProcessModule(_ExplorationModule):
         self.safe, self.is_init_key = safe, is_init_key
         x0 = torch.as_tensor(0.0 if x0 is None else x0, device=device, dtype=torch.get_default_dtype())
         self.register_buffer("x0", x0, persistent=False)
-        self.out_keys = [self.action_key, "_ou_prev_noise", "_ou_steps"]  # type: ignore[assignment]
+        self.out_keys = [self.action_key, "_ou_prev_noise", "_ou_steps"]  # type: ignore[list-item]
         self._warned = False
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
