@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from tensordict.nn import TensorDictModule
 
 from rlnb._tensordict import fast_tensordict
 from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import errors
-from rlnb.envs.policies import RandomPolicy, bare_module
+from rlnb.envs.policies import RandomPolicy, as_module_writes, tensor_function
 from rlnb.envs.stacking import stack_leaf
 from rlnb.envs.validation import fit_action
 
@@ -119,16 +118,16 @@ def collect_rows(
     block = TEDBlock(root, next_only, max_steps, env.batch_size)
     for key, row in block.root_row(0).items():
         row.copy_(data.get(key))
-    choose: _RandomActions | _PolicyActions | _ModuleActions
+    choose: _RandomActions | _PolicyActions | _TensorActions
     if act == env.rand_action:
         choose = _RandomActions(env, max_steps, env.own_randomness)
     elif isinstance(act, RandomPolicy) and act.action_spec == env.full_action_spec[env.action_key]:
         choose = _RandomActions(env, max_steps, contextlib.nullcontext)  # it draws from torch's generator
     else:
         choose = _PolicyActions(env, act, data, block)
-        module = bare_module(act)
-        if module is not None and all(key in block.root for key in choose.in_keys):
-            choose = _ModuleActions(choose, module)
+        function = tensor_function(act, env.batch_size)
+        if function is not None and all(key in block.root for key in choose.in_keys):
+            choose = _TensorActions(choose, function)
     step, reset = env._row_functions(block)
     t, is_batch = 0, bool(env.batch_size)
     while True:
@@ -242,15 +241,15 @@ class _PolicyActions:
         return {key: stack_leaf(key, values, len(self.batch_size)) for key, values in self.written.items()}
 
 
-class _ModuleActions:
-    """Calls the module inside a TensorDictModule with rows of the block, without a TensorDict.
+class _TensorActions:
+    """Calls a policy with rows of the block, without a TensorDict; see :func:`~rlnb.envs.policies.tensor_function`.
 
-    The first step calls the TensorDictModule itself, whose errors name the entry that is missing or does not fit. With
-    a small network, a rollout of CartPole takes 46 us per step instead of 75.
+    The first step calls the policy itself, whose errors name the entry that is missing or does not fit. With a small
+    network, a rollout of CartPole takes 46 us per step instead of 75.
     """
 
-    def __init__(self, first: _PolicyActions, module: Callable[..., Any]) -> None:
-        self.first, self.module, self.key = first, module, first.key
+    def __init__(self, first: _PolicyActions, function: Callable[..., Any]) -> None:
+        self.first, self.function, self.key = first, function, first.key
         self.at = (slice(None),) * len(first.batch_size)
         self.written = first.written
         self.rows, self.inputs = 0, [torch.empty(0)]
@@ -261,21 +260,16 @@ class _ModuleActions:
         if self.rows != block.rows:  # it has grown
             self.rows, self.inputs = block.rows, [block.root_rows(key) for key in self.first.in_keys]
         now: Any = (*self.at, t)
-        result = self.module(*[rows[now] for rows in self.inputs])
+        result = self.function(*[rows[now] for rows in self.inputs])
         if isinstance(result, torch.Tensor) and len(self.written) == 1:
             self.written[self.key].append(result)
             return self.first.decode(result)
         values = result if isinstance(result, tuple) else ()
         if len(values) != len(self.written) or not all(isinstance(value, torch.Tensor) for value in values):
-            return self.first(t, block, self.write_any(result))
+            return self.first(t, block, as_module_writes(result, [*self.written]))
         for column, value in zip(self.written.values(), values, strict=True):
             column.append(value)
         return self.first.decode(self.written[self.key][-1])
-
-    def write_any(self, result: Any) -> TensorDictModule:
-        """Make what writes other results, such as a dictionary, as a TensorDictModule does."""
-        in_keys: list[Any] = [*self.first.in_keys]
-        return TensorDictModule(lambda *_: result, in_keys, [*self.written])
 
     def finish(self, length: int) -> dict[NestedKey, Any]:
         return self.first.finish(length)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, dispatch
 
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey
+from rlnb.envs.policies import bare_module
 from rlnb.modules.tensordict_module.fit import check_size
 from rlnb.modules.tensordict_module.output_specs import as_output_spec, check_safe, draw_outputs, project_outputs
 
@@ -117,3 +119,13 @@ class SafeModule(TensorDictModule):
         if self.safe:
             project_outputs(result, self._spec)
         return result
+
+    def on_tensors(self, batch_size: torch.Size) -> Callable[..., Any] | None:
+        """Return a function from inputs to outputs for rollouts, None where only :meth:`forward` will do."""
+        function = bare_module(self)
+        if function is None or not self.safe:
+            return function
+        if len(self.out_keys) != 1:
+            return None
+        leaf = self._spec[self.out_keys[0]]
+        return lambda *inputs: leaf.project(function(*inputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -103,6 +103,7 @@ class QValueModule(TensorDictModuleBase):
         made = as_output_spec(self, spec, self.out_keys)
         check_safe(self, safe, made)
         self._spec, self.safe = made, safe
+        self._leaf: TensorSpec | None = made[self.out_keys[0]]
 
     @property
     def spec(self) -> Composite:
@@ -125,18 +126,30 @@ class QValueModule(TensorDictModuleBase):
             ``tensordict`` with the action, the values and the value of the action.
         """
         values = self._read(tensordict, self.action_value_key, "A network before this module should write it")
+        mask = None
         if self.action_mask_key is not None:
             mask = self._read(tensordict, self.action_mask_key, "An env with masks writes it")
+        tensordict.update(dict(zip(self.out_keys, self._decide(values, mask), strict=True)))
+        if self.safe:
+            project_outputs(tensordict, self._spec)
+        return tensordict
+
+    def on_tensors(self, batch_size: torch.Size) -> Callable[..., Any] | None:
+        """Return a function from inputs to outputs for rollouts, None where only :meth:`forward` will do."""
+        return None if self.safe else self._decide
+
+    def _decide(
+        self, values: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the actions, the values, and the values of the actions."""
+        if mask is not None:
             values = values.masked_fill(~mask, torch.finfo(values.dtype).min)
-        leaf = self._spec[self.out_keys[0]]
+        leaf = self._leaf
         self._check_number(values, leaf)
         chosen, action = self._choose(values)
         if leaf is not None and self.strict_shape and not isinstance(leaf, (OneHot, MultiOneHot)):
             action = self._shaped(action, values, leaf)
-        tensordict.update(dict(zip(self.out_keys, (action, values, chosen), strict=True)))
-        if self.safe:
-            project_outputs(tensordict, self._spec)
-        return tensordict
+        return action, values, chosen
 
     def _choose(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the values of the greedy actions, and the actions."""
