@@ -99,7 +99,7 @@ export function itemMarks(item, [x, y], state) {
   const at = beside ? { x: x + around, y: y + 4 } : { x, y: y + around + 8, anchor: "middle" };
   const left = beside ? x + around : x - wide / 2;
   marks.push({ kind: "rect", x: left - 1, x2: left + wide + 1, y: at.y - 9, h: 11, fill: "paper", opacity: 0.75 },
-    { kind: "text", ...at, text, size: 10.5, bold: changed || selected === node, fill: changed ? "danger" : "ink" });
+    { kind: "text", ...at, text, size: 10.5, bold: changed || selected === node, fill: changed ? "bad" : "ink" });
   let end = Math.max(left + wide, x + around);
   const fold = foldedOf(state, item);
   let badge = null;
