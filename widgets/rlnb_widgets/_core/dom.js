@@ -63,6 +63,18 @@ export function errorBox(what, error) {
   return h("div", { class: "rlnb-error", role: "alert" }, h("strong", {}, what), " ", message);
 }
 
+/** Call a part's update; where it fails, say so in its place and leave the others alone. */
+export function guarded(part, ...values) {
+  if (part.failed) return;
+  try {
+    part.update(...values);
+  } catch (error) {
+    console.error(error);
+    part.failed = true;
+    part.el.replaceChildren(errorBox("This cannot be drawn.", error));
+  }
+}
+
 const FOCUSABLE = "a[href], button, input, label, select, summary, textarea, [tabindex]";
 
 /** Whether the focus must stay after a click on `target`: it lies in something that takes it, or text is being selected. */

@@ -1,6 +1,6 @@
 // The panels with a slider: the sum tree with a draw that goes down it, the weights against beta, and slices of a length.
 
-import { button, clamp, h } from "../_core/core.js";
+import { button, clamp, h, reducedMotion } from "../_core/core.js";
 import { descend, massOf, stepWords } from "./sumtree.js";
 import { fitting, verdict } from "./slices.js";
 import { cellOf, leavesOf, rowsOf, short, weight } from "./values.js";
@@ -65,7 +65,7 @@ export function treePanel({ moment, numbers, row, column, onLeaf, starts, chart,
   }
   function run() {
     stop();
-    if (globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches) { depth = levels().length - 1; land(); changed(); return; }
+    if (reducedMotion()) { depth = levels().length - 1; land(); changed(); return; }
     depth = 0;
     changed();
     const tick = () => { if (move(1)) timer = setTimeout(tick, STEP_MS); };

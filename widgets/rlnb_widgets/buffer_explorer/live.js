@@ -1,6 +1,6 @@
 // The BufferExplorer: the ring and what is known of the selected cell, the record under a playhead, and the panels.
 
-import { button, Channel, clamp, errorBox, h, keyboard, legend, surface, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { button, Channel, clamp, guarded, h, keyboard, legend, reducedMotion, surface, tabs, timelineBar, visualizer } from "../_core/core.js";
 import { slicesPanel, treePanel, weightsPanel } from "./controls.js";
 import { boxesPanel, cellPanel, facts, memoryPanel } from "./panels.js";
 import { lengthNumbers } from "./slices.js";
@@ -28,18 +28,6 @@ export function moved(m, row, cells, order) {
   if (m.cells === m.size && order === "chronological" && m.length === m.size) return rowAt(m, clamp(placeOf(m, row) + cells, 0, m.size - 1));
   const slot = clamp(slotOf(m, cellOf(m, row), order) + cells, 0, m.cells - 1);
   return rowsOf(m, cellAt(m, slot, order))[0];
-}
-
-/** Call a panel's update; where it fails, say so in its place and leave the others alone. */
-function guarded(part, ...values) {
-  if (part.failed) return;
-  try {
-    part.update(...values);
-  } catch (error) {
-    console.error(error);
-    part.failed = true;
-    part.el.replaceChildren(errorBox("This cannot be drawn.", error));
-  }
 }
 
 /** Moments by what was done, for jumping between them. */
@@ -242,8 +230,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   function animate() {
     cancelAnimationFrame(animation);
     const m = moment();
-    const still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches;
-    if (still || !(m.wrote[1] || m.drawn.length)) { phase = 1; return; }
+    if (reducedMotion() || !(m.wrote[1] || m.drawn.length)) { phase = 1; return; }
     const begun = performance.now();
     phase = 0;
     const tick = (now) => {

@@ -61,7 +61,7 @@ export function facts(m, row, column, beta) {
 /** The selected cell, and the items of the last sample to choose from: { el, fields, update }; the fields go to the controls. */
 export function cellPanel({ onRow, onColumn }) {
   const field = (name, onchange) => h("input", {
-    type: "number", min: 0, step: 1, class: "be-number", "aria-label": `${name} that is selected`, onchange: (event) => onchange(Math.round(Number(event.target.value) || 0)),
+    type: "number", min: 0, step: 1, class: "rlnb-field be-number", "aria-label": `${name} that is selected`, onchange: (event) => onchange(Math.round(Number(event.target.value) || 0)),
   });
   const [number, column] = [field("row", onRow), field("column", onColumn)];
   const columnLabel = h("label", { class: "be-label" }, " column ", column);

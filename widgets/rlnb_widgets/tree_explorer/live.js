@@ -1,6 +1,6 @@
 // The TreeExplorer: a search tree unfolded and as a whole, its record under a playhead, and the selected node opened.
 
-import { Channel, clamp, errorBox, h, keyboard, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, clamp, guarded, h, keyboard, tabs, timelineBar, visualizer } from "../_core/core.js";
 import { partingLine } from "./compare.js";
 import { filterBar, phaseBar, searchBar } from "./controls.js";
 import { follow as followPath } from "./find.js";
@@ -19,18 +19,6 @@ import { summaryPanel } from "./summary.js";
 const VIEWS = ["tree", "icicle"];
 const PATIENCE = 5000;
 let instances = 0;
-
-/** Call a part's update; where it fails, say so in its place and leave the others alone. */
-function guarded(part) {
-  if (part.failed) return;
-  try {
-    part.update();
-  } catch (error) {
-    console.error(error);
-    part.failed = true;
-    part.el.replaceChildren(errorBox("This cannot be drawn.", error));
-  }
-}
 
 export default visualizer("tree-explorer", ({ model, root, playhead }) => {
   const id = `tx${(instances += 1)}-${Math.random().toString(36).slice(2, 8)}`;

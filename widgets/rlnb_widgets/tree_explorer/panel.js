@@ -1,6 +1,6 @@
 // What is known of the selected node: its position, its numbers, its actions with their scores, and the formula filled in.
 
-import { button, h, palette, watchTheme } from "../_core/core.js";
+import { button, h } from "../_core/core.js";
 import { sceneView } from "../_core/scene.js";
 import { LETTERS, ranking, scored, written } from "./formulas.js";
 import { fixed, math, plain, short } from "./notation.js";
@@ -171,17 +171,18 @@ function sceneBox() {
   const el = h("div", { class: "tx-board" });
   let view = null;
   let of = null;
-  const colours = () => view?.paint(palette(el)("dark") === "1" ? 1 : 0);
-  const unwatch = watchTheme(colours);
   return {
     el,
     show(board, scene) {
       el.hidden = !board && !scene;
-      if (scene && of !== scene) { of = scene; view = sceneView(scene); }
+      if (scene && of !== scene) {
+        of = scene;
+        view?.destroy();
+        view = sceneView(scene);
+      }
       if (board?.frame && view) {
         if (view.el.parentNode !== el) el.replaceChildren(view.el);
         view.show(board.frame);
-        requestAnimationFrame(colours);
         el.setAttribute("role", "img");
         el.setAttribute("aria-label", board.caption || board.label || "position");
       } else if (board?.pairs?.length) {
@@ -191,6 +192,6 @@ function sceneBox() {
       el.classList.toggle("tx-text", !board?.frame);
       el.setAttribute("data-board", board ? (board.frame ? "scene" : "pairs") : "none");
     },
-    destroy: unwatch,
+    destroy: () => view?.destroy(),
   };
 }
