@@ -27,6 +27,7 @@ class Lesson:
 
     @property
     def number(self) -> int:
+        """Number of the lesson: the first two digits of the file's name."""
         return int(self.name[:2])
 
 
@@ -40,6 +41,7 @@ class Track:
 
     @property
     def minutes(self) -> int:
+        """Time that all lessons of the track take together."""
         return sum(lesson.minutes for lesson in self.lessons)
 
 
