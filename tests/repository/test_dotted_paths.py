@@ -31,6 +31,7 @@ PATHS = {
     "rlnb.modules.models.multiagent": "MultiAgentConvNet MultiAgentMLP MultiAgentNetBase QMixer VDNMixer",
     "rlnb.modules.models.utils": "SquashDims Squeeze2dLayer",
     "rlnb.modules.tensordict_module": "GRUModule LSTMModule RandomPolicy",
+    "rlnb.objectives.multiagent": "QMixerLoss",
 }
 
 

@@ -202,6 +202,33 @@ class SafeProbabilisticTensorDictSequential(ProbabilisticTensorDictSequential, S
     def __init__(self, *modules: Any, partial_tolerant: bool = False, inplace: bool | None = None) -> None:
         super().__init__(*modules, partial_tolerant=partial_tolerant, inplace=inplace)
 
+    def __getitem__(self, index: int | slice | str) -> Any:
+        """Return a module, or for a slice a plain sequence of those modules, which draws if its last module does."""
+        return SafeSequential.__getitem__(self, index)
+
+    def get_dist(
+        self, tensordict: TensorDictBase, tensordict_out: TensorDictBase | None = None, **kwargs: Any
+    ) -> Distribution:
+        """Return the distribution that the last module draws from.
+
+        Args:
+            tensordict: data with the inputs. What the modules in front of the last one compute is written into it.
+            tensordict_out: where to write instead.
+            **kwargs: those of tensordict's method of the same name.
+
+        Returns:
+            The distribution.
+        """
+        last = self[-1]
+        if self.return_composite or not isinstance(last, ProbabilisticTensorDictSequential):
+            return super().get_dist(tensordict, tensordict_out, **kwargs)
+        # tensordict 0.15 expects the parameters of a nested sequence, such as a ProbabilisticActor, to be there.
+        return last.get_dist(self.get_dist_params(tensordict, tensordict_out, **kwargs), **kwargs)
+
+    def _kind_of(self, modules: list[Any]) -> Any:
+        draws = (ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential)
+        return SafeProbabilisticTensorDictSequential if modules and isinstance(modules[-1], draws) else SafeSequential
+
 
 def check_parameters(distribution: Any, in_keys: NestedKey | Sequence[NestedKey] | dict[str, NestedKey]) -> None:
     """Check that keys end in names of arguments of a distribution.
