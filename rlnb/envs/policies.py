@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.modules.module as all_modules
-from tensordict import TensorDict, TensorDictBase
-from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential
+from tensordict import TensorDictBase
+from tensordict.nn import TensorDictModuleBase
 
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
@@ -123,70 +122,6 @@ class ModulePolicy:
                 f"The policy {self.__name__} reads {missing}, and the data it was given has {keys}. "
                 "Fix: name the entries of the data in the policy's in_keys."
             ) from error
-
-
-def tensor_function(policy: Any, batch_size: torch.Size) -> Callable[..., Any] | None:
-    """Return a function that does to tensors what a module over TensorDicts does to entries, ``None`` if there is none.
-
-    A rollout may then call it with the entries ``in_keys``, and take its results as the entries ``out_keys``. There is
-    one for a TensorDictModule, for a module with a method ``on_tensors(batch_size)`` that returns one, and for a
-    sequence of such modules. A subclass, a hook, a replaced ``forward`` or an option of the module may do more than
-    the function would.
-
-    Args:
-        policy: a policy as :func:`make_policy` makes it, or a module.
-        batch_size: the batch size of the data.
-    """
-    module = policy.module if type(policy) is ModulePolicy else policy
-    if not isinstance(module, TensorDictModuleBase) or "forward" in vars(module):
-        return None
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    shared = (all_modules._global_forward_hooks, all_modules._global_forward_pre_hooks)
-    if any(hooks) or any(shared) or module.out_keys_source != module.out_keys:
-        return None
-    kind = type(module)
-    if kind is TensorDictModule:
-        return bare_module(module)
-    if isinstance(module, TensorDictSequential):
-        plain = kind.forward is TensorDictSequential.forward
-        return _function_of_sequence(module, batch_size) if plain else None
-    # Of the class itself: a subclass that overrides forward alone does something else.
-    own: Any = next((home for home in kind.__mro__ if "forward" in vars(home)), object)
-    return own.on_tensors(module, batch_size) if "on_tensors" in vars(own) else None
-
-
-def bare_module(module: Any) -> Callable[..., Any] | None:
-    """Return the module inside a TensorDictModule, ``None`` if its options make it do more than calling that one."""
-    options = (module._kwargs, getattr(module, "method", None), getattr(module, "strict", False), not module.inplace)
-    return None if any(options) else module.module
-
-
-def _function_of_sequence(sequence: TensorDictSequential, batch_size: torch.Size) -> Callable[..., Any] | None:
-    modules = list(sequence._module_iter())
-    parts = [(tensor_function(module, batch_size), list(module.in_keys), list(module.out_keys)) for module in modules]
-    if sequence.partial_tolerant or sequence.inplace not in (None, True) or any(part[0] is None for part in parts):
-        return None
-    in_keys, out_keys = list(sequence.in_keys), list(sequence.out_keys)
-
-    def run(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        entries = dict(zip(in_keys, inputs, strict=True))
-        for function, reads, writes in parts:
-            result = function(*[entries[key] for key in reads])  # type: ignore[misc]  # there is one for each
-            if type(result) is torch.Tensor and len(writes) == 1:
-                entries[writes[0]] = result
-            elif type(result) is tuple and len(result) == len(writes):
-                entries.update(zip(writes, result, strict=True))
-            else:  # such as a dictionary
-                written = as_module_writes(result, writes)(TensorDict())
-                entries.update({key: written.get(key) for key in writes})
-        return tuple([entries[key] for key in out_keys])
-
-    return run
-
-
-def as_module_writes(result: Any, out_keys: Sequence[NestedKey]) -> TensorDictModule:
-    """Return a module that writes any result, such as a dictionary, as a TensorDictModule does."""
-    return TensorDictModule(lambda: result, in_keys=[], out_keys=list(out_keys))
 
 
 def is_random(env: EnvBase, policy: Any) -> bool:

@@ -17,7 +17,7 @@ from torch import nn
 from rlnb.collectors import Collector
 from rlnb.data import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec, Unbounded
 from rlnb.envs import GymEnv, InitTracker, SerialEnv, TransformedEnv
-from rlnb.envs.policies import tensor_function
+from rlnb.envs.unwrapped import unwrapped
 from rlnb.envs.utils import ExplorationType, set_exploration_type
 from rlnb.modules import (
     Actor,
@@ -400,8 +400,8 @@ def test_rollouts_on_tensors_are_those_on_tensordicts(batched: bool, kind: str) 
     for policy in (cartpole_policy(env, 0.4), TensorDictSequential(masked), masked):
         twin = copy.deepcopy(policy)
         twin.register_forward_hook(lambda *_: None)  # a policy with a hook gets TensorDicts
-        assert tensor_function(policy, env.batch_size) is not None
-        assert tensor_function(twin, env.batch_size) is None
+        assert unwrapped(policy, env.batch_size) is not None
+        assert unwrapped(twin, env.batch_size) is None
         rollouts = []
         for each in (policy, twin):
             torch.manual_seed(0)
@@ -419,7 +419,8 @@ def test_noise_on_tensors_is_that_on_tensordicts(safe: bool) -> None:
     policy = TensorDictSequential(actor, AdditiveGaussianModule(env.action_spec, safe=True))
     twin = copy.deepcopy(policy)
     twin.register_forward_hook(lambda *_: None)
-    assert tensor_function(policy, env.batch_size) is not None
+    env.rollout(1, policy)  # the first call checks that the outputs fit the spec
+    assert (unwrapped(policy, env.batch_size) is None) == safe
     rollouts = []
     for each in (policy, twin):
         torch.manual_seed(0)
@@ -434,9 +435,9 @@ def test_what_does_more_than_its_function_is_called_as_it_is() -> None:
             return super().forward(tensordict)
 
     spec, batch = Categorical(2), torch.Size([])
-    assert tensor_function(EGreedyModule(spec), batch) is not None
+    assert unwrapped(EGreedyModule(spec), batch) is not None
     greedy = QValueActor(nn.Linear(4, 2), spec=spec)
-    assert tensor_function(TensorDictSequential(greedy, EGreedyModule(spec)), batch) is not None
+    assert unwrapped(TensorDictSequential(greedy, EGreedyModule(spec)), batch) is not None
     hooked = QValueActor(nn.Linear(4, 2), spec=spec)
     hooked[0].register_forward_hook(lambda *_: None)
     for policy in (
@@ -450,7 +451,7 @@ def test_what_does_more_than_its_function_is_called_as_it_is() -> None:
         OrnsteinUhlenbeckProcessModule(BOX),
         lambda td: td,
     ):
-        assert tensor_function(policy, batch) is None
+        assert unwrapped(policy, batch) is None
 
 
 def test_dictionaries_within_a_sequence_are_written_by_name() -> None:

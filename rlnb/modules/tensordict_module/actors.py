@@ -19,6 +19,7 @@ from torch.distributions import Distribution
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.envs.unwrapped import of_module
 from rlnb.modules.distributions.continuous import Delta
 from rlnb.modules.tensordict_module.common import SafeModule
 from rlnb.modules.tensordict_module.probabilistic import (
@@ -55,6 +56,8 @@ class Actor(SafeModule):
         >>> policy(TensorDict({"observation": torch.randn(3, 4)}, [3]))["action"].shape
         torch.Size([3, 2])
     """
+
+    _unwrap = SafeModule._unwrap
 
     def __init__(
         self,
@@ -123,6 +126,8 @@ class ProbabilisticActor(SafeProbabilisticTensorDictSequential):
         (torch.Size([3, 1]), torch.Size([3]))
     """
 
+    _unwraps_as_sequence = True
+
     def __init__(
         self,
         module: Any,
@@ -164,6 +169,8 @@ class ValueOperator(TensorDictModule):
         >>> ValueOperator(torch.nn.Bilinear(4, 2, 1), in_keys=["observation", "action"]).out_keys
         ['state_action_value']
     """
+
+    _unwrap = of_module
 
     def __init__(
         self,

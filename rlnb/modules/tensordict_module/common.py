@@ -12,7 +12,7 @@ from tensordict.nn import TensorDictModule, dispatch
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey
-from rlnb.envs.policies import bare_module
+from rlnb.envs.unwrapped import Function, of_module
 from rlnb.modules.tensordict_module.fit import check_size
 from rlnb.modules.tensordict_module.output_specs import as_output_spec, check_safe, draw_outputs, project_outputs
 
@@ -120,12 +120,5 @@ class SafeModule(TensorDictModule):
             project_outputs(result, self._spec)
         return result
 
-    def on_tensors(self, batch_size: torch.Size) -> Callable[..., Any] | None:
-        """Return a function from inputs to outputs for rollouts, None where only :meth:`forward` will do."""
-        function = bare_module(self)
-        if function is None or not self.safe:
-            return function
-        if len(self.out_keys) != 1:
-            return None
-        leaf = self._spec[self.out_keys[0]]
-        return lambda *inputs: leaf.project(function(*inputs))
+    def _unwrap(self, batch_size: torch.Size | None) -> Function | None:
+        return of_module(self) if self._sizes_checked and not self.safe else None

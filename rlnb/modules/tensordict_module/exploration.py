@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs.base import EnvBase
 from rlnb.envs.exploration import ExplorationType, exploration_type
+from rlnb.envs.unwrapped import Entries, Function
 
 __all__ = [
     "AdditiveGaussianModule",
@@ -248,13 +248,15 @@ class EGreedyModule(_ExplorationModule):
         explored = self.explore(action, self._batch_of(tensordict), mask)
         return tensordict if explored is action else set_entry(tensordict, self.action_key, explored)
 
-    def on_tensors(self, batch_size: torch.Size) -> Callable[..., Any] | None:
-        """Return a function from inputs to outputs for rollouts, None where only :meth:`forward` will do."""
-        if not isinstance(self.action_key, str):
+    def _unwrap(self, batch_size: torch.Size | None) -> Function | None:
+        if batch_size is None or not isinstance(self.action_key, str):
             return None
+        key, mask_key, explores = self.action_key, self.action_mask_key, exploration_type() in _EXPLORING
 
-        def run(action: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-            return self.explore(action, batch_size, mask) if exploration_type() in _EXPLORING else action
+        def run(entries: Entries) -> None:
+            if explores:
+                mask = None if mask_key is None else entries[mask_key]
+                entries[key] = self.explore(entries[key], batch_size, mask)
 
         return run
 
@@ -354,9 +356,14 @@ class AdditiveGaussianModule(_ExplorationModule):
             return tensordict
         return set_entry(tensordict, self.action_key, self.explore(self._get_action(tensordict)))
 
-    def on_tensors(self, batch_size: torch.Size) -> Callable[..., Any]:
-        """Return a function from inputs to outputs for rollouts."""
-        return lambda action: self.explore(action) if exploration_type() in _EXPLORING else action
+    def _unwrap(self, batch_size: torch.Size | None) -> Function:
+        key, explores = self.action_key, exploration_type() in _EXPLORING
+
+        def run(entries: Entries) -> None:
+            if explores:
+                entries[key] = self.explore(entries[key])
+
+        return run
 
     def explore(self, action: torch.Tensor) -> torch.Tensor:
         """Return the actions with noise, whatever the exploration type.

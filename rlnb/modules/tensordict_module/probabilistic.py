@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from tensordict import TensorDictBase
 from tensordict.nn import (
     CompositeDistribution,
@@ -19,6 +20,7 @@ from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_tuple
 from rlnb.envs.exploration import ExplorationType
+from rlnb.envs.unwrapped import Function, of_draw
 from rlnb.modules.distributions.continuous import Delta
 from rlnb.modules.tensordict_module.fit import check_distribution, check_kind
 from rlnb.modules.tensordict_module.output_specs import as_output_spec, check_safe, draw_outputs, project_outputs
@@ -169,6 +171,9 @@ class SafeProbabilisticModule(ProbabilisticTensorDictModule):
             project_outputs(result, self._spec)
         return result
 
+    def _unwrap(self, batch_size: torch.Size | None) -> Function | None:
+        return of_draw(self) if self._fit_checked and not self.safe else None
+
     def _check_fit(self, tensordict: TensorDictBase) -> None:
         dist: Distribution = self.get_dist(tensordict)
         if len(self._out_keys) == 1 and not isinstance(dist, CompositeDistribution):
@@ -198,6 +203,8 @@ class SafeProbabilisticTensorDictSequential(ProbabilisticTensorDictSequential, S
         >>> policy(data)["action"].shape, policy.get_dist(data)
         (torch.Size([2]), Categorical(logits: torch.Size([2, 3])))
     """
+
+    _unwraps_as_sequence = True
 
     def __init__(self, *modules: Any, partial_tolerant: bool = False, inplace: bool | None = None) -> None:
         super().__init__(*modules, partial_tolerant=partial_tolerant, inplace=inplace)

@@ -37,6 +37,8 @@ class SafeSequential(TensorDictSequential, SafeModule):
     def __init__(self, *modules: Any, partial_tolerant: bool = False, inplace: bool | str | None = None) -> None:
         super().__init__(*modules, partial_tolerant=partial_tolerant, inplace=inplace)
 
+    _unwraps_as_sequence = True
+
     def register_spec(self, safe: bool, spec: TensorSpec | None) -> None:
         """Keep the specs in the modules; a sequence has none of its own.
 
