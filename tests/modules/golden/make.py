@@ -1,4 +1,4 @@
-"""Outputs of networks with fixed weights, as JSON: python make.py torchrl > golden.json.
+"""Distributions and greedy choices with fixed numbers, as JSON: python make.py torchrl > golden.json.
 
 The script runs in an environment that has torchrl, and in the tests with rlnb.
 """
@@ -13,7 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from tensordict import TensorDict
+
+#: How many samples the moments are taken of.
+SAMPLES = 20_000
 
 
 def wave(*shape: int, start: float = 0.0, step: float = 1.7) -> torch.Tensor:
@@ -22,136 +25,174 @@ def wave(*shape: int, start: float = 0.0, step: float = 1.7) -> torch.Tensor:
     return torch.sin(start + step * torch.arange(count, dtype=torch.float64)).to(torch.float32).reshape(shape)
 
 
-def vectors(*shape: int) -> list[torch.Tensor]:
-    """One input."""
-    return [wave(*shape)]
+def normal() -> dict[str, torch.Tensor]:
+    """Location and scale of three rows of two components."""
+    return {"loc": 1.5 * wave(3, 2, start=0.3), "scale": 0.2 + wave(3, 2, start=1).abs()}
 
 
-Case = tuple[Callable[[Any, Any], nn.Module], list[torch.Tensor]]
+def weights(kind: str) -> dict[str, torch.Tensor]:
+    """Weights of three rows of four choices."""
+    logits = 2 * wave(3, 4, start=0.4)
+    return {"logits": logits} if kind == "logits" else {"probs": logits.softmax(-1)}
 
 
-def mlp_cases() -> dict[str, Case]:
-    """Perceptrons: how one is made, and its inputs."""
-    norms = {"norm_class": nn.LayerNorm, "norm_kwargs": [{"normalized_shape": 4}, {"normalized_shape": 5}]}
-    options: dict[str, dict[str, Any]] = {
-        "no hidden layer": {},
-        "depth": {"depth": 2},
-        "sizes": {"num_cells": [4, 5]},
-        "one size": {"depth": 3, "num_cells": 4},
-        "relu": {"num_cells": [4, 5], "activation_class": nn.ReLU},
-        "activation_kwargs": {"num_cells": [4], "activation_class": nn.ELU, "activation_kwargs": {"alpha": 0.3}},
-        "norm": {"num_cells": [4, 5], **norms},
-        "no last bias": {"num_cells": [4], "bias_last_layer": False},
-        "single last bias": {"num_cells": [4], "single_bias_last_layer": True},
-        "active last": {"num_cells": [4], "activate_last_layer": True, "dropout": 0.5},
-        "layer_kwargs": {"num_cells": [4], "layer_kwargs": [{"bias": False}, {"bias": True}]},
-        "layer_kwargs of all": {"num_cells": [4], "layer_kwargs": {"bias": False}},
+def mask() -> torch.Tensor:
+    """A mask of three rows of four choices."""
+    return torch.tensor([[True, True, False, True], [False, True, False, False], [True, False, True, True]])
+
+
+Case = tuple[str, dict[str, torch.Tensor], dict[str, Any], torch.Tensor]
+
+
+def cases() -> dict[str, Case]:
+    """For each case the class, parameters with gradients, further arguments, and values to ask the density of."""
+    box, wide = 0.9 * wave(3, 2, start=2), 3 * wave(3, 2, start=2)
+    low, high = torch.tensor([-2.0, -0.5]), torch.tensor([1.0, 3.0])
+    between = low + (high - low) * (0.5 + 0.45 * wave(3, 2, start=2))
+    index = torch.tensor([0, 1, 3])
+    hot = torch.nn.functional.one_hot(index, 4)
+    point = {"param": wave(3, 2, start=0.3)}
+    found: dict[str, Case] = {
+        "TanhNormal": ("TanhNormal", normal(), {}, box),
+        "TanhNormal, bounds": ("TanhNormal", normal(), {"low": low, "high": high}, between),
+        "TanhNormal, event_dims 0": ("TanhNormal", normal(), {"event_dims": 0}, box),
+        "TanhNormal, tanh_loc": ("TanhNormal", normal(), {"tanh_loc": True, "upscale": 0.5}, box),
+        "TanhNormal, at the bounds": ("TanhNormal", normal(), {}, box.sign()),
+        "TanhNormal, not safe": ("TanhNormal", normal(), {"safe_tanh": False}, box),
+        "TruncatedNormal": ("TruncatedNormal", normal(), {}, box),
+        "TruncatedNormal, bounds": ("TruncatedNormal", normal(), {"low": low, "high": high}, between),
+        "TruncatedNormal, tanh_loc": ("TruncatedNormal", normal(), {"tanh_loc": True, "upscale": 0.5}, box),
+        "TruncatedNormal, outside": ("TruncatedNormal", normal(), {}, box + 2),
+        "IndependentNormal": ("IndependentNormal", normal(), {}, wide),
+        "IndependentNormal, tanh_loc": ("IndependentNormal", normal(), {"tanh_loc": True, "upscale": 0.5}, wide),
+        "IndependentNormal, event_dim 2": ("IndependentNormal", normal(), {"event_dim": 2}, wide),
+        "Delta": ("Delta", point, {}, torch.where(index[:, None] == 1, point["param"], box)),
+        "Delta, atol": ("Delta", point, {"atol": 0.1}, point["param"] + 0.05),
+        "TanhDelta": ("TanhDelta", point, {}, torch.where(index[:, None] == 1, point["param"].tanh(), box)),
+        "TanhDelta, bounds": ("TanhDelta", point, {"low": low, "high": high}, between),
     }
-    cases: dict[str, Case] = {
-        f"MLP, {name}": (lambda m, k, given=given: m.MLP(3, 2, **given), vectors(5, 3))
-        for name, given in options.items()
+    for kind in ("logits", "probs"):
+        found |= {
+            f"OneHotCategorical, {kind}": ("OneHotCategorical", weights(kind), {}, hot),
+            f"MaskedCategorical, {kind}": ("MaskedCategorical", weights(kind), {"mask": mask()}, index),
+            f"MaskedOneHotCategorical, {kind}": ("MaskedOneHotCategorical", weights(kind), {"mask": mask()}, hot),
+        }
+    few = torch.tensor([[0, 1], [1, 2], [2, 3]])
+    found["MaskedCategorical, indices"] = ("MaskedCategorical", weights("logits"), {"indices": few}, index)
+    found["MaskedCategorical, neg_inf"] = (
+        "MaskedCategorical",
+        weights("logits"),
+        {"mask": mask(), "neg_inf": -50.0},
+        torch.tensor([2, 1, 1]),
+    )
+    return found
+
+
+def numbers(value: Any) -> Any:
+    """A tensor as rounded numbers and its shape."""
+    value = torch.as_tensor(value).detach().to(torch.float64)
+    return [float(f"{number:.6g}") for number in value.flatten().tolist()], list(value.shape)
+
+
+def gradients(value: torch.Tensor, parameters: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """Gradients of a sum with respect to the parameters."""
+    if not value.requires_grad:
+        return {}
+    grads = torch.autograd.grad(value.sum(), parameters.values(), allow_unused=True)
+    return {name: numbers(g) for name, g in zip(parameters, grads, strict=True) if g is not None}
+
+
+def describe(make: Callable[..., Any], parameters: dict[str, torch.Tensor], value: torch.Tensor) -> dict[str, Any]:
+    """Everything that a distribution says; what it does not define is left out."""
+    parameters = {name: tensor.clone().requires_grad_() for name, tensor in parameters.items()}
+    ask = {
+        "log_prob": lambda d: d.log_prob(value),
+        "mode": lambda d: d.mode,
+        "deterministic_sample": lambda d: d.deterministic_sample,
+        "mean": lambda d: d.mean,
+        "variance": lambda d: d.variance,
+        "entropy": lambda d: d.entropy(),
     }
-    return cases | {
-        "MLP, lazy": (lambda m, k: m.MLP(out_features=2, num_cells=[4]), vectors(5, 3)),
-        "MLP, shape": (lambda m, k: m.MLP(3, (2, 3), num_cells=[4]), vectors(5, 3)),
-        "MLP, several inputs": (lambda m, k: m.MLP(5, 2, num_cells=[4]), [wave(6, 5, 3), wave(6, 5, 2, start=1)]),
+    found: dict[str, Any] = {}
+    for name, question in ask.items():
+        try:
+            answer = question(make(**parameters))
+        except (NotImplementedError, RuntimeError, AttributeError, ValueError):
+            continue
+        found[name] = numbers(answer)
+        if answer.requires_grad and bool(answer.isfinite().all()):
+            found[f"gradient of {name}"] = gradients(answer, parameters)
+    torch.manual_seed(0)
+    dist = make(**parameters)
+    samples = dist.sample((SAMPLES,)).to(torch.float64)
+    found["samples"] = {
+        "shape": list(dist.sample().shape),
+        "mean": numbers(samples.mean(0)),
+        "std": numbers(samples.std(0)),
     }
+    found["shapes"] = [list(dist.batch_shape), list(dist.event_shape)]
+    return found
 
 
-def image_cases() -> dict[str, Case]:
-    """Networks of images."""
-    norm = {"norm_class": nn.GroupNorm, "norm_kwargs": [{"num_groups": 2, "num_channels": c} for c in (4, 6)]}
-    pool = {"aggregator_class": nn.AdaptiveAvgPool2d, "aggregator_kwargs": {"output_size": (1, 1)}}
-    options: dict[str, dict[str, Any]] = {
-        "depth": {"depth": 2, "num_cells": 4},
-        "lists": {"num_cells": [4, 5], "kernel_sizes": [4, (2, 3)], "strides": [2, 1], "paddings": [1, 0]},
-        "norm": {"num_cells": [4, 6], **norm},
-        "tanh": {"num_cells": [4, 6], "activation_class": nn.Tanh},
-        "pooled": {"num_cells": [4], **pool, "squeeze_output": True},
-        "depth of a list": {"num_cells": 4, "strides": [1, 2]},
+def mappings(m: Any) -> dict[str, Any]:
+    """Outputs and gradients of NormalParamExtractor for each mapping."""
+    found = {}
+    for mapping in ("biased_softplus_1.0", "biased_softplus_0.5", "softplus", "exp", "relu", "expln"):
+        for bound in (1e-4, 0.3):
+            x = (4 * wave(3, 6)).requires_grad_()
+            loc, scale = m.NormalParamExtractor(scale_mapping=mapping, scale_lb=bound)(x)
+            (gradient,) = torch.autograd.grad((loc + scale).sum(), x)
+            found[f"{mapping}, {bound}"] = {name: numbers(v) for name, v in
+                                            (("loc", loc), ("scale", scale), ("gradient", gradient))}  # fmt: skip
+    return found
+
+
+def choices(m: Any, d: Any) -> dict[str, Any]:
+    """What QValueModule writes, for each action space, with and without a spec and a mask."""
+    values = wave(3, 5, start=0.6)
+    legal = torch.ones(3, 5, dtype=torch.bool).scatter_(-1, values.argmax(-1, keepdim=True), False)
+    ties = torch.tensor([[1.0, 2.0, 2.0, 0.0, 2.0]]).expand(3, 5)
+    made: dict[str, dict[str, Any]] = {
+        "one-hot": {"action_space": "one-hot"},
+        "categorical": {"action_space": "categorical"},
+        "mult-one-hot": {"action_space": "mult-one-hot", "var_nums": [2, 3]},
+        "one-hot spec": {"spec": d.OneHot(5)},
+        "categorical spec": {"spec": d.Categorical(5)},
+        "mult-one-hot spec": {"spec": d.MultiOneHot([2, 3]), "var_nums": [2, 3]},
+        "composite spec": {"spec": d.Composite(action=d.Categorical(5), action_value=None, chosen_action_value=None)},
+        "safe": {"spec": d.OneHot(5), "safe": True},
+        "keys": {"action_space": "categorical", "action_value_key": "q", "out_keys": ["a", "q", "best"]},
     }
-    cases: dict[str, Case] = {
-        f"ConvNet, {name}": (lambda m, k, given=given: m.ConvNet(3, **given), vectors(2, 3, 9, 9))
-        for name, given in options.items()
-    }
-    small = {"num_cells": [3, 4], "kernel_sizes": [4, 3], "strides": [2, 1]}
-    return cases | {
-        "ConvNet, lazy, batches": (lambda m, k: m.ConvNet(num_cells=[4]), vectors(2, 3, 1, 6, 6)),
-        "ConvNet, one image": (lambda m, k: m.ConvNet(3, num_cells=[4]), vectors(3, 6, 6)),
-        "DuelingCnnDQNet": (
-            lambda m, k: m.DuelingCnnDQNet(3, cnn_kwargs=small, mlp_kwargs={"num_cells": 5}),
-            vectors(2, 2, 12, 12),
-        ),
-        "DuelingMlpDQNet": (
-            lambda m, k: k.DuelingMlpDQNet(
-                3, mlp_kwargs_feature={"num_cells": [5], "out_features": 4}, mlp_kwargs_output={"num_cells": 5}
-            ),
-            vectors(4, 3),
-        ),
-    }
-
-
-def other_cases() -> dict[str, Case]:
-    """Networks of DDPG and of several agents."""
-    cases: dict[str, Case] = {
-        "DdpgMlpActor": (lambda m, k: m.DdpgMlpActor(2, mlp_net_kwargs={"num_cells": [5, 4]}), vectors(4, 3)),
-        "DdpgMlpQNet": (
-            lambda m, k: m.DdpgMlpQNet({"out_features": 5}, {"num_cells": [4]}),
-            [wave(4, 3), wave(4, 2, start=1)],
-        ),
-        "VDNMixer": (lambda m, k: m.VDNMixer(4, "cpu"), vectors(5, 4, 1)),
-        "QMixer": (lambda m, k: m.QMixer((3, 2), 5, 4, "cpu"), [wave(6, 5, 4, 1), wave(6, 5, 3, 2, start=1)]),
-    }
-    for shared in (True, False):
-        for central in (True, False):
-            how = {"share_params": shared, "centralized": central}
-            name = f"{'shared' if shared else 'own'}, {'central' if central else 'local'}"
-            cases |= {
-                f"MultiAgentMLP, {name}": (
-                    lambda m, k, how=how: m.MultiAgentMLP(3, 2, 4, num_cells=[5], **how),
-                    vectors(6, 5, 4, 3),
-                ),
-                f"MultiAgentMLP, {name}, lazy": (
-                    lambda m, k, how=how: m.MultiAgentMLP(None, 2, 4, depth=1, activation_class=nn.ReLU, **how),
-                    vectors(5, 4, 3),
-                ),
-                f"MultiAgentConvNet, {name}": (
-                    lambda m, k, how=how: m.MultiAgentConvNet(2, in_features=3, num_cells=[4], kernel_sizes=3, **how),
-                    vectors(5, 2, 3, 6, 6),
-                ),
-            }
-    return cases
-
-
-def numbers(value: torch.Tensor) -> Any:
-    """A tensor as rounded numbers."""
-    return [float(f"{number:.6g}") for number in value.detach().to(torch.float64).flatten().tolist()], list(value.shape)
-
-
-def run(make: Callable[[Any, Any], nn.Module], inputs: list[torch.Tensor], m: Any, k: Any) -> dict[str, Any]:
-    """Make a network, set its parameters, and compute its output and the gradients of the sum of its squares."""
-    net = make(m, k).eval()
-    text = repr(net)
-    net(*inputs)  # lazy parameters get their sizes
-    named = sorted(net.named_parameters())
-    with torch.no_grad():
-        for i, (_, value) in enumerate(named):
-            value.copy_(0.5 * wave(*value.shape, start=0.3 + i))
-    output = net(*inputs)
-    if named:
-        output.square().sum().backward()
-    gradients = {name: numbers(value.grad) for name, value in named if value.grad is not None and value.numel() < 100}
-    shapes = {name: list(value.shape) for name, value in net.state_dict().items()}
-    return {"text": text, "output": numbers(output), "shapes": shapes, "gradients": gradients}
+    found = {}
+    for name, options in made.items():
+        for kind, given in (("", values), (", ties", ties)):
+            for masked in (False, True):
+                title, key = f"{name}{kind}", {}
+                if masked:
+                    title, key = f"{title}, mask", {"action_mask_key": "mask"}
+                try:
+                    module = m.QValueModule(**options, **key)
+                    out = module(TensorDict({module.in_keys[0]: given.clone(), "mask": legal}, [3]))
+                except Exception as e:
+                    print("FAILED", title, repr(e)[:300], file=sys.stderr)
+                    continue
+                keys = [list(module.in_keys), list(module.out_keys)]
+                found[title] = {"keys": keys, "out": {key: numbers(out[key]) for key in module.out_keys}}
+    return found
 
 
 def results(package: str) -> dict[str, Any]:
     """The results of all cases."""
-    modules = importlib.import_module(f"{package}.modules"), importlib.import_module(f"{package}.modules.models.models")
-    return {
-        name: run(make, inputs, *modules)
-        for name, (make, inputs) in {**mlp_cases(), **image_cases(), **other_cases()}.items()
-    }
+    m, d = importlib.import_module(f"{package}.modules"), importlib.import_module(f"{package}.data")
+    found: dict[str, Any] = {}
+    for name, (kind, parameters, options, value) in cases().items():
+        try:
+            found[name] = describe(
+                lambda kind=kind, options=options, **p: getattr(m, kind)(**p, **options), parameters, value
+            )
+        except Exception as e:
+            print("FAILED", name, repr(e)[:300], file=sys.stderr)
+    return {"distributions": found, "mappings": mappings(m), "choices": choices(m, d)}
 
 
 if __name__ == "__main__":
