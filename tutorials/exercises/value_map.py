@@ -81,7 +81,7 @@ class ValueMaps:
             if letter == "#":
                 svg.rect(x, y, _CELL, _CELL, fill="muted")
             if letter != "#":
-                word, role = _word(letter, value), "goal" if letter == "G" else "ink"
+                word, role = _word(letter, value), "good" if letter == "G" else "ink"
                 svg.text(x + _CELL / 2, y + _CELL / 2 + 4, word, fill=role, anchor="middle", bold=letter == "G")
         rows, columns = len(self.desc), len(self.desc[0])
         across = (f"M{left} {top + row * _CELL}h{columns * _CELL}" for row in range(rows + 1))

@@ -1,15 +1,17 @@
 // The BatchedEnvTimeline: all turns of each run on one time scale, the step at the playhead in detail, and its rows.
 
-import { button, clamp, columnsOf, h, keyboard, legend, search, surface, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { button, clamp, columnsOf, duration, h, keyboard, legend, search, surface, tabs, timelineBar, visualizer } from "../_core/core.js";
 import { failurePanel, rowsPanel } from "./panels.js";
 import { resetSteps, resetsAfter, spanOf } from "./steps.js";
 
-/** What happened at a step, in words. */
-export function spoken([run], column, step) {
-  const envs = run ? resetsAfter(run, column, step) : [];
-  if (!envs.length) return `step ${step}`;
+/** What happened at a step, in words: how long it took in each run, and which envs were reset. */
+export function spoken(runs, column, step) {
+  const spans = runs.map((run) => [run, spanOf(run, column, step)]).filter(([, span]) => span);
+  const times = spans.map(([run, [from, to]]) => duration(to - from) + (runs.length > 1 ? ` in ${run.label}` : "")).join(", ");
+  const envs = runs.length ? resetsAfter(runs[0], column, step) : [];
   const named = envs.slice(0, 8).join(", ") + (envs.length > 8 ? ` and ${envs.length - 8} more` : "");
-  return `step ${step}, then env${envs.length > 1 ? "s" : ""} ${named} reset`;
+  const reset = envs.length ? `, then env${envs.length > 1 ? "s" : ""} ${named} reset` : "";
+  return `step ${step}${times && `: ${times}`}${reset}`;
 }
 
 export default visualizer("batched-timeline", ({ model, root, playhead }) => {
