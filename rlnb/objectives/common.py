@@ -151,13 +151,19 @@ class LossModule(TensorDictModuleBase):
             raise KeyError(missing_entry(self, key, role, data))
         return found
 
+    def _missing_input(self, key: NestedKey, data: TensorDictBase) -> str:
+        """Text for an entry that a network reads in a state, or in the next state."""
+        if data.get("next", None) is None and data.get(getattr(self.tensor_keys, "reward", "reward"), None) is not None:
+            key, data = next_key(key), TensorDict({"next": data})  # only what a step leads to has a reward
+        return missing_entry(self, key, "input", data)
+
     # Networks ------------------------------------------------------------------------------------------------------
 
     def _add_network(self, name: str, network: Any, *, delay: bool = False) -> None:
         """Hold a network as a submodule, and with ``delay`` a copy of it as its target."""
         if not isinstance(network, nn.Module):
             raise TypeError(
-                f"{type(self).__name__} needs a {name}, a TensorDictModule, and got a {type(network).__name__}. "
+                f"{type(self).__name__} needs {name}, a TensorDictModule, and got a {type(network).__name__}. "
                 f"Fix: TensorDictModule(net, in_keys=['observation'], out_keys=[...])."
             )
         self.add_module(name, network)
@@ -170,7 +176,7 @@ class LossModule(TensorDictModuleBase):
         for one in networks:
             if not isinstance(one, nn.Module):
                 raise TypeError(
-                    f"{type(self).__name__} needs a {name}, a TensorDictModule, and got a {type(one).__name__}. "
+                    f"{type(self).__name__} needs {name}, a TensorDictModule, and got a {type(one).__name__}. "
                     "Fix: TensorDictModule(net, in_keys=['observation', 'action'], out_keys=['state_action_value'])."
                 )
         if len(networks) == 1:
@@ -228,7 +234,7 @@ class LossModule(TensorDictModuleBase):
         given = data.select(*network.in_keys, strict=False)
         for key in network.in_keys:
             if given.get(key, None) is None:
-                raise KeyError(missing_entry(self, key, "input", data))
+                raise KeyError(self._missing_input(key, data))
         with nullcontext() if params is None else params.to_module(network):
             found: TensorDictBase = network(given)
         return found
@@ -245,7 +251,7 @@ class LossModule(TensorDictModuleBase):
         given = data.select(*network.in_keys, strict=False)
         for wanted in network.in_keys:
             if given.get(wanted, None) is None:
-                raise KeyError(missing_entry(self, wanted, "input", data))
+                raise KeyError(self._missing_input(wanted, data))
 
         def run(params: TensorDictBase) -> Tensor:
             with params.to_module(network):

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModule, TensorDictModuleBase, dispatch
+from tensordict.nn import TensorDictModule, TensorDictModuleBase
 
 from rlnb.data.ted.keys import NestedKey
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
 from rlnb.objectives.utils import check_distance, distance_loss
 
@@ -106,7 +107,7 @@ class DQNLoss(OffPolicyLoss):
             self.make_value_estimator(gamma=gamma)
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute "loss" of transitions ``[*B]``, and write "td_error" into them."""
         values = self._values(self._run(self.value_network, tensordict))
         value = chosen(values, self._get(tensordict, "action"), self.action_space)

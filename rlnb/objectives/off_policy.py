@@ -76,12 +76,16 @@ class OffPolicyLoss(LossModule):
     def _draw(self, name: str, data: TensorDictBase) -> tuple[Tensor, Tensor, Any]:
         """Draw actions from a policy, with gradients, and return them, their log-probability and the distribution."""
         network: Any = self._target(name.removeprefix("target_")) if name.startswith("target_") else getattr(self, name)
-        for key in network.in_keys:
-            if data.get(key, None) is None:
-                raise KeyError(missing_entry(self, key, "input", data))
-        distribution = network.get_dist(data.select(*network.in_keys))
+        distribution = self._distribution(network, data)
         action = distribution.rsample()
         return action, distribution.log_prob(action), distribution
+
+    def _distribution(self, network: Any, data: TensorDictBase) -> Any:
+        """Compute the distribution of a policy's actions."""
+        for key in network.in_keys:
+            if data.get(key, None) is None:
+                raise KeyError(self._missing_input(key, data))
+        return network.get_dist(data.select(*network.in_keys))
 
     def _require_policy(self, actor_network: Any) -> None:
         if not hasattr(actor_network, "get_dist"):

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import dispatch
 from torch import nn
 
 from rlnb.data.ted.keys import NestedKey
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
 from rlnb.objectives.utils import check_distance, distance_loss
 
@@ -242,7 +242,7 @@ class SACLoss(SoftLoss):
         return {**super()._estimator_keys(), "value": value}
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the terms of transitions ``[*B]``, and write "td_error" into them."""
         alpha = self.alpha
         action, log_prob, _ = self._draw("actor_network", tensordict)
@@ -412,7 +412,7 @@ class DiscreteSACLoss(SoftLoss):
         return super()._estimator_keys()
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the terms of transitions ``[*B]``, and write "td_error" into them."""
         alpha = self.alpha
         probs, log_probs = self._probs(tensordict)
@@ -437,7 +437,7 @@ class DiscreteSACLoss(SoftLoss):
 
     def _probs(self, data: TensorDictBase) -> tuple[Tensor, Tensor]:
         """Compute the probabilities of all actions, ``[*B, n]``, and their logarithms, 0 for probability 0."""
-        distribution = self.actor_network.get_dist(data.select(*self.actor_network.in_keys))
+        distribution = self._distribution(self.actor_network, data)
         probs: Tensor = distribution.probs
         return probs, torch.where(probs == 0, 0.0, probs.clamp_min(torch.finfo(probs.dtype).tiny).log())
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import dispatch
 
 from rlnb.data.ted.keys import NestedKey
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss
 from rlnb.objectives.utils import check_distance, distance_loss
 
@@ -125,8 +125,13 @@ class TD3Loss(OffPolicyLoss):
                 f"TD3Loss needs one of bounds and action_spec, and got {got}. Fix: action_spec=env.action_spec."
             )
         if bounds is None:
-            space = _leaf(action_spec).space
-            bounds = space.low, space.high
+            leaf = _leaf(action_spec)
+            if not hasattr(leaf.space, "low"):
+                raise ValueError(
+                    f"TD3Loss is for actions of real numbers, whose bounds action_spec has, and got a "
+                    f"{type(leaf).__name__}. Fix: DQNLoss or DiscreteSACLoss for a choice between actions."
+                )
+            bounds = leaf.space.low, leaf.space.high
         self._add_network("actor_network", actor_network, delay=delay_actor)
         self._add_ensemble("qvalue_network", qvalue_network, num_qvalue_nets, delay=delay_qvalue)
         self.register_buffer("min_action", torch.as_tensor(bounds[0]).clone())
@@ -143,7 +148,7 @@ class TD3Loss(OffPolicyLoss):
         return {**super()._estimator_keys(), "value": self.tensor_keys.state_action_value}
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the terms of transitions ``[*B]``, and write "td_error" into them."""
         loss_actor, logs_actor = self.actor_loss(tensordict)
         loss_qvalue, logs_qvalue = self.value_loss(tensordict)

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModule, TensorDictModuleBase, dispatch
+from tensordict.nn import TensorDictModule, TensorDictModuleBase
 
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.common import next_key, unique
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
 from rlnb.objectives.utils import check_distance, distance_loss
 
@@ -124,7 +125,7 @@ class QMixerLoss(OffPolicyLoss):
         return super()._estimator_keys() | {"value": self.tensor_keys.global_value}
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute "loss" of transitions ``[*B]``, and write "td_error" into them."""
         values = self._values(self._run(self.local_value_network, tensordict))
         local = chosen(values, self._get(tensordict, "action"), self.action_space)
