@@ -1,6 +1,6 @@
 // The BatchedEnvTimeline: all turns of each run on one time scale, the step at the playhead in detail, and its rows.
 
-import { button, clamp, columnsOf, duration, h, keyboard, legend, search, surface, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { button, clamp, columnsOf, drag, duration, h, keyboard, legend, noteList, search, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
 import { failurePanel, rowsPanel } from "./panels.js";
 import { resetSteps, resetsAfter, spanOf } from "./steps.js";
 
@@ -71,9 +71,9 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
     });
     if (resets) slide(resets, (hit) => clamp(Math.floor(hit.value), 0, playhead.last));
   }
-  if (notes.length) root.append(h("ul", { class: "rlnb-note" }, ...notes.map((note) => h("li", {}, note))));
+  root.append(noteList(notes).el);
   if (overview) {
-    for (const [name, value] of Object.entries({ tabindex: "0", role: "slider", "aria-valuemin": "0" })) overview.setAttribute(name, value);
+    for (const [name, value] of Object.entries({ tabindex: "0", role: "slider" })) overview.setAttribute(name, value);
   }
   keyboard(root, {
     ...bar.keys, "+": ["zoom in", () => zoom(0.5)], "=": ["zoom in", () => zoom(0.5)],
@@ -83,18 +83,14 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
   /** Move the playhead to the step under the pointer while it is pressed. */
   function slide(el, stepOf) {
     const { at } = Object.values(charts).find((part) => part.el === el);
-    const move = (event) => { const hit = at(event); if (hit?.name) playhead.seek(stepOf(hit)); };
-    el.addEventListener("pointerdown", (event) => { if (event.button === 0) { el.setPointerCapture(event.pointerId); move(event); } });
-    el.addEventListener("pointermove", (event) => { if (el.hasPointerCapture(event.pointerId)) move(event); });
+    drag(el, (event) => { const hit = at(event); if (hit?.name) playhead.seek(stepOf(hit)); });
   }
 
   const update = () => {
     const t = playhead.t;
     const said = runs.length ? spoken(runs, column, t) : "";
     words.textContent = said ? `${said[0].toUpperCase()}${said.slice(1)}.` : "";
-    overview?.setAttribute("aria-valuemax", String(playhead.last));
-    overview?.setAttribute("aria-valuenow", String(t));
-    overview?.setAttribute("aria-valuetext", said);
+    if (overview) tellSlider(overview, playhead.last, t, said);
     root.setAttribute("data-t", String(t));
     for (const block of blocks) block.update(t);
     invalidate();

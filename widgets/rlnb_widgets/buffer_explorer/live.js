@@ -1,6 +1,6 @@
 // The BufferExplorer: the ring and what is known of the selected cell, the record under a playhead, and the panels.
 
-import { button, Channel, clamp, guarded, h, keyboard, legend, reducedMotion, surface, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { button, Channel, clamp, drag, guarded, h, keyboard, legend, noteList, reducedMotion, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
 import { slicesPanel, treePanel, weightsPanel } from "./controls.js";
 import { boxesPanel, cellPanel, facts, memoryPanel } from "./panels.js";
 import { lengthNumbers } from "./slices.js";
@@ -95,7 +95,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   };
 
   const boxes = boxesPanel();
-  const ring = h("div", { class: "be-ring", tabindex: 0, role: "slider", "aria-label": "cell of the ring", "aria-valuemin": 0 });
+  const ring = h("div", { class: "be-ring", tabindex: 0, role: "slider", "aria-label": "cell of the ring" });
   const cell = cellPanel({ onRow: (row) => selection.set(row), onColumn: (c) => column.set(c) });
   const drawWords = h("p", { class: "be-small be-state" });
   const barsOfState = h("div", { class: "be-bars" });
@@ -119,24 +119,18 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   bar.el.append(h("span", { class: "rlnb-group" }, turn), cell.fields);
   const words = h("p", { class: "be-words", "aria-live": "polite" });
   const about = h("p", { class: "rlnb-note be-small be-state" });
-  const notes = h("ul", { class: "rlnb-note be-notes" });
+  const notes = noteList();
   const meanings = h("div", { class: "be-meanings" });
   const panels = h("div", {});
 
   root.setAttribute("role", "group");
-  root.append(bar.el, words, h("div", { class: "be-top" }, ring, h("div", { class: "be-side" }, about, drawWords, barsOfState), meanings), panels, notes);
-  follow(ring, (event) => {
+  root.append(bar.el, words, h("div", { class: "be-top" }, ring, h("div", { class: "be-side" }, about, drawWords, barsOfState), meanings), panels, notes.el);
+  drag(ring, (event) => {
     const box = ring.firstChild.getBoundingClientRect();
     const found = hit(moment(), event.clientX - box.left, event.clientY - box.top, order.value);
     if (found) select(found.cell, found.column);
-    return found;
+    return found !== null;
   });
-
-  /** Let pick(event) choose while the pointer is pressed on an element. */
-  function follow(el, pick) {
-    el.addEventListener("pointerdown", (event) => { if (event.button === 0 && pick(event)) el.setPointerCapture(event.pointerId); });
-    el.addEventListener("pointermove", (event) => { if (el.hasPointerCapture(event.pointerId)) pick(event); });
-  }
 
   const barNames = () => ["draws", ...(lists().curves ? ["priorities", "weights"] : [])];
 
@@ -144,10 +138,10 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   function barsOf(name) {
     if (charts.has(name)) return charts.get(name);
     const made = chart(name, { class: "be-chart", role: "img" });
-    follow(made.el, (event) => {
+    drag(made.el, (event) => {
       const found = made.at(event);
       if (found?.name === "slot") select(cellAt(moment(), clamp(Math.floor(found.value), 0, moment().cells - 1), order.value));
-      return found;
+      return Boolean(found);
     });
     return made;
   }
@@ -219,9 +213,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     guarded(cell, m, row, col, beta);
     guarded(pictures);
     for (const part of [tree, weights, slices]) guarded(part);
-    ring.setAttribute("aria-valuemax", String(m.size - 1));
-    ring.setAttribute("aria-valuenow", String(row));
-    ring.setAttribute("aria-valuetext", `row ${row}, ${facts(m, row, col, beta).map((pair) => pair.join(" ")).join(", ")}`);
+    tellSlider(ring, m.size - 1, row, `row ${row}, ${facts(m, row, col, beta).map((pair) => pair.join(" ")).join(", ")}`);
     for (const one of charts.values()) one.invalidate();
     for (const [name, value] of Object.entries({ t: here(), row, column: col, order: order.value, moments: head.moments.length, slice: sliceLen })) root.setAttribute(`data-${name}`, String(value));
   }
@@ -248,8 +240,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     root.setAttribute("aria-label", model.get("_label"));
     guarded(boxes, head);
     guarded(memory, head);
-    notes.replaceChildren(...head.notes.map((note) => h("li", {}, note)));
-    notes.hidden = !head.notes.length;
+    notes.tell(head.notes);
   };
   const onCells = () => {
     head = model.get("_head");
