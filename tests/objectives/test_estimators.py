@@ -86,7 +86,7 @@ def loop(kind, data, network):
     return advantage.unsqueeze(-1), target.unsqueeze(-1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     kind=st.sampled_from(sorted(KINDS)),
     batch=st.integers(1, 3),
