@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from tensordict import TensorDictBase
 
+from rlnb.data.specs.bounded import Bounded
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss
@@ -126,10 +127,10 @@ class TD3Loss(OffPolicyLoss):
             )
         if bounds is None:
             leaf = _leaf(action_spec)
-            if not hasattr(leaf.space, "low"):
+            if not isinstance(leaf, Bounded):
                 raise ValueError(
-                    f"TD3Loss is for actions of real numbers, whose bounds action_spec has, and got a "
-                    f"{type(leaf).__name__}. Fix: DQNLoss or DiscreteSACLoss for a choice between actions."
+                    f"TD3Loss clips actions to the bounds of action_spec, and got a {type(leaf).__name__}, which has "
+                    "none. Fix: bounds=(-1.0, 1.0), or DQNLoss for a choice between actions."
                 )
             bounds = leaf.space.low, leaf.space.high
         self._add_network("actor_network", actor_network, delay=delay_actor)

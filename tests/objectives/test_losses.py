@@ -12,7 +12,7 @@ from tensordict.nn import NormalParamExtractor, TensorDictModule, TensorDictSequ
 from torch import nn
 from torch.distributions import Categorical, Normal
 
-from rlnb.data import Bounded
+from rlnb.data import Bounded, Unbounded
 from rlnb.data import Categorical as CategoricalSpec
 from rlnb.data.ted.keys import as_tuple
 from rlnb.modules import MLP, ProbabilisticActor, QMixer, QValueActor, VDNMixer
@@ -740,11 +740,11 @@ ERRORS = {
         lambda: TD3Loss(plain(), qvalue()),
         "TD3Loss needs one of bounds and action_spec, and got neither. Fix: action_spec=env.action_spec.",
     ),
-    "choice between actions": (
+    "no bounds": (
         ValueError,
-        lambda: TD3Loss(plain(), qvalue(), action_spec=CategoricalSpec(4)),
-        "TD3Loss is for actions of real numbers, whose bounds action_spec has, and got a Categorical. "
-        "Fix: DQNLoss or DiscreteSACLoss for a choice between actions.",
+        lambda: TD3Loss(plain(), qvalue(), action_spec=Unbounded((2,))),
+        "TD3Loss clips actions to the bounds of action_spec, and got a UnboundedContinuous, which has none. "
+        "Fix: bounds=(-1.0, 1.0), or DQNLoss for a choice between actions.",
     ),
     "clip_epsilon": (
         ValueError,
