@@ -13,33 +13,33 @@ def read_log(path: str | os.PathLike[str]) -> dict[str, tuple[np.ndarray, np.nda
 
     Args:
         path: Folder that a :class:`~rlnb.record.loggers.CSVLogger` wrote, one of its CSV files, or a folder with
-            TensorBoard's event files.
+            TensorBoard's event files, or one of them. Names of series in folders within it begin with the folder's.
 
     Raises:
         FileNotFoundError: If there is no such file, or no log in it.
         ValueError: If a line of a CSV file is not a step and a value.
         ImportError: If there are event files and the package ``tensorboard`` is not installed.
     """
-    folder = Path(path)
-    if not folder.exists():
+    place = Path(path)
+    if not place.exists():
         raise FileNotFoundError(
-            f"There is no log at {str(path)!r}. Fix: pass the folder that a logger wrote, logger.folder."
+            f"There is no log at {str(path)!r}. Fix: pass the folder that the logger wrote, such as logger.folder."
         )
-    if folder.is_file():
-        folder, files = folder.parent, [folder]
-    else:
+    files = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
+    folder = place.parent if place.is_file() else place
+    if tables := [file for file in files if file.suffix == ".csv"]:
         folder = folder / "scalars" if (folder / "scalars").is_dir() else folder
-        files = sorted(folder.rglob("*.csv"))
-    events = [file for file in files if "tfevents" in file.name] or sorted(Path(path).rglob("*tfevents*"))
-    tables = [file for file in files if file.suffix == ".csv"]
-    if tables:
-        return {file.relative_to(folder).with_suffix("").as_posix(): _read_csv(file) for file in tables}
-    if events:
-        return _read_events(Path(path))
+        return {_name(file.with_suffix(""), folder): _read_csv(file) for file in tables}
+    if events := [file for file in files if "tfevents" in file.name]:
+        return _read_events(events, folder)
     raise FileNotFoundError(
         f"{str(path)!r} holds neither CSV files nor TensorBoard's event files. "
         "Fix: pass the folder of one run, such as logger.folder of a CSVLogger."
     )
+
+
+def _name(file: Path, folder: Path) -> str:
+    return file.relative_to(folder).as_posix() if file.is_relative_to(folder) else file.name
 
 
 def _read_csv(file: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -62,19 +62,28 @@ def _read_csv(file: Path) -> tuple[np.ndarray, np.ndarray]:
     return np.array(steps), np.array(values)
 
 
-def _read_events(path: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _read_events(files: list[Path], folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     try:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+        from tensorboard.util.tensor_util import make_ndarray
     except ImportError as error:
         raise ImportError(
             "TensorBoard's event files are read with the package tensorboard, which is not installed. "
             "Fix: pip install tensorboard, or log with CSVLogger, whose files need no package."
         ) from error
-    # Size guidance 0 keeps all scalars; tensors are what newer writers store scalars in.
-    accumulator = EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0})
-    accumulator.Reload()
-    tags, found = accumulator.Tags(), {}
-    for name in tags.get("scalars", []):
-        events = accumulator.Scalars(name)
-        found[name] = np.array([e.step for e in events], dtype=float), np.array([e.value for e in events], dtype=float)
+    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for place in dict.fromkeys(file.parent for file in files):
+        # A size of 0 keeps all values.
+        log = EventAccumulator(str(place), size_guidance={"scalars": 0, "tensors": 0})
+        log.Reload()
+        start = "" if place == folder else f"{_name(place, folder)}/"
+        series = {name: [(e.step, e.value) for e in log.Scalars(name)] for name in log.Tags()["scalars"]}
+        for name in log.Tags()["tensors"]:
+            # Newer writers store a scalar as a tensor.
+            values = [(e.step, make_ndarray(e.tensor_proto)) for e in log.Tensors(name)]
+            if all(value.size == 1 and value.dtype.kind in "fiub" for _, value in values):
+                series[name] = [(step, value.item()) for step, value in values]
+        for name, pairs in series.items():
+            steps, numbers = zip(*pairs, strict=True)
+            found[start + name] = np.array(steps, dtype=np.float64), np.array(numbers, dtype=np.float64)
     return found

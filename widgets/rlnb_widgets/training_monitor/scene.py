@@ -9,7 +9,7 @@ import numpy as np
 
 from rlnb_widgets._core.display import Columns, Display
 from rlnb_widgets._core.display_svg import WIDTH
-from rlnb_widgets._core.measures import format_value, short_number, text_width, ticks
+from rlnb_widgets._core.measures import format_value, round_step, short_number, text_width, ticks
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.rollout_player.frames import Frames
 from rlnb_widgets.training_monitor.model import CurveModel, MonitorModel, Progress, Shown, ValueMap
@@ -26,11 +26,29 @@ def curve_role(i: int) -> str:
     return f"c{i % 8}"
 
 
-def domain(curve: CurveModel, total: int | None) -> tuple[float, float]:
-    """Return the steps at the left and at the right edge: all of the training, if its length is known."""
+def domain(curve: CurveModel, progress: Progress) -> tuple[float, float]:
+    """Return the steps at the left and at the right edge.
+
+    The scale grows with the training in round steps, up to the end: all of a long training would leave its beginning
+    without room.
+
+    Example:
+        >>> curve = CurveModel("loss", count=9, first_step=100, last_step=900)
+        >>> [domain(curve, Progress("running", 900, total, "frames")) for total in (None, 950, 50_000)]
+        [(0.0, 1000.0), (0.0, 950.0), (0.0, 1000.0)]
+    """
+    total = progress.total
     if not curve.count:
         return 0.0, float(total or 1)
-    low, high = min(curve.first_step, 0.0 if total else math.inf), max(curve.last_step, float(total or -math.inf))
+    if progress.state == "log":
+        low, high = curve.first_step, curve.last_step
+    else:
+        last = curve.last_step
+        # A series may have steps of its own, such as the number of updates.
+        reached = max(last, float(progress.frames)) if 2 * last > progress.frames else last
+        low, high = min(curve.first_step, 0.0), round_step(reached, 1)
+        if progress.state == "finished" or (total is not None and high > total >= reached):
+            high = max(reached, float(total or 0) if 2 * last > progress.frames else reached)
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
@@ -56,7 +74,7 @@ def progress_display(progress: Progress) -> Display:
     return display
 
 
-def curve_display(curve: CurveModel, i: int, total: int | None, unit: str, columns: Columns) -> Display:
+def curve_display(curve: CurveModel, i: int, progress: Progress, columns: Columns) -> Display:
     """Draw the panel of a curve: its name, last and best value, scale, faint values and their moving mean."""
     display = Display(_CURVE, columns)
     words = curve_words(curve)
@@ -71,9 +89,9 @@ def curve_display(curve: CurveModel, i: int, total: int | None, unit: str, colum
             display.line(0, y, 1, y, "good", 1, (5, 4))
         if not curve.count:
             display.text(0.5, _TOP + _TALL / 2 + 4, "nothing was logged yet", "muted", 11, anchor="middle")
-    with display.frame(_LEFT, _RIGHT, domain(curve, total), clip=True):
+    with display.frame(_LEFT, _RIGHT, domain(curve, progress), clip=True):
         _lines(display, curve, i, low, high)
-    with display.frame(_LEFT, _RIGHT, domain(curve, total)):
+    with display.frame(_LEFT, _RIGHT, domain(curve, progress)):
         display.axis(_TOP + _TALL + 6, "count", room=80)
     with display.frame(_LEFT, _RIGHT, (0, 1)):
         display.hit(0, 1, _TOP, _TALL, name=str(i))
@@ -215,5 +233,4 @@ def _frame(display: Display, frames: Frames, row: int, place: tuple[float, float
 
 def curve_displays(model: MonitorModel, columns: Columns) -> list[Display]:
     """Draw the panels of all curves."""
-    progress = model.progress
-    return [curve_display(curve, i, progress.total, progress.unit, columns) for i, curve in enumerate(model.curves)]
+    return [curve_display(curve, i, model.progress, columns) for i, curve in enumerate(model.curves)]

@@ -302,6 +302,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
         if name not in self._series:
             known = ", ".join(map(repr, self._series)) or "nothing yet"
             raise KeyError(f"The monitor has no curve {name!r}; it has {known}.")
+        self._read_returns()
         return self._series[name].read()
 
     def __contains__(self, name: object) -> bool:
@@ -314,6 +315,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
 
     def _modelled(self, most: int) -> MonitorModel:
         self._draw_rollouts()
+        self._read_returns()
         curves = tuple(curve_model(name, series, self._goals.get(name), most) for name, series in self._series.items())
         progress = Progress(self._state, self._frames, self._total, self._unit or "frames", self._error)
         return MonitorModel(progress, curves, tuple(self._shown.values()), self._map, self._hparams)
@@ -366,9 +368,8 @@ class TrainingMonitor(TimeTraits, Visualizer):
         before = self._frames
         if isinstance(item, TensorDictBase) and item.ndim:
             self._unit = self._unit or "frames"
-            at, returns = self._returns.add(item)
-            for frame, value in zip(at, returns, strict=True):
-                self._append("return", value, before + frame)
+            if self._returns.add(item, before) and "return" not in self._series:
+                self._series["return"] = Series()
             self._frames = before + _size(item)
         elif item is None and isinstance(frames := getattr(source, "frames", None), int):
             # A collector that writes its batches into a buffer yields None.
@@ -449,6 +450,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
         return pace_words(self._pace(), self._unit or "frames", self._state == "running")
 
     def _line(self) -> str:
+        self._read_returns()
         progress = Progress(self._state, self._frames, self._total, self._unit or "frames", self._error)
         last = [f"{name} {series.last:.4g}" for name, series in list(self._series.items())[:3] if len(series)]
         return shorten(" | ".join(filter(None, [progress_words(progress), self._pace_words(), *last])), 110)
@@ -461,6 +463,11 @@ class TrainingMonitor(TimeTraits, Visualizer):
         # A collector may overwrite its batches, and the next episode of an env its tensors.
         self._waiting[name] = rollout.detach().clone(), env, self._frames
         self._show_now()
+
+    def _read_returns(self) -> None:
+        steps, values = self._returns.read()
+        if len(steps):
+            self._series["return"].extend(steps, values)
 
     def _draw_rollouts(self) -> None:
         for name in list(self._waiting):
@@ -534,7 +541,8 @@ class TrainingMonitor(TimeTraits, Visualizer):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         self.refresh()
-        data, meta = super()._repr_mimebundle_(**kwargs)
+        # The base class would draw the picture once more, with the times in it.
+        data, meta = super(Visualizer, self)._repr_mimebundle_(**kwargs)
         html = image_tag(str(self._picture("")), self._alt())
         if pace := self._pace_words():
             # Times differ from run to run; the attribute tells tools that compare outputs.
@@ -545,7 +553,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
                 + "\n"
                 + html
             )
-        return {**data, "text/html": html}, meta
+        return {**data, "text/plain": repr(self), "text/html": html}, meta
 
 
 # A training that takes a logger takes a monitor; it cannot inherit, since widgets have a metaclass of their own.
@@ -568,8 +576,9 @@ def _shows(shown: Sequence[Shown]) -> tuple[dict[str, Any], bytes, bytes]:
 
 def _size(batch: TensorDictBase) -> int:
     """Number of steps in a batch; of padded trajectories only the steps that are data."""
-    mask = batch.get(("collector", "mask"), None)
-    return int(batch.numel()) if mask is None else int(mask.sum())
+    collector = batch.get("collector", None)
+    mask = None if collector is None else collector.get("mask", None)
+    return int(batch.batch_size.numel()) if mask is None else int(mask.sum())
 
 
 class _Output:
