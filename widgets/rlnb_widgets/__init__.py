@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlnb_widgets._core.flipbook import Flipbook
     from rlnb_widgets._core.link import Link, link
     from rlnb_widgets._core.side_by_side import SideBySide, side_by_side
     from rlnb_widgets._core.timeline import Timeline
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BatchedEnvTimeline": "batched_timeline",
     "BufferExplorer": "buffer_explorer",
+    "Flipbook": "_core.flipbook",
     "Game": "game",
     "Link": "_core.link",
     "RolloutPlayer": "rollout_player",
@@ -43,7 +45,7 @@ _HOMES = {
 }
 
 __all__ = [
-    "BatchedEnvTimeline", "BufferExplorer", "Game", "Link", "RolloutPlayer", "SideBySide", "SpecExplorer",
+    "BatchedEnvTimeline", "BufferExplorer", "Flipbook", "Game", "Link", "RolloutPlayer", "SideBySide", "SpecExplorer",
     "TEDExplorer", "Timeline", "TransformInspector", "TreeExplorer", "Visualizer", "explain_errors", "link", "play",
     "side_by_side",
 ]  # fmt: skip
