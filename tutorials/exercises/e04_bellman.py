@@ -96,8 +96,8 @@ def _any_policy(world: TensorDictBase, seed: int) -> torch.Tensor:
         "follows. Then average over the actions.",
         '`V[world["next", "observation"]]` is the value of the state that each action leads to. Multiply it by '
         '`~world["next", "terminated"].squeeze(-1)` to leave out what comes after an end.',
-        "Let `R` be the reward without its last dimension and `over` the end. With `Q = R + gamma * V[...] * ~over`, the "
-        "average is `(pi * Q).sum(-1)`.",
+        "Let `R` be the reward without its last dimension and `over` the end. With `Q = R + gamma * V[...] * ~over`, "
+        "the average is `(pi * Q).sum(-1)`.",
     ],
     solution=SWEEP,
     wrong=[

@@ -15,7 +15,7 @@ from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
 
 
-class Picture(Protocol):
+class HasSvg(Protocol):
     """What a flipbook shows at one step: an SVG, and a text in its place."""
 
     def _svg(self) -> Svg: ...
@@ -53,14 +53,14 @@ class Flipbook(TimeTraits, Visualizer):
 
     _esm = bundle_js(Path(__file__).parent / "flipbook.js")
     _css = bundle_css()
-    _pictures: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
-    _captions: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
+    _pictures: traitlets.List[str] = traitlets.List().tag(sync=True)
+    _captions: traitlets.List[str] = traitlets.List().tag(sync=True)
     _unit = traitlets.Unicode().tag(sync=True)
     _label = traitlets.Unicode().tag(sync=True)
 
     def __init__(
         self,
-        pictures: Sequence[Picture],
+        pictures: Sequence[HasSvg],
         *,
         captions: Sequence[str] | None = None,
         unit: str = "step",
@@ -84,7 +84,8 @@ class Flipbook(TimeTraits, Visualizer):
 
     def _text(self) -> str:
         lines = [f"{self._label}: {self._unit} {self.t} of {self.length - 1}", repr(self.pictures[self.t])]
-        return "\n".join([*lines, *filter(None, [self._captions[self.t]])])
+        caption = self._captions[self.t]
+        return "\n".join([*lines, caption] if caption else lines)
 
     def _svg(self) -> Svg:
         return self.pictures[self.t]._svg()
