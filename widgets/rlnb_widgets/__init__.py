@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlnb_widgets._core.flipbook import Flipbook
     from rlnb_widgets._core.link import Link, link
     from rlnb_widgets._core.side_by_side import SideBySide, side_by_side
     from rlnb_widgets._core.timeline import Timeline
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BatchedEnvTimeline": "batched_timeline",
     "BufferExplorer": "buffer_explorer",
+    "Flipbook": "_core.flipbook",
     "Game": "game",
     "Link": "_core.link",
     "RolloutPlayer": "rollout_player",
@@ -45,7 +47,7 @@ _HOMES = {
 }
 
 __all__ = [
-    "BatchedEnvTimeline", "BufferExplorer", "Game", "Link", "RolloutPlayer", "SideBySide", "SpecExplorer",
+    "BatchedEnvTimeline", "BufferExplorer", "Flipbook", "Game", "Link", "RolloutPlayer", "SideBySide", "SpecExplorer",
     "TEDExplorer", "Timeline", "TrainingMonitor", "TransformInspector", "TreeExplorer", "Visualizer", "explain_errors",
     "link", "play", "side_by_side",
 ]  # fmt: skip
