@@ -132,7 +132,7 @@ export function weightsPanel({ moment, numbers, row, beta, onBeta, chart }) {
     words.textContent = `Weight of the ${parts.join(", ")}. ${beta() === p.beta ? "This is the sampler's beta." : `The sampler's beta is ${short(p.beta)}.`}`;
     picture.el.setAttribute("aria-label", `weights at beta ${beta().toFixed(2)}: ${parts.join(", ")}`);
   };
-  return { el, update, destroy() {} };
+  return { el, update };
 }
 
 /** Slices; size() is the length asked for, onSize(length) is called with a new one. */
@@ -161,6 +161,6 @@ export function slicesPanel({ moment, size, onSize, strict, chart }) {
     asked.textContent = m.slicing ? `Asked for: ${m.slicing[1]}` : "";
     picture.el.setAttribute("aria-label", `lengths of ${m.arcCount} trajectories against slices of ${size()}`);
   };
-  return { el, update, destroy() {} };
+  return { el, update };
 }
 

@@ -72,9 +72,9 @@ export default visualizer("game", ({ model, root }) => {
     t: ["what the policy thought", () => think()],
   };
   if (head.two) Object.assign(keys, { u: ["take back", () => ask("take_back")], s: ["swap sides", () => ask("swap")] });
-  if (onBoard) for (const key of ARROWS) keys[key] = ["choose a place", () => places.move(key)];
+  if (onBoard) for (const key of ARROWS) keys[key] = ["go to a place; Enter plays there", () => places.move(key)];
   head.actions.forEach((action, i) => action.keys.forEach((key) => {
-    if (!onBoard || !ARROWS.includes(key)) keys[key] = [action.name ?? `action ${i}`, () => { places.focusOn?.(i); ask("act", i); }];
+    if (!onBoard || !ARROWS.includes(key)) keys[key] = [onBoard ? "play at the place with this number" : action.name ?? `action ${i}`, () => { places.focusOn?.(i); ask("act", i); }];
   }));
   keyboard(root, keys, onBoard ? { focus: (options) => places.focus(options) } : (view ? stage : places.first));
 

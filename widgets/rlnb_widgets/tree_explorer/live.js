@@ -196,6 +196,6 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
     clearTimeout(patience);
     for (const channel of channels) channel.dispose();
     bar.destroy();
-    for (const part of [tree, there, panel, ice, summary, key].filter(Boolean)) part.destroy();
+    for (const part of [tree, there, panel, ice]) part?.destroy();
   };
 });

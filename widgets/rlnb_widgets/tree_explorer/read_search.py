@@ -47,7 +47,6 @@ def read_search(search: MCTS, index: int) -> TreeModel:
         sized_by="visits",
         rule=rule_facts(search.rule, index, columns["edge_visits"][0], int(legal[0].sum())),
         records=records,
-        redo=len(search.history.records) - search.history.position,
         reused=int(search.reused[index]),
         notes=tuple(notes),
         index=index,

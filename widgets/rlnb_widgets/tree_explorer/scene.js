@@ -1,4 +1,4 @@
-// The marks of the tree, of the icicle and of the scale of values: what scene.py makes of the same for the static view.
+// The marks of the tree and of the icicle: what scene.py makes of the same for the static view.
 
 import { clamp, cutText, textWidth } from "../_core/core.js";
 import { brief } from "./notation.js";
@@ -153,10 +153,4 @@ export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoo
   outline(selected, "accent", 3);
   if (over !== selected) outline(over, "muted", 1.5);
   return marks;
-}
-
-/** The scale of values, from the least to the greatest. */
-export function scaleMarks(width, height) {
-  const wide = width / 21;
-  return Array.from({ length: 21 }, (_, i) => fills(i / 10 - 1).map((fill) => ({ kind: "rect", x: i * wide, x2: i * wide + wide + 0.3, y: 0, h: height, ...fill }))).flat();
 }
