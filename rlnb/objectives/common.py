@@ -347,7 +347,12 @@ def frozen_copy(network: nn.Module) -> nn.Module:
         ([], ['weight', 'bias'])
     """
     copied = copy.deepcopy(network)
-    for module in copied.modules():
+    for module in list(copied.modules()):
+        if isinstance(module, TensorDictParams):
+            continue  # its parent replaces it
+        for name, child in module._modules.items():
+            if isinstance(child, TensorDictParams):  # such as the parameters of MultiAgentMLP
+                module._modules[name] = TensorDictParams(child.data.clone(), no_convert=True)
         for name, value in list(module._parameters.items()):
             del module._parameters[name]
             module.register_buffer(name, None if value is None else value.detach())

@@ -132,11 +132,12 @@ class TD3Loss(OffPolicyLoss):
                     f"TD3Loss clips actions to the bounds of action_spec, and got a {type(leaf).__name__}, which has "
                     "none. Fix: bounds=(-1.0, 1.0), or DQNLoss for a choice between actions."
                 )
-            bounds = leaf.space.low, leaf.space.high
+            bounds = (leaf.space.low, leaf.space.high)  # type: ignore[assignment]  # tensors
         self._add_network("actor_network", actor_network, delay=delay_actor)
         self._add_ensemble("qvalue_network", qvalue_network, num_qvalue_nets, delay=delay_qvalue)
-        self.register_buffer("min_action", torch.as_tensor(bounds[0]).clone())
-        self.register_buffer("max_action", torch.as_tensor(bounds[1]).clone())
+        low, high = (torch.as_tensor(bound).clone() for bound in bounds)  # type: ignore[union-attr]  # one is given
+        self.register_buffer("min_action", low)
+        self.register_buffer("max_action", high)
         self.loss_function, self.policy_noise, self.noise_clip = loss_function, policy_noise, noise_clip
         self.num_qvalue_nets, self.delay_actor, self.delay_qvalue = num_qvalue_nets, delay_actor, delay_qvalue
         self.use_prioritized_weights = use_prioritized_weights

@@ -180,24 +180,38 @@ def test_the_critic_of_ddpg_reads_the_action_behind_its_first_layer():
 def agents(share_params, centralized, lazy=False, **options):
     torch.manual_seed(0)
     how = {"share_params": share_params, "centralized": centralized, "num_cells": [5], **options}
-    return MultiAgentMLP(None if lazy else 3, 2, 4, **how)
+    net = MultiAgentMLP(None if lazy else 3, 2, 4, **how)
+    net.more = options
+    return net
+
+
+#: Options that decide whether the agents run in products of matrices or with vmap.
+MORE = {
+    "tanh": {},
+    "relu": {"activation_class": nn.ReLU},
+    "no bias": {"layer_kwargs": {"bias": False}},
+    "mish": {"activation_class": nn.Mish},
+    "norm": {"norm_class": nn.LayerNorm, "norm_kwargs": {"normalized_shape": 5}},
+}
 
 
 def single(net, agent):
     """The network of one agent, as a plain MLP with its weights."""
-    made = MLP(12 if net.centralized else 3, 2, num_cells=[5])
+    made = MLP(12 if net.centralized else 3, 2, num_cells=[5], **net.more)
     params = net.params if net.share_params else net.params[agent]
     params.data.to_module(made)
     return made
 
 
 @pytest.mark.parametrize(
-    ("share_params", "centralized", "lazy"), sampled([True, False], [True, False], [True, False], strength=2)
+    ("share_params", "centralized", "lazy", "more"), sampled([True, False], [True, False], [True, False], MORE)
 )
-def test_each_agent_computes_what_its_own_mlp_computes(share_params, centralized, lazy):
-    net, data = agents(share_params, centralized, lazy), torch.randn(6, 7, 4, 3)
+def test_each_agent_computes_what_its_own_mlp_computes(share_params, centralized, lazy, more):
+    net, data = agents(share_params, centralized, lazy, **more), torch.randn(6, 7, 4, 3)
     output = net(data)
     assert output.shape == (6, 7, 4, 2)
+    assert torch.allclose(net(data[0, 0]), output[0, 0], atol=1e-6)
+    assert net(data[:0]).shape == (0, 7, 4, 2)
     for i in range(4):
         given = data.flatten(-2) if centralized else data[..., i, :]
         assert torch.allclose(output[..., i, :], single(net, i)(given), atol=1e-6)
@@ -405,6 +419,19 @@ ERRORS = {
         lambda: MLP(3, 2)(torch.ones(5, 3, dtype=torch.float64)),
         "MLP has parameters of torch.float32, and got an input of torch.float64. Fix: net(data.to(torch.float32)), or "
         "a transform of the env: DoubleToFloat(), or ToTensorImage() for pixels.",
+    ),
+    "dtype of agents": (
+        ValueError,
+        lambda: agents(False, False)(torch.ones(5, 4, 3, dtype=torch.float64)),
+        "MLP has parameters of torch.float32, and got an input of torch.float64. Fix: net(data.to(torch.float32)), or "
+        "a transform of the env: DoubleToFloat(), or ToTensorImage() for pixels.",
+    ),
+    "features of an agent": (
+        ValueError,
+        lambda: agents(False, True)(torch.ones(5, 4, 2)),
+        "MLP expects 12 features in dimension -1 of its input, and got 8: an input of shape [5, 8]. Likely cause: "
+        "in_features is not the size of the observation, or the inputs are given in part. Fix: in_features=None takes "
+        "the size from the first input.",
     ),
     "channels": (
         ValueError,

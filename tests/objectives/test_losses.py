@@ -15,7 +15,7 @@ from torch.distributions import Categorical, Normal
 from rlnb.data import Bounded, Unbounded
 from rlnb.data import Categorical as CategoricalSpec
 from rlnb.data.ted.keys import as_tuple
-from rlnb.modules import MLP, ProbabilisticActor, QMixer, QValueActor, VDNMixer
+from rlnb.modules import MLP, IndependentNormal, MultiAgentMLP, ProbabilisticActor, QMixer, QValueActor, VDNMixer
 from rlnb.objectives import (
     A2CLoss,
     ClipPPOLoss,
@@ -613,6 +613,51 @@ def test_qmix_is_its_equation_agent_by_agent(mixer):
     errors = torch.stack(errors)
     assert torch.allclose(terms["loss"], (errors**2).mean(), atol=1e-5)
     assert torch.allclose(batch["td_error"], errors**2, atol=1e-5)
+
+
+# Networks of several agents ------------------------------------------------------------------------------------------
+
+
+def several(inputs, outputs, agents, **how):
+    return MultiAgentMLP(inputs, outputs, agents, share_params=False, num_cells=[8], **how)
+
+
+def test_agents_with_parameters_of_their_own_learn_with_qmix():
+    torch.manual_seed(0)
+    net = several(OBS, CHOICES, 2, centralized=False)
+    values = TensorDictModule(net, [("agents", "observation")], [("agents", "action_value")])
+    loss = QMixerLoss(values, QMixer((3,), 5, 2), action_space="categorical")
+    before = tensors(loss)
+    loss(team())["loss"].backward()
+    assert all(bool(value.grad.any()) for name, value in loss.named_parameters() if "local" in name)
+    torch.optim.SGD(loss.parameters(), lr=0.5).step()
+    weight = "local_value_network.module.params.0.weight"
+    assert torch.equal(tensors(loss)[f"target_{weight}"], before[weight])
+    SoftUpdate(loss, tau=0.5).step()
+    assert torch.allclose(tensors(loss)[f"target_{weight}"], (before[weight] + net.params["0", "weight"]) / 2)
+
+
+def test_agents_with_parameters_of_their_own_learn_with_sac():
+    torch.manual_seed(0)
+
+    class Critic(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = several(OBS + 2, 1, 3, centralized=True)
+
+        def forward(self, observation, action):
+            return self.net(observation, action)
+
+    net = nn.Sequential(several(OBS, 4, 3, centralized=False), NormalParamExtractor())
+    module = TensorDictModule(net, ["observation"], ["loc", "scale"])
+    actor = ProbabilisticActor(module, ["loc", "scale"], distribution_class=IndependentNormal, return_log_prob=True)
+    value = TensorDictModule(Critic(), ["observation", "action"], ["state_action_value"])
+    loss = SACLoss(actor, value, target_entropy=-2.0)
+    weight = loss.qvalue_network_params["module", "net", "params", "0", "weight"]
+    assert weight.shape == (2, 3, 8, 3 * (OBS + 2))
+    assert not torch.equal(weight[0], weight[1])
+    sum(all_losses(loss(data((12, 3)))).values()).backward()
+    assert all(value.grad is not None and bool(value.grad.any()) for value in loss.parameters() if value.ndim)
 
 
 # What errors say -----------------------------------------------------------------------------------------------------

@@ -16,6 +16,9 @@ from rlnb.modules.models.mlp import MLP
 
 Tensor = torch.Tensor
 
+#: Activations that act on each number alone, so that agents can run side by side.
+_ELEMENTWISE = (nn.ELU, nn.GELU, nn.Identity, nn.LeakyReLU, nn.ReLU, nn.Sigmoid, nn.SiLU, nn.Softplus, nn.Tanh)
+
 
 class MultiAgentNetBase(nn.Module):
     """Base class of networks that every agent runs on its own input, or all of them on all inputs.
@@ -131,6 +134,10 @@ class MultiAgentNetBase(nn.Module):
             value = value.flatten(dim, dim + 1)
         if self._lazy:
             self._materialize(value.shape[dim + 1])
+        return self._run_agents(value)
+
+    def _run_agents(self, value: Tensor) -> Tensor:
+        """Run inputs ``[*B, n_agents, ...]``, or ``[*B, ...]`` with those of all agents if they are centralized."""
         if self.share_params:
             if self.centralized:
                 found = self._run(self.params, value).unsqueeze(-2)
@@ -138,7 +145,7 @@ class MultiAgentNetBase(nn.Module):
             return self._run(self.params, value)
         run = torch.vmap(
             self._run,
-            in_dims=(0, None if self.centralized else dim),
+            in_dims=(0, None if self.centralized else self.agent_dim),
             out_dims=-2,
             randomness=self.vmap_randomness,
         )
@@ -303,6 +310,36 @@ class MultiAgentMLP(MultiAgentNetBase):
 
     def _build_single_net(self, *, n_agent_inputs: int | None, **options: Any) -> nn.Module:  # type: ignore[override]
         return MLP(n_agent_inputs, **options)
+
+    def _run_agents(self, value: Tensor) -> Tensor:
+        layers = list(self.__dict__["_net"])
+        first: Any = self.params.get(("0", "weight"))
+        fits = value.shape[-1] == first.shape[-1] and value.dtype == first.dtype
+        if not fits or any(type(layer) not in (nn.Linear, *_ELEMENTWISE) for layer in layers):
+            return super()._run_agents(value)
+        # A product for each layer takes a fourth of the time of vmap for three layers of 64 cells.
+        batch, own = value.shape[: -1 if self.centralized else -2], not self.share_params
+        if own and self.centralized:
+            value = value.reshape(1, -1, value.shape[-1]).expand(self.n_agents, -1, -1)
+        elif own:
+            value = value.movedim(-2, 0).reshape(self.n_agents, -1, value.shape[-1])
+        for i, layer in enumerate(layers):
+            if type(layer) is not nn.Linear:
+                value = layer(value)
+                continue
+            weight: Any = self.params.get((str(i), "weight"))
+            bias: Any = self.params.get((str(i), "bias"), None)
+            if not own:
+                value = nn.functional.linear(value, weight, bias)
+            elif bias is None:
+                value = value @ weight.mT
+            else:
+                value = torch.baddbmm(bias.unsqueeze(1), value, weight.mT)
+        if own:
+            return value.reshape(self.n_agents, *batch, value.shape[-1]).movedim(0, -2)
+        if self.centralized:
+            return value.unsqueeze(-2).expand(*batch, self.n_agents, value.shape[-1])
+        return value
 
 
 class MultiAgentConvNet(MultiAgentNetBase):
