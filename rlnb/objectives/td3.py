@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import dispatch
 
+from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
+from rlnb.objectives.common import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss
 from rlnb.objectives.utils import check_distance, distance_loss
 
@@ -143,7 +144,7 @@ class TD3Loss(OffPolicyLoss):
         return {**super()._estimator_keys(), "value": self.tensor_keys.state_action_value}
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the terms of transitions ``[*B]``, and write "td_error" into them."""
         loss_actor, logs_actor = self.actor_loss(tensordict)
         loss_qvalue, logs_qvalue = self.value_loss(tensordict)
@@ -151,8 +152,8 @@ class TD3Loss(OffPolicyLoss):
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """Compute the loss of the policy, and numbers for logs; no gradient reaches the value networks."""
-        data, action = tensordict.copy(), self.tensor_keys.action
-        data.set(action, self._run(self.actor_network, tensordict).get(action))
+        data, action = shallow_copy(tensordict), self.tensor_keys.action
+        set_entry(data, action, self._run(self.actor_network, tensordict).get(action))
         values = self._values(data, "detached")
         return self._reduce(-values[0], tensordict, self._weights(tensordict)), {
             "state_action_value_actor": values.detach()
