@@ -209,7 +209,7 @@ class _PolicyActions:
         if self.function is None:
             action = self._call_policy(t, block)
             if not t and type(self.act) is ModulePolicy and all(key in block.root for key in self.in_keys):
-                self.function = unwrapped(self.act.module)
+                self.function = unwrapped(self.act.module, self.batch_size)
             return action
         if self.rows != block.rows:  # it has grown
             self.rows = block.rows

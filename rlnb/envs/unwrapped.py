@@ -5,8 +5,8 @@ hooks, for a mode that skips it, for tensors in place of a TensorDict, and check
 looks once, and returns a function that does the rest. It is ``None`` for every module that may do more than the classes
 that are known here: subclasses, hooks, a replaced ``forward``, options.
 
-A class of our own takes part with a method ``_unwrap``, which returns the function or ``None``. Its subclasses do not
-inherit that, since they may override anything.
+A class of our own takes part with a method ``_unwrap(batch_size)``, which returns the function or ``None``. Its
+subclasses do not inherit that, since they may override anything.
 """
 
 from __future__ import annotations
@@ -38,11 +38,15 @@ Function = Callable[[Entries], None]
 """Reads tensors from entries, and adds others."""
 
 
-def unwrapped(module: Any) -> Function | None:
+def unwrapped(module: Any, batch_size: torch.Size | None = None) -> Function | None:
     """Return what a module over TensorDicts computes, as a function of tensors; ``None`` if it may do more than that.
 
     The function is valid until the module changes, a hook is registered, or the exploration type is another one. Where
     an input is missing, it raises ``KeyError``.
+
+    Args:
+        module: the module.
+        batch_size: batch size of the data, which modules that explore need to know. None: it may be any.
 
     Example:
         >>> module = TensorDictModule(torch.nn.Identity(), ["a"], ["b"])
@@ -54,7 +58,7 @@ def unwrapped(module: Any) -> Function | None:
         >>> unwrapped(module) is None
         True
     """
-    steps = _steps(module)
+    steps = _steps(module, batch_size)
     if steps is None or skip_existing():
         return None
     if len(steps) == 1:
@@ -80,7 +84,7 @@ def unwrapped_dist(policy: Any) -> Callable[[Entries], Distribution] | None:
         (tensor(1.), ['a', 'logits'])
     """
     modules = _modules(policy)
-    if not modules or getattr(type(policy), "get_dist", None) is not ProbabilisticTensorDictSequential.get_dist:
+    if not modules or not hasattr(policy, "get_dist"):
         return None
     *networks, last = modules
     make = _dist_maker(last)
@@ -113,24 +117,25 @@ class Unwrapping:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, Any, list[Any]]] = {}
+        self._known: dict[int, tuple[Any, Any, Any, list[Any]]] = {}
 
     def __call__(self, module: Any, make: Callable[[Any], Any] = unwrapped) -> Any:
         """Return ``make(module)``, where ``make`` is :func:`unwrapped` or :func:`unwrapped_dist`."""
-        owner, function, parts = self._known.get(id(module), (None, None, []))
-        if owner is module and not skip_existing() and all(_is_plain(part) for part in parts):
+        owner, kind, function, parts = self._known.get(id(module), (None, None, None, []))
+        same = owner is module and kind is exploration_type()
+        if same and not skip_existing() and all(_is_plain(part) for part in parts):
             return function
         function = make(module)
         parts = [part for part in module.modules() if isinstance(part, TensorDictModuleBase)]
         if function is not None:
-            self._known[id(module)] = module, function, parts
+            self._known[id(module)] = module, exploration_type(), function, parts
         return function
 
     def __reduce__(self) -> Any:
         return Unwrapping, ()  # a copy belongs to other modules
 
 
-def of_module(module: TensorDictModule) -> Function | None:
+def of_module(module: TensorDictModule, batch_size: torch.Size | None = None) -> Function | None:
     """Unwrap a module that calls a torch module, or any function, and writes its results."""
     if module._kwargs or module.method is not None or module.method_kwargs or module.strict or not module.inplace:
         return None
@@ -166,7 +171,7 @@ def of_module(module: TensorDictModule) -> Function | None:
     return of_several
 
 
-def of_draw(module: ProbabilisticTensorDictModule) -> Function | None:
+def of_draw(module: ProbabilisticTensorDictModule, batch_size: torch.Size | None = None) -> Function | None:
     """Unwrap a module that draws one value, with its log-probability if that is wanted."""
     make = _dist_maker(module)
     if make is None or module.num_samples is not None or len(module.dist_sample_keys) != 1:
@@ -243,25 +248,25 @@ class UncheckedCategorical(Categorical):
         return Categorical(logits=self.logits, validate_args=True)
 
 
-_KNOWN: dict[type, Callable[[Any], Function | None]] = {
+_KNOWN: dict[type, Callable[[Any, torch.Size | None], Function | None]] = {
     TensorDictModule: of_module,
     ProbabilisticTensorDictModule: of_draw,
 }
 _SEQUENCES = (TensorDictSequential, ProbabilisticTensorDictSequential)
 
 
-def _steps(module: Any) -> list[Function] | None:
+def _steps(module: Any, batch_size: torch.Size | None = None) -> list[Function] | None:
     """Unwrap a module, or each of a sequence of them."""
     modules = _modules(module)
     if modules is None:
         if not isinstance(module, TensorDictModuleBase) or not _is_plain(module):
             return None
         make = _KNOWN.get(type(module)) or vars(type(module)).get("_unwrap")
-        found = make and make(module)
+        found = make and make(module, batch_size)
         return found and [found]
     steps: list[Function] = []
     for one in modules:
-        own = _steps(one)
+        own = _steps(one, batch_size)
         if own is None:
             return None
         steps += own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams
 from tensordict.nn import TensorDictModuleBase
-from tensordict.nn import dispatch as dispatch_keywords
 from torch import nn
 
 from rlnb._tensordict import entry, fast_tensordict
@@ -29,22 +28,6 @@ Tensor = torch.Tensor
 
 _REDUCTIONS = ("mean", "sum", "none")
 _PRIORITY_WEIGHT = "priority_weight"
-
-
-def dispatch(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Let the ``forward`` of a loss take the entries of its ``in_keys`` as keywords, as tensordict's ``dispatch`` does.
-
-    A call with a TensorDict goes straight to ``forward``: tensordict's own lists all ``in_keys`` first, at each call.
-    """
-    by_keyword = dispatch_keywords(forward)
-
-    @functools.wraps(forward)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs and isinstance(args[0], TensorDictBase):
-            return forward(self, args[0])
-        return by_keyword(self, *args, **kwargs)
-
-    return call
 
 
 class LossModule(TensorDictModuleBase):
@@ -172,13 +155,19 @@ class LossModule(TensorDictModuleBase):
             raise KeyError(missing_entry(self, key, role, data))
         return found
 
+    def _missing_input(self, key: NestedKey, data: TensorDictBase) -> str:
+        """Text for an entry that a network reads in a state, or in the next state."""
+        if data.get("next", None) is None and data.get(getattr(self.tensor_keys, "reward", "reward"), None) is not None:
+            key, data = next_key(key), TensorDict({"next": data})  # only what a step leads to has a reward
+        return missing_entry(self, key, "input", data)
+
     # Networks ------------------------------------------------------------------------------------------------------
 
     def _add_network(self, name: str, network: Any, *, delay: bool = False) -> None:
         """Hold a network as a submodule, and with ``delay`` a copy of it as its target."""
         if not isinstance(network, nn.Module):
             raise TypeError(
-                f"{type(self).__name__} needs a {name}, a TensorDictModule, and got a {type(network).__name__}. "
+                f"{type(self).__name__} needs {name}, a TensorDictModule, and got a {type(network).__name__}. "
                 f"Fix: TensorDictModule(net, in_keys=['observation'], out_keys=[...])."
             )
         self.add_module(name, network)
@@ -191,7 +180,7 @@ class LossModule(TensorDictModuleBase):
         for one in networks:
             if not isinstance(one, nn.Module):
                 raise TypeError(
-                    f"{type(self).__name__} needs a {name}, a TensorDictModule, and got a {type(one).__name__}. "
+                    f"{type(self).__name__} needs {name}, a TensorDictModule, and got a {type(one).__name__}. "
                     "Fix: TensorDictModule(net, in_keys=['observation', 'action'], out_keys=['state_action_value'])."
                 )
         if len(networks) == 1:
@@ -260,7 +249,7 @@ class LossModule(TensorDictModuleBase):
         for key in network.in_keys:
             given[key] = value = entry(data, key)
             if value is None:
-                raise KeyError(missing_entry(self, key, "input", data))
+                raise KeyError(self._missing_input(key, data))
         return given
 
     def _run_ensemble(self, name: str, data: TensorDictBase, key: NestedKey, *, of: str = "") -> Tensor:

@@ -10,7 +10,8 @@ from tensordict import TensorDictBase
 
 from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
-from rlnb.objectives.common import dispatch, next_key, unique
+from rlnb.objectives.common import next_key, unique
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss
 from rlnb.objectives.utils import check_distance, distance_loss, hold_out_net
 

@@ -11,7 +11,7 @@ from tensordict.nn import TensorDictModule, TensorDictModuleBase
 
 from rlnb.data.ted.keys import NestedKey
 from rlnb.modules.tensordict_module.q_values import QValueActor, QValueModule
-from rlnb.objectives.common import dispatch
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
 from rlnb.objectives.utils import check_distance, distance_loss
 

@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb.data.ted.keys import NestedKey
-from rlnb.objectives.common import dispatch
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
 from rlnb.objectives.utils import check_distance, distance_loss
 
@@ -141,7 +141,7 @@ class IQLLoss(OffPolicyLoss):
         """Compute the terms of transitions ``[*B]``, and write "td_error" into them."""
         value = self._value(tensordict)
         best = self._chosen(tensordict, "target").min(0).values
-        distribution = self._dist_of(self.actor_network, tensordict)
+        distribution = self._distribution(self.actor_network, tensordict)
         log_prob = distribution.log_prob(self._get(tensordict, "action"))
         difference = best - value
         weight = (self.temperature * difference.detach()).exp().clamp_max(_MAX_WEIGHT)

@@ -78,12 +78,12 @@ class OffPolicyLoss(LossModule):
     def _draw(self, name: str, data: TensorDictBase) -> tuple[Tensor, Tensor, Any]:
         """Draw actions from a policy, with gradients, and return them, their log-probability and the distribution."""
         network: Any = self._target(name.removeprefix("target_")) if name.startswith("target_") else getattr(self, name)
-        distribution = self._dist_of(network, data)
+        distribution = self._distribution(network, data)
         action = distribution.rsample()
         return action, distribution.log_prob(action), distribution
 
-    def _dist_of(self, network: Any, data: TensorDictBase) -> Any:
-        """Compute the distribution of a policy."""
+    def _distribution(self, network: Any, data: TensorDictBase) -> Any:
+        """Compute the distribution of a policy's actions."""
         given, function = self._inputs(network, data), self._unwrapped(network, unwrapped_dist)
         return network.get_dist(data.select(*network.in_keys)) if function is None else function(given)
 

@@ -11,8 +11,9 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.actor_critic import ActorCriticLoss, networks_of
-from rlnb.objectives.common import dispatch, unique
+from rlnb.objectives.common import unique
 from rlnb.objectives.errors import missing_entry
+from rlnb.objectives.keywords import dispatch
 
 Tensor = torch.Tensor
 
@@ -137,6 +138,7 @@ class PPOLoss(ActorCriticLoss):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the terms of steps ``[*B]``, which need "action", "action_log_prob", "advantage", "value_target"."""
         data = self._with_advantage(tensordict)
+        self._get(data, "sample_log_prob")  # asked for while the data is as it was given
         before = self._before(data)
         log_prob, distribution = self._log_prob(data)
         log_weight = (log_prob - self._old_log_prob(data, log_prob)).unsqueeze(-1)

@@ -8,7 +8,7 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.actor_critic import ActorCriticLoss, networks_of
-from rlnb.objectives.common import dispatch
+from rlnb.objectives.keywords import dispatch
 
 
 class ReinforceLoss(ActorCriticLoss):

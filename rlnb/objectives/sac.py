@@ -12,7 +12,7 @@ from torch import nn
 
 from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
-from rlnb.objectives.common import dispatch
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
 from rlnb.objectives.utils import check_distance, distance_loss
 
@@ -438,7 +438,7 @@ class DiscreteSACLoss(SoftLoss):
 
     def _probs(self, data: TensorDictBase) -> tuple[Tensor, Tensor]:
         """Compute the probabilities of all actions, ``[*B, n]``, and their logarithms, 0 for probability 0."""
-        distribution = self._dist_of(self.actor_network, data)
+        distribution = self._distribution(self.actor_network, data)
         probs: Tensor = distribution.probs
         return probs, torch.where(probs == 0, 0.0, probs.clamp_min(torch.finfo(probs.dtype).tiny).log())
 

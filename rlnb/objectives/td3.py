@@ -9,8 +9,9 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import set_entry, shallow_copy
+from rlnb.data.specs.bounded import Bounded
 from rlnb.data.ted.keys import NestedKey
-from rlnb.objectives.common import dispatch
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss
 from rlnb.objectives.utils import check_distance, distance_loss
 
@@ -104,7 +105,7 @@ class TD3Loss(OffPolicyLoss):
         qvalue_network: Any,
         *,
         action_spec: Any = None,
-        bounds: tuple[float, float] | None = None,
+        bounds: tuple[Any, Any] | None = None,
         num_qvalue_nets: int = 2,
         policy_noise: float = 0.2,
         noise_clip: float = 0.5,
@@ -126,10 +127,16 @@ class TD3Loss(OffPolicyLoss):
                 f"TD3Loss needs one of bounds and action_spec, and got {got}. Fix: action_spec=env.action_spec."
             )
         if bounds is None:
-            space = _leaf(action_spec).space
-            bounds = space.low, space.high
+            leaf = _leaf(action_spec)
+            if not isinstance(leaf, Bounded):
+                raise ValueError(
+                    f"TD3Loss clips actions to the bounds of action_spec, and got a {type(leaf).__name__}, which has "
+                    "none. Fix: bounds=(-1.0, 1.0), or DQNLoss for a choice between actions."
+                )
+            bounds = leaf.space.low, leaf.space.high
         self._add_network("actor_network", actor_network, delay=delay_actor)
         self._add_ensemble("qvalue_network", qvalue_network, num_qvalue_nets, delay=delay_qvalue)
+        assert bounds is not None
         self.register_buffer("min_action", torch.as_tensor(bounds[0]).clone())
         self.register_buffer("max_action", torch.as_tensor(bounds[1]).clone())
         self.loss_function, self.policy_noise, self.noise_clip = loss_function, policy_noise, noise_clip

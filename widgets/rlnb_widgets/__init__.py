@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlnb_widgets._core.flipbook import Flipbook
     from rlnb_widgets._core.link import Link, link
     from rlnb_widgets._core.side_by_side import SideBySide, side_by_side
     from rlnb_widgets._core.timeline import Timeline
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
     from rlnb_widgets.short_tracebacks import explain_errors
     from rlnb_widgets.spec_explorer import SpecExplorer
     from rlnb_widgets.ted_explorer import TEDExplorer
+    from rlnb_widgets.training_monitor import TrainingMonitor
     from rlnb_widgets.transform_inspector import TransformInspector
     from rlnb_widgets.tree_explorer import TreeExplorer
 
 _HOMES = {
     "BatchedEnvTimeline": "batched_timeline",
     "BufferExplorer": "buffer_explorer",
+    "Flipbook": "_core.flipbook",
     "Game": "game",
     "Link": "_core.link",
     "RolloutPlayer": "rollout_player",
@@ -33,6 +36,7 @@ _HOMES = {
     "SpecExplorer": "spec_explorer",
     "TEDExplorer": "ted_explorer",
     "Timeline": "_core.timeline",
+    "TrainingMonitor": "training_monitor",
     "TransformInspector": "transform_inspector",
     "TreeExplorer": "tree_explorer",
     "Visualizer": "_core.visualizer",
@@ -43,9 +47,9 @@ _HOMES = {
 }
 
 __all__ = [
-    "BatchedEnvTimeline", "BufferExplorer", "Game", "Link", "RolloutPlayer", "SideBySide", "SpecExplorer",
-    "TEDExplorer", "Timeline", "TransformInspector", "TreeExplorer", "Visualizer", "explain_errors", "link", "play",
-    "side_by_side",
+    "BatchedEnvTimeline", "BufferExplorer", "Flipbook", "Game", "Link", "RolloutPlayer", "SideBySide", "SpecExplorer",
+    "TEDExplorer", "Timeline", "TrainingMonitor", "TransformInspector", "TreeExplorer", "Visualizer", "explain_errors",
+    "link", "play", "side_by_side",
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, dispatch
 
@@ -119,5 +120,5 @@ class SafeModule(TensorDictModule):
             project_outputs(result, self._spec)
         return result
 
-    def _unwrap(self) -> Function | None:
+    def _unwrap(self, batch_size: torch.Size | None) -> Function | None:
         return of_module(self) if self._sizes_checked and not self.safe else None

@@ -130,7 +130,7 @@ class QValueModule(TensorDictModuleBase):
             project_outputs(tensordict, self._spec)
         return tensordict
 
-    def _unwrap(self) -> Function | None:
+    def _unwrap(self, batch_size: torch.Size | None) -> Function | None:
         def choose(entries: Entries) -> None:
             entries.update(zip(self.out_keys, self._outputs(entries), strict=True))
 

@@ -52,6 +52,20 @@ class SafeSequential(TensorDictSequential, SafeModule):
             )
         self.safe = False
 
+    def __getitem__(self, index: int | slice | str) -> Any:
+        """Return a module, or for a slice a plain :class:`SafeSequential` of those modules.
+
+        A slice of a subclass, such as a :class:`QValueActor`, is not one of that class: its parts are other ones.
+        """
+        if not isinstance(index, slice):
+            return super().__getitem__(index)
+        modules = list(self._module_iter())[index]
+        return self._kind_of(modules)(*modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace)
+
+    def _kind_of(self, modules: list[Any]) -> Any:
+        """The class of a slice."""
+        return SafeSequential
+
     @property  # type: ignore[misc]  # collected, so it cannot be set
     def spec(self) -> Composite:
         """Specs of the outputs of all modules; None for those of which nothing is known."""

@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModuleBase, dispatch, set_skip_existing
+from tensordict.nn import TensorDictModuleBase, set_skip_existing
 
 from rlnb._tensordict import entry
 from rlnb.data.ted.keys import MASK_KEYS, TRAJ_IDS_KEYS, NestedKey, as_key, as_tuple
 from rlnb.objectives.errors import missing_entry, unknown_key_name
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.value.functional import (
     bootstrapped,
     check_discount,
@@ -130,7 +131,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         self.__dict__["_given_out_keys"] = list(keys)
 
     @dispatch
-    def forward(  # type: ignore[override]  # has its own arguments
+    def forward(
         self,
         tensordict: TensorDictBase,
         *,

@@ -355,7 +355,6 @@ def check_discount(name: str, value: float | Tensor) -> None:
         low = high = float(value)
     if not (low >= 0 and high <= 1):
         got = low if not low >= 0 else high
-        raise ValueError(
-            f"{name} must be in [0, 1], and got {got:g}. With more than 1, the later a reward comes the more it would "
-            f"count. Fix: {name}=0.99."
-        )
+        why = "With more than 1, the later a reward comes the more it would count. " if got > 1 else ""
+        usual = 0.95 if name == "lmbda" else 0.99
+        raise ValueError(f"{name} must be in [0, 1], and got {got:g}. {why}Fix: {name}={usual}.")

@@ -1,0 +1,53 @@
+"""The flipbook: pictures under one playhead, as text and as a static picture."""
+
+from __future__ import annotations
+
+import pytest
+from rlnb_widgets import Flipbook
+from rlnb_widgets._core.svg import Svg
+
+
+class Dot:
+    """A dot, whose radius is in its text."""
+
+    def __init__(self, r: int) -> None:
+        self.r = r
+
+    def __repr__(self) -> str:
+        return f"radius {self.r}"
+
+    def _svg(self) -> Svg:
+        svg = Svg(40, 40)
+        svg.circle(20, 20, self.r, fill="accent")
+        return svg
+
+
+def test_text_and_picture_are_those_of_the_playhead():
+    book = Flipbook([Dot(r) for r in (3, 5, 7)], captions=["small", "", "large"], unit="size", title="Dots")
+    assert repr(book) == "Dots: size 0 of 2\nradius 3\nsmall"
+    book.t = 1
+    assert repr(book) == "Dots: size 1 of 2\nradius 5"
+    assert 'r="5"' in book.to_svg() and "Dots: size 1 of 2" in book._repr_mimebundle_()[0]["text/html"]
+
+
+def test_a_negative_t_counts_from_the_end_and_one_beyond_is_moved_to_it():
+    pages = [Dot(1), Dot(2), Dot(3)]
+    assert [Flipbook(pages, t=t).t for t in (-1, -3, 2, 9)] == [2, 0, 2, 2]
+
+
+def test_explain_says_what_the_playhead_counts():
+    assert Flipbook([Dot(1)], unit="sweep").explain() == (
+        "1 picture in a row, one for each sweep; the playhead is on 0. "
+        "Space plays, the arrow keys move by one, Home and End go to the ends."
+    )
+
+
+def test_bad_input():
+    with pytest.raises(ValueError) as error:
+        Flipbook([])
+    assert str(error.value) == "a flipbook needs at least 1 picture, got none."
+    with pytest.raises(ValueError) as error:
+        Flipbook([Dot(1), Dot(2)], captions=["one"])
+    assert str(error.value) == "captions must hold one line per picture: 2 pictures, got 1."
+    with pytest.raises(TypeError, match="Flipbook has no argument 'step'; it takes pictures, captions"):
+        Flipbook([Dot(1)], step=2)
