@@ -59,7 +59,7 @@ def unwrapped(module: Any, batch_size: torch.Size | None = None) -> Function | N
         True
     """
     steps = _steps(module, batch_size)
-    if steps is None:
+    if steps is None or skip_existing():
         return None
     if len(steps) == 1:
         return steps[0]
@@ -84,11 +84,11 @@ def unwrapped_dist(policy: Any) -> Callable[[Entries], Distribution] | None:
         (tensor(1.), ['a', 'logits'])
     """
     modules = _modules(policy)
-    if not modules or getattr(type(policy), "get_dist", None) is not ProbabilisticTensorDictSequential.get_dist:
+    if not modules or not hasattr(policy, "get_dist"):
         return None
     *networks, last = modules
     make = _dist_maker(last)
-    if make is None or "get_dist" in vars(policy):
+    if make is None or skip_existing() or "get_dist" in vars(policy):
         return None
     steps: list[Function] = []
     for module in networks:
@@ -103,6 +103,36 @@ def unwrapped_dist(policy: Any) -> Callable[[Entries], Distribution] | None:
         return make(entries)
 
     return get_dist
+
+
+class Unwrapping:
+    """Functions of modules, made once and made anew when a hook was registered or a mode was set since then.
+
+    Making one takes as long as calling it. It is not made anew when keys or options of a module change.
+
+    Example:
+        >>> module, unwrapping = TensorDictModule(torch.nn.Identity(), ["a"], ["b"]), Unwrapping()
+        >>> unwrapping(module) is unwrapping(module)
+        True
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, Any, Any, list[Any]]] = {}
+
+    def __call__(self, module: Any, make: Callable[[Any], Any] = unwrapped) -> Any:
+        """Return ``make(module)``, where ``make`` is :func:`unwrapped` or :func:`unwrapped_dist`."""
+        owner, kind, function, parts = self._known.get(id(module), (None, None, None, []))
+        same = owner is module and kind is exploration_type()
+        if same and not skip_existing() and all(_is_plain(part) for part in parts):
+            return function
+        function = make(module)
+        parts = [part for part in module.modules() if isinstance(part, TensorDictModuleBase)]
+        if function is not None:
+            self._known[id(module)] = module, exploration_type(), function, parts
+        return function
+
+    def __reduce__(self) -> Any:
+        return Unwrapping, ()  # a copy belongs to other modules
 
 
 def of_module(module: TensorDictModule, batch_size: torch.Size | None = None) -> Function | None:
@@ -198,7 +228,8 @@ class UncheckedCategorical(Categorical):
         try:
             if sample_shape or len(self._batch_shape) > 1:
                 return self._checked().sample(sample_shape)
-            return torch.multinomial(self.probs, 1, replacement=True).reshape(self._batch_shape)
+            probs = self.logits.detach().softmax(-1)
+            return torch.multinomial(probs, 1, replacement=True).reshape(self._batch_shape)
         except RuntimeError:
             self._checked()  # raises an error that says what is wrong with the logits
             raise
@@ -266,7 +297,7 @@ def _is_plain(module: Any) -> bool:
     own = module.__dict__
     hooks = own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
     shared = all_modules._global_forward_hooks or all_modules._global_forward_pre_hooks
-    return not (hooks or shared or "forward" in own or skip_existing())
+    return not (hooks or shared or "forward" in own)
 
 
 def _dist_maker(module: Any) -> Callable[[Entries], Distribution] | None:

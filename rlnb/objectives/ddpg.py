@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from tensordict import TensorDictBase
 
+from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.common import next_key, unique
 from rlnb.objectives.keywords import dispatch
@@ -136,9 +137,9 @@ class DDPGLoss(OffPolicyLoss):
     def _acting(self, network: Any, data: TensorDictBase) -> TensorDictBase:
         """Return a shallow copy of the data with what the policy writes."""
         found = self._run(network, data)
-        data = data.copy()
+        data = shallow_copy(data)
         for key in network.out_keys:
-            data.set(key, found.get(key))
+            set_entry(data, key, found.get(key))
         return data
 
     def _value(self, network: Any, data: TensorDictBase) -> Tensor:

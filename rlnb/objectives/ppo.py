@@ -170,6 +170,9 @@ class PPOLoss(ActorCriticLoss):
     def _normalized(self, advantage: Tensor) -> Tensor:
         if not self.normalize_advantage or advantage.numel() < 2:
             return advantage
+        if not self.normalize_advantage_exclude_dims:
+            deviation, mean = torch.std_mean(advantage)
+            return (advantage - mean) / deviation.clamp_min(1e-6)
         kept = [dim % advantage.ndim for dim in self.normalize_advantage_exclude_dims]
         dims = [dim for dim in range(advantage.ndim) if dim not in kept]
         return (advantage - advantage.mean(dims, keepdim=True)) / advantage.std(dims, keepdim=True).clamp_min(1e-6)
@@ -263,14 +266,17 @@ class ClipPPOLoss(PPOLoss):
     def _objective(
         self, log_weight: Tensor, advantage: Tensor, distribution: Any, before: Any, data: TensorDictBase
     ) -> dict[str, Tensor]:
-        low, high = self._epsilons()
-        ratio, clipped = log_weight.exp(), log_weight.clamp((-low).log1p(), high.log1p()).exp()
+        low, high = map(float, self._epsilons())
+        clipped_log = log_weight.clamp(math.log1p(-low), math.log1p(high))
+        ratio, clipped = log_weight.exp(), clipped_log.exp()
         gain = torch.min(ratio * advantage, clipped * advantage).squeeze(-1)
         with torch.no_grad():
             weights = log_weight.flatten()
-            size = (2 * weights.logsumexp(0) - (2 * weights).logsumexp(0)).exp() / weights.numel()
-            logs = {"clip_fraction": (ratio != clipped).to(ratio.dtype).mean(), "ESS": size}
-            logs |= {"max_ratio": ratio.max(), "mean_ratio": ratio.mean()}
+            largest = weights.max()
+            shares = (weights - largest).exp()  # of the largest ratio, so that none is too large
+            logs = {"clip_fraction": (log_weight != clipped_log).to(ratio.dtype).mean()}
+            logs |= {"ESS": shares.sum().square() / (shares.dot(shares) * shares.numel())}
+            logs |= {"max_ratio": largest.exp(), "mean_ratio": ratio.mean()}
         return {"loss_objective": self._reduce(-gain, data), **logs}
 
     def _value_clip(self) -> Tensor | float | None:

@@ -53,7 +53,7 @@ class ReinforceLoss(ActorCriticLoss):
         ... )
         >>> data = actor(TensorDict({"observation": torch.ones(5, 3)}, [5])).detach()
         >>> terms = ReinforceLoss(actor)(data.set("advantage", torch.ones(5, 1)))
-        >>> bool(terms["loss_actor"] == -data["action_log_prob"].mean())
+        >>> terms["loss_actor"].allclose(-data["action_log_prob"].mean())
         True
     """
 

@@ -10,6 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from torch import nn
 
+from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
@@ -246,7 +247,7 @@ class SACLoss(SoftLoss):
         """Compute the terms of transitions ``[*B]``, and write "td_error" into them."""
         alpha = self.alpha
         action, log_prob, _ = self._draw("actor_network", tensordict)
-        acting = tensordict.copy().set(self.tensor_keys.action, action)
+        acting = set_entry(shallow_copy(tensordict), self.tensor_keys.action, action)
         soft = self._values(acting, "detached").min(0).values
         values = self._values(tensordict, "")
         with torch.no_grad():

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from tensordict import TensorDictBase
 
+from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.specs.bounded import Bounded
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.keywords import dispatch
@@ -104,7 +105,7 @@ class TD3Loss(OffPolicyLoss):
         qvalue_network: Any,
         *,
         action_spec: Any = None,
-        bounds: tuple[float, float] | None = None,
+        bounds: tuple[Any, Any] | None = None,
         num_qvalue_nets: int = 2,
         policy_noise: float = 0.2,
         noise_clip: float = 0.5,
@@ -158,8 +159,8 @@ class TD3Loss(OffPolicyLoss):
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """Compute the loss of the policy, and numbers for logs; no gradient reaches the value networks."""
-        data, action = tensordict.copy(), self.tensor_keys.action
-        data.set(action, self._run(self.actor_network, tensordict).get(action))
+        data, action = shallow_copy(tensordict), self.tensor_keys.action
+        set_entry(data, action, self._run(self.actor_network, tensordict).get(action))
         values = self._values(data, "detached")
         return self._reduce(-values[0], tensordict, self._weights(tensordict)), {
             "state_action_value_actor": values.detach()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 
 import pytest
@@ -20,7 +21,7 @@ from torch.distributions import Categorical, Independent, Normal
 from rlnb.data import Bounded, OneHot
 from rlnb.data import Categorical as CategoricalSpec
 from rlnb.envs import GymEnv
-from rlnb.envs.unwrapped import UncheckedCategorical, unwrapped, unwrapped_dist
+from rlnb.envs.unwrapped import UncheckedCategorical, Unwrapping, unwrapped, unwrapped_dist
 from rlnb.envs.utils import ExplorationType, set_exploration_type
 from rlnb.modules import (
     Actor,
@@ -196,3 +197,19 @@ def test_a_rollout_draws_what_its_steps_would_draw():
     rows, steps = results
     assert set(rows.keys(True, True)) == set(steps.keys(True, True))
     torch.testing.assert_close(rows.to_dict(), steps.to_dict())
+
+
+def test_a_function_is_made_anew_when_a_hook_or_another_kind_of_exploration_asks_for_it():
+    module, unwrapping = nested(), Unwrapping()
+    function = unwrapping(module)
+    assert unwrapping(module) is function
+    with set_exploration_type("mode"):
+        assert unwrapping(module) is not function
+    function = unwrapping(module)
+    handle = module[0].register_forward_hook(lambda *_: None)
+    assert unwrapping(module) is None
+    handle.remove()
+    assert unwrapping(module) is function
+    with set_skip_existing(True):
+        assert unwrapping(module) is None
+    assert not copy.deepcopy(unwrapping)._known
