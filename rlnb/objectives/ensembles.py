@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDictBase, TensorDictParams
 from torch import nn
 
 from rlnb._tensordict import entry
@@ -38,7 +38,8 @@ def run_members(
     """Call a function while a network has the parameters of each member of an ensemble in turn; stack the results.
 
     Writing the slots takes a few microseconds. ``params.to_module``, which this stands for, takes as long as a network
-    of two layers, forwards and backwards; recurrent layers need it, since they hold their weights twice.
+    of two layers, forwards and backwards. Recurrent layers need it, since they hold their weights twice, and so do
+    modules whose parameters are a TensorDict, such as ``MultiAgentMLP``.
 
     Args:
         run: uses the network.
@@ -51,7 +52,7 @@ def run_members(
         The results, ``[members, ...]``.
     """
     results = []
-    if any(isinstance(module, nn.RNNBase) for module in network.modules()):
+    if any(isinstance(module, (nn.RNNBase, TensorDictParams)) for module in network.modules()):
         for member in (params.data if detached else params).unbind(0):
             with member.to_module(network):
                 results.append(run())
