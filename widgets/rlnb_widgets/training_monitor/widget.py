@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.rollout_player.leaves import steps_shape
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.rollout_player.payload import frames_payload
-from rlnb_widgets.training_monitor.inputs import as_number, check_name, check_step, value_map
+from rlnb_widgets.training_monitor.inputs import check_name, check_step, logged_number, value_map
 from rlnb_widgets.training_monitor.logs import read_log
 from rlnb_widgets.training_monitor.model import (
     MonitorModel,
@@ -122,7 +122,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
     ) -> None:
         self._refuse_unknown(unknown)
         self._total, self._unit = _total(total), _unit(unit)
-        self._goals = {check_name(name): as_number(name, goal) for name, goal in dict(goals or {}).items()}
+        self._goals = {check_name(name): logged_number(name, goal) for name, goal in dict(goals or {}).items()}
         if isinstance(curves, str):
             raise TypeError(f'curves must be a list of names, got the text {curves!r}. Fix: curves=["{curves}"].')
         self._series: dict[str, Series] = {check_name(name): Series() for name in (*curves, *self._goals)}
@@ -177,7 +177,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
             Its items.
         """
         length = getattr(iterable, "total_frames", None)
-        if length is None and hasattr(iterable, "__len__"):
+        if length is None and isinstance(iterable, Sized):
             length = len(iterable)
         if self._total is None and isinstance(length, int) and length > 0:
             self._total = length
@@ -202,7 +202,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
             ValueError: If the step is not finite.
         """
         given = {**(values or {}), **named}
-        found = {check_name(name): as_number(name, value) for name, value in given.items()}
+        found = {check_name(name): logged_number(name, value) for name, value in given.items()}
         place = None if step is None else check_step(step)
         for name, value in found.items():
             self._append(name, value, place)
@@ -220,7 +220,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
         self, metrics: Mapping[str, Any] | TensorDictBase, step: int | None = None, *, keys_sep: str = "/"
     ) -> dict[str, Any]:
         """Log several numbers of one step, which may be nested, as a logger does."""
-        return Logger.log_metrics(self, metrics, step, keys_sep=keys_sep)  # type: ignore[arg-type]
+        return Logger.log_metrics(self, metrics, step, keys_sep=keys_sep)
 
     def log_hparams(self, cfg: Mapping[str, Any]) -> None:
         """Keep the hyperparameters, for :meth:`explain`."""
@@ -542,7 +542,8 @@ class TrainingMonitor(TimeTraits, Visualizer):
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         self.refresh()
         # The base class would draw the picture once more, with the times in it.
-        data, meta = super(Visualizer, self)._repr_mimebundle_(**kwargs)
+        bundle: Any = super(Visualizer, self)._repr_mimebundle_(**kwargs)
+        data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         html = image_tag(str(self._picture("")), self._alt())
         if pace := self._pace_words():
             # Times differ from run to run; the attribute tells tools that compare outputs.
