@@ -46,9 +46,11 @@ from rlnb_widgets.training_monitor.series import MOST_BUCKETS, Series
 from rlnb_widgets.training_monitor.text import episode_words, monitor_explanation, monitor_headline, monitor_text
 
 _HERE = Path(__file__).parent
-#: Seconds between two updates of the page, at least; and how many times as long as an update itself that is, so that
-#: updates take no more than two percent of the time however much they have to draw.
-_EVERY, _SHARE = 0.25, 50.0
+#: Seconds between two updates of the page, at least.
+_EVERY = 0.25
+#: How many times the seconds of CPU of an update the training has before the next one, and how many times its seconds
+#: it waits at most, or two seconds. On a busy machine the clock runs on while the training does not.
+_SHARE, _PATIENCE, _LONGEST = 80.0, 50.0, 2.0
 #: Seconds between two lines of a script that runs in a terminal, and of which the rate is taken.
 _LINE, _RECENT = 2.0, 10.0
 _MOST_SHOWN_BYTES = 2_000_000
@@ -136,7 +138,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
         self._map: ValueMap | None = None
         self._begun, self._elapsed = math.nan, 0.0
         self._marks: list[tuple[float, int]] = []
-        self._due, self._next_line = 0.0, 0.0
+        self._due, self._latest, self._cpu_due, self._next_line = 0.0, 0.0, 0.0, 0.0
         self._output: _Output | None = None
         self._inside = False
         super().__init__(fps=30.0, _label="TrainingMonitor")
@@ -384,7 +386,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
         self._state, self._error = "running", ""
         self._begun = time.perf_counter()
         self._marks = [(self._begun, self._frames)]
-        self._due = self._next_line = 0.0
+        self._due = self._latest = self._next_line = 0.0
 
     def _end(self, state: str, error: str = "") -> None:
         if math.isfinite(self._begun):
@@ -411,10 +413,15 @@ class TrainingMonitor(TimeTraits, Visualizer):
                 self._mark(now)
                 print(f"\r{self._line()}\x1b[K", end="", file=sys.stderr, flush=True)
             return
+        if now < self._latest and time.process_time() < self._cpu_due:
+            self._due = now + _EVERY / 5
+            return
+        cpu = time.process_time()
         self._mark(now)
         self.refresh()
-        done = time.perf_counter()
-        self._due = done + max(_EVERY, _SHARE * (done - now))
+        done, cpu_done = time.perf_counter(), time.process_time()
+        self._due, self._latest = done + _EVERY, done + max(_LONGEST, _PATIENCE * (done - now))
+        self._cpu_due = cpu_done + _SHARE * (cpu_done - cpu)
 
     def _show_now(self) -> None:
         """Show what was given: with the next update while the training runs, otherwise at once."""
