@@ -340,6 +340,12 @@ def explorer() -> None:
     print(run(sys.executable, "explorer.py", lines=None))
 
 
+def training() -> None:
+    """Measure what watching a training costs it."""
+    print("Training")
+    print(run(sys.executable, "monitor.py", lines=None))
+
+
 def against(checkout: str, names: list[str]) -> None:
     """Compare each case with another commit of rlnb, in turns: seconds there divided by seconds here.
 
@@ -400,6 +406,7 @@ def main() -> None:
         "imports": imports,
         "players": players,
         "explorer": explorer,
+        "training": training,
     }
     if given.against:
         against(given.against, given.parts)

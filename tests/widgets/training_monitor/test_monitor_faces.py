@@ -155,7 +155,8 @@ def notebook(monkeypatch):
     """A notebook, and a clock that the test moves."""
     clock, output = SimpleNamespace(now=100.0), Output()
     monkeypatch.setattr(module._Output, "of", lambda monitor: output)
-    monkeypatch.setattr(module.time, "perf_counter", lambda: clock.now)
+    for name in ("perf_counter", "process_time"):
+        monkeypatch.setattr(module.time, name, lambda: clock.now)
     clock.output = output
     return clock
 
