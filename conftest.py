@@ -149,6 +149,12 @@ def missing(pytestconfig: pytest.Config) -> Callable[..., NoReturn]:
 
 
 @pytest.fixture(scope="session")
+def node(missing: Callable[..., NoReturn]) -> str:
+    """The path of node, for tests that run JavaScript and Python on the same data."""
+    return find_node() or missing("node", NO_NODE)
+
+
+@pytest.fixture(scope="session")
 def beside_torchrl(missing: Callable[..., NoReturn]) -> Callable[[str], str]:
     """``beside_torchrl(program)``: run a program where both libraries can be imported; give back what it prints.
 
@@ -192,7 +198,7 @@ class NodeTests(pytest.Item):
         """Run it and fail with node's report."""
         node = find_node()
         if node is None:
-            do_without(self.config, "node", "no `node` on the PATH nor in Playwright; install Node.js 20 or newer")
+            do_without(self.config, "node", NO_NODE)
         command = [node, "--test", "--test-reporter=tap", self.path.name]
         done = subprocess.run(
             command, cwd=self.path.parent, capture_output=True, text=True, timeout=120, encoding="utf-8"
@@ -207,6 +213,9 @@ class NodeTests(pytest.Item):
     def reportinfo(self) -> tuple[Path, int, str]:
         """Name the test in reports."""
         return self.path, 0, f"node --test {self.path.name}"
+
+
+NO_NODE = "no `node` on the PATH nor in Playwright; install Node.js 20 or newer"
 
 
 class NodeFailure(Exception):

@@ -74,10 +74,16 @@ def _storage(data: TensorDictBase) -> dict[str, Any] | None:
 
 def entry(data: TensorDictBase, key: str | tuple[str, ...]) -> Any:
     """Return an entry of a TensorDict as it is stored, or ``None``."""
-    if type(data) is TensorDict and type(key) is str:
+    if type(data) is TensorDict:
         stored = getattr(data, "_tensordict", None)
         if stored is not None:
-            return stored.get(key)
+            if type(key) is str:
+                return stored.get(key)
+            below = stored.get(key[0])
+            if below is None or len(key) == 1:
+                return below
+            if type(below) is TensorDict:
+                return entry(below, key[1] if len(key) == 2 else key[1:])
     return data.get(key, None)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from execute import kernel_environment
+from nbformat import from_dict
 from nbval.plugin import IPyNbCell, IPyNbFile
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
@@ -61,6 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if getattr(IPyNbCell, "rlnb_compares_figures", False):
         return
     sanitize, setup, teardown = IPyNbCell.sanitize, IPyNbFile.setup, IPyNbFile.teardown
+    next_message = IPyNbFile.get_kernel_message
 
     def sanitize_figures(self: Any, value: Any) -> Any:
         is_figure = isinstance(value, dict) and {"data", "layout"} <= set(value)
@@ -76,7 +78,26 @@ def pytest_configure(config: pytest.Config) -> None:
         if hasattr(self, "rlnb_environment"):
             self.rlnb_environment.close()
 
+    def message_with_updates(self: Any, **options: Any) -> Any:
+        """Apply updates of an output, which nbval ignores, to the output itself, as saved notebooks do."""
+        shown = self.__dict__.setdefault("rlnb_shown", {})
+        while True:
+            message = next_message(self, **options)
+            content = message["content"]
+            name = (content.get("transient") or {}).get("display_id")
+            if message["msg_type"] == "update_display_data":
+                for data in shown.get(name, []):
+                    data.clear()
+                    data.update(content["data"])
+                continue
+            if name is not None and "data" in content:
+                # nbval keeps a node as it is, and would copy a dict.
+                content["data"] = from_dict(content["data"])
+                shown.setdefault(name, []).append(content["data"])
+            return message
+
     IPyNbCell.rlnb_compares_figures = True
+    IPyNbFile.get_kernel_message = message_with_updates
     IPyNbCell.sanitize = sanitize_figures
     IPyNbFile.setup = setup_in_environment
     IPyNbFile.teardown = teardown_in_environment

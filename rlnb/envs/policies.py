@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.modules.module as all_modules
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModule, TensorDictModuleBase
+from tensordict.nn import TensorDictModuleBase
 
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
@@ -123,21 +122,6 @@ class ModulePolicy:
                 f"The policy {self.__name__} reads {missing}, and the data it was given has {keys}. "
                 "Fix: name the entries of the data in the policy's in_keys."
             ) from error
-
-
-def bare_module(act: Any) -> Callable[..., Any] | None:
-    """Return the module inside a TensorDictModule that does nothing else than call it, ``None`` for any other policy.
-
-    A rollout may then call the inner module with the entries ``in_keys`` and take its results as the entries
-    ``out_keys``. A subclass, a hook, a replaced ``forward`` or an option of the TensorDictModule may do more.
-    """
-    module = act.module if type(act) is ModulePolicy else None
-    if type(module) is not TensorDictModule or "forward" in vars(module):
-        return None
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    shared = (all_modules._global_forward_hooks, all_modules._global_forward_pre_hooks)
-    options = (module._kwargs, getattr(module, "method", None), getattr(module, "strict", False), not module.inplace)
-    return None if any(hooks) or any(shared) or any(options) else module.module
 
 
 def is_random(env: EnvBase, policy: Any) -> bool:

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from tensordict.nn import TensorDictModule
 
 from rlnb._tensordict import fast_tensordict
 from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import errors
-from rlnb.envs.policies import RandomPolicy, bare_module
+from rlnb.envs.policies import ModulePolicy, RandomPolicy
 from rlnb.envs.stacking import stack_leaf
+from rlnb.envs.unwrapped import Function, unwrapped
 from rlnb.envs.validation import fit_action
 
 if TYPE_CHECKING:
@@ -119,16 +119,13 @@ def collect_rows(
     block = TEDBlock(root, next_only, max_steps, env.batch_size)
     for key, row in block.root_row(0).items():
         row.copy_(data.get(key))
-    choose: _RandomActions | _PolicyActions | _ModuleActions
+    choose: _RandomActions | _PolicyActions
     if act == env.rand_action:
         choose = _RandomActions(env, max_steps, env.own_randomness)
     elif isinstance(act, RandomPolicy) and act.action_spec == env.full_action_spec[env.action_key]:
         choose = _RandomActions(env, max_steps, contextlib.nullcontext)  # it draws from torch's generator
     else:
         choose = _PolicyActions(env, act, data, block)
-        module = bare_module(act)
-        if module is not None and all(key in block.root for key in choose.in_keys):
-            choose = _ModuleActions(choose, module)
     step, reset = env._row_functions(block)
     t, is_batch = 0, bool(env.batch_size)
     while True:
@@ -186,7 +183,13 @@ class _RandomActions:
 
 
 class _PolicyActions:
-    """Calls a policy for each action, and keeps everything that the policy writes."""
+    """Calls a policy for each action, and keeps everything that the policy writes.
+
+    The first step calls the policy itself, whose errors name an entry that is missing or does not fit. Where it can be
+    :func:`~rlnb.envs.unwrapped.unwrapped`, all further ones call what is inside, without a TensorDict: with a network
+    of two layers, a rollout of CartPole takes 46 us per step instead of 75, and a third of the time if it draws from a
+    distribution.
+    """
 
     def __init__(self, env: Any, act: Any, data: TensorDictBase, block: TEDBlock) -> None:
         self.act, self.native = act, env._native_action
@@ -197,8 +200,28 @@ class _PolicyActions:
         self.written: dict[NestedKey, list[Any]] = {as_key(as_tuple(key)): [] for key in act.out_keys}
         self.flat = all(isinstance(key, str) for key in (*block.root, *self.written))
         self.carried: dict[NestedKey, Any] = {k: data.get(k) for k in leaf_keys(data) if k not in block.root}
+        self.function: Function | None = None
+        self.at = (slice(None),) * len(self.batch_size)
+        self.rows = 0
+        self.inputs: list[tuple[NestedKey, torch.Tensor]] = []
 
-    def __call__(self, t: int, block: TEDBlock, act: Callable[[TensorDictBase], Any] | None = None) -> Any:
+    def __call__(self, t: int, block: TEDBlock) -> Any:
+        if self.function is None:
+            action = self._call_policy(t, block)
+            if not t and type(self.act) is ModulePolicy and all(key in block.root for key in self.in_keys):
+                self.function = unwrapped(self.act.module, self.batch_size)
+            return action
+        if self.rows != block.rows:  # it has grown
+            self.rows = block.rows
+            self.inputs = [(key, block.root_rows(key)) for key in self.in_keys]
+        now: Any = (*self.at, t)
+        entries: dict[NestedKey, Any] = {key: rows[now] for key, rows in self.inputs}
+        self.function(entries)
+        for key, values in self.written.items():
+            values.append(entries[key])
+        return self.decode(entries[self.key])
+
+    def _call_policy(self, t: int, block: TEDBlock) -> Any:
         entries = block.root_row(t)
         if self.carried:
             entries = {**self.carried, **entries}
@@ -206,7 +229,7 @@ class _PolicyActions:
             seen = fast_tensordict({str(key): value for key, value in entries.items()}, self.batch_size, self.device)
         else:
             seen = TensorDict(entries, self.batch_size, device=self.device)
-        data = (act or self.act)(seen)
+        data = self.act(seen)
         if data is None and seen.get(self.key, None) is not None:
             data = seen  # the policy wrote to what it was given
         if not isinstance(data, TensorDictBase):
@@ -220,8 +243,7 @@ class _PolicyActions:
             values.append(value)
             if key != self.key:
                 self.carried[key] = value
-        action = self.written[self.key][-1]
-        return self.decode(action)
+        return self.decode(self.written[self.key][-1])
 
     def decode(self, action: Any) -> Any:
         """Convert an action of the policy into an action of the backend."""
@@ -240,42 +262,3 @@ class _PolicyActions:
 
     def finish(self, length: int) -> dict[NestedKey, Any]:
         return {key: stack_leaf(key, values, len(self.batch_size)) for key, values in self.written.items()}
-
-
-class _ModuleActions:
-    """Calls the module inside a TensorDictModule with rows of the block, without a TensorDict.
-
-    The first step calls the TensorDictModule itself, whose errors name the entry that is missing or does not fit. With
-    a small network, a rollout of CartPole takes 46 us per step instead of 75.
-    """
-
-    def __init__(self, first: _PolicyActions, module: Callable[..., Any]) -> None:
-        self.first, self.module, self.key = first, module, first.key
-        self.at = (slice(None),) * len(first.batch_size)
-        self.written = first.written
-        self.rows, self.inputs = 0, [torch.empty(0)]
-
-    def __call__(self, t: int, block: TEDBlock) -> Any:
-        if not t:
-            return self.first(t, block)
-        if self.rows != block.rows:  # it has grown
-            self.rows, self.inputs = block.rows, [block.root_rows(key) for key in self.first.in_keys]
-        now: Any = (*self.at, t)
-        result = self.module(*[rows[now] for rows in self.inputs])
-        if isinstance(result, torch.Tensor) and len(self.written) == 1:
-            self.written[self.key].append(result)
-            return self.first.decode(result)
-        values = result if isinstance(result, tuple) else ()
-        if len(values) != len(self.written) or not all(isinstance(value, torch.Tensor) for value in values):
-            return self.first(t, block, self.write_any(result))
-        for column, value in zip(self.written.values(), values, strict=True):
-            column.append(value)
-        return self.first.decode(self.written[self.key][-1])
-
-    def write_any(self, result: Any) -> TensorDictModule:
-        """Make what writes other results, such as a dictionary, as a TensorDictModule does."""
-        in_keys: list[Any] = [*self.first.in_keys]
-        return TensorDictModule(lambda *_: result, in_keys, [*self.written])
-
-    def finish(self, length: int) -> dict[NestedKey, Any]:
-        return self.first.finish(length)

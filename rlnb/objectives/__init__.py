@@ -5,6 +5,7 @@ from rlnb.objectives.common import LossModule
 from rlnb.objectives.ddpg import DDPGLoss
 from rlnb.objectives.dqn import DQNLoss
 from rlnb.objectives.iql import DiscreteIQLLoss, IQLLoss
+from rlnb.objectives.multiagent import QMixerLoss
 from rlnb.objectives.ppo import ClipPPOLoss, KLPENPPOLoss, PPOLoss
 from rlnb.objectives.reinforce import ReinforceLoss
 from rlnb.objectives.sac import DiscreteSACLoss, SACLoss
@@ -32,6 +33,7 @@ __all__ = [
     "KLPENPPOLoss",
     "LossModule",
     "PPOLoss",
+    "QMixerLoss",
     "ReinforceLoss",
     "SACLoss",
     "SoftUpdate",

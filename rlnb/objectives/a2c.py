@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tensordict import TensorDictBase
-from tensordict.nn import dispatch
 
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.actor_critic import ActorCriticLoss, networks_of
+from rlnb.objectives.keywords import dispatch
 
 
 class A2CLoss(ActorCriticLoss):
@@ -103,7 +103,7 @@ class A2CLoss(ActorCriticLoss):
         return self.critic_network is not None and self.critic_coeff is not None
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the terms of steps ``[*B]``, which need "action", "advantage" and "value_target"."""
         data = self._with_advantage(tensordict)
         log_prob, distribution = self._log_prob(data)

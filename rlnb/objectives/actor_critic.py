@@ -10,7 +10,9 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import nn
 
+from rlnb._tensordict import entry, set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
+from rlnb.envs.unwrapped import unwrapped_dist
 from rlnb.objectives.common import LossModule, next_key, unique
 from rlnb.objectives.errors import missing_entry, no_log_prob
 from rlnb.objectives.utils import ValueEstimators, check_distance, distance_loss
@@ -92,8 +94,8 @@ class ActorCriticLoss(LossModule):
 
     def _with_advantage(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Return a shallow copy of the data that has an advantage."""
-        data, keys = tensordict.copy(), self.tensor_keys
-        if data.get(keys.advantage, None) is None:
+        data, keys = shallow_copy(tensordict), self.tensor_keys
+        if entry(data, keys.advantage) is None:
             if self.critic_network is None or data.get(next_key(keys.reward), None) is None:
                 raise KeyError(missing_entry(self, keys.advantage, "advantage", data))
             self.value_estimator(data)
@@ -126,10 +128,16 @@ class ActorCriticLoss(LossModule):
         return found, distribution
 
     def _distribution(self, data: TensorDictBase) -> Any:
-        for key in self.actor_network.in_keys:
-            if data.get(key, None) is None:
-                raise KeyError(missing_entry(self, key, "input", data))
-        return self.actor_network.get_dist(data)
+        policy = self.actor_network
+        given, function = self._inputs(policy, data), self._unwrapped(policy, unwrapped_dist)
+        if function is None:
+            return policy.get_dist(data)
+        found = dict(given)
+        distribution = function(found)
+        for key, value in found.items():
+            if value is not given.get(key):
+                set_entry(data, key, value)
+        return distribution
 
     def _old_log_prob(self, data: TensorDictBase, log_prob: Tensor) -> Tensor:
         """Read the log-probability of the actions at the time when they were chosen, ``[*B]``."""

@@ -15,8 +15,11 @@ from tensordict import TensorDict, TensorDictBase, TensorDictParams
 from tensordict.nn import TensorDictModuleBase
 from torch import nn
 
+from rlnb._tensordict import entry, fast_tensordict
 from rlnb.data.ted.keys import MASK_KEYS, NestedKey, as_key, as_tuple
 from rlnb.envs.exploration import ExplorationType, set_exploration_type
+from rlnb.envs.unwrapped import Entries, Unwrapping
+from rlnb.objectives.ensembles import run_members, slots_of
 from rlnb.objectives.errors import missing_entry, unknown_choice, unknown_key_name
 from rlnb.objectives.utils import ValueEstimators, build_value_estimator
 from rlnb.objectives.value.advantages import ValueEstimatorBase, changed_keys
@@ -80,6 +83,7 @@ class LossModule(TensorDictModuleBase):
             raise ValueError(unknown_choice("reduction", reduction, _REDUCTIONS))
         self.reduction = reduction
         self.tensor_keys = self._AcceptedKeys()
+        self._unwrapped = Unwrapping()
         self.__dict__["_estimator"] = None  # not a submodule: its network is one of the loss already
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -146,10 +150,16 @@ class LossModule(TensorDictModuleBase):
         """Read an entry by the name of its key; ``after`` reads it under "next"."""
         key = getattr(self.tensor_keys, role)
         key = next_key(key) if after else key
-        found = data.get(key, None)
+        found = entry(data, key)
         if found is None:
             raise KeyError(missing_entry(self, key, role, data))
         return found
+
+    def _missing_input(self, key: NestedKey, data: TensorDictBase) -> str:
+        """Text for an entry that a network reads in a state, or in the next state."""
+        if data.get("next", None) is None and data.get(getattr(self.tensor_keys, "reward", "reward"), None) is not None:
+            key, data = next_key(key), TensorDict({"next": data})  # only what a step leads to has a reward
+        return missing_entry(self, key, "input", data)
 
     # Networks ------------------------------------------------------------------------------------------------------
 
@@ -157,7 +167,7 @@ class LossModule(TensorDictModuleBase):
         """Hold a network as a submodule, and with ``delay`` a copy of it as its target."""
         if not isinstance(network, nn.Module):
             raise TypeError(
-                f"{type(self).__name__} needs a {name}, a TensorDictModule, and got a {type(network).__name__}. "
+                f"{type(self).__name__} needs {name}, a TensorDictModule, and got a {type(network).__name__}. "
                 f"Fix: TensorDictModule(net, in_keys=['observation'], out_keys=[...])."
             )
         self.add_module(name, network)
@@ -170,7 +180,7 @@ class LossModule(TensorDictModuleBase):
         for one in networks:
             if not isinstance(one, nn.Module):
                 raise TypeError(
-                    f"{type(self).__name__} needs a {name}, a TensorDictModule, and got a {type(one).__name__}. "
+                    f"{type(self).__name__} needs {name}, a TensorDictModule, and got a {type(one).__name__}. "
                     "Fix: TensorDictModule(net, in_keys=['observation', 'action'], out_keys=['state_action_value'])."
                 )
         if len(networks) == 1:
@@ -185,7 +195,7 @@ class LossModule(TensorDictModuleBase):
             setattr(self, f"target_{name}_params", TensorDictParams(stacked.clone(), no_convert=True))
         # The network that the parameters are put into has none of its own, and is not a submodule.
         self.__dict__[name] = copy.deepcopy(networks[0]).to("meta")
-        self.__dict__[f"_{name}_count"] = len(networks)
+        self.__dict__[f"_{name}_slots"] = slots_of(self.__dict__[name])
 
     def __getattr__(self, name: str) -> Any:
         """Give the parameters of a network, ``<network>_params``, as a TensorDict."""
@@ -223,15 +233,24 @@ class LossModule(TensorDictModuleBase):
         found = self._modules.get(f"target_{name}")
         return self._modules[name] if found is None else found  # type: ignore[return-value]  # a network is there
 
-    def _run(self, network: Any, data: TensorDictBase, *, params: TensorDictBase | None = None) -> TensorDictBase:
-        """Run a network on a shallow copy of what it reads."""
-        given = data.select(*network.in_keys, strict=False)
-        for key in network.in_keys:
-            if given.get(key, None) is None:
-                raise KeyError(missing_entry(self, key, "input", data))
+    def _run(self, network: Any, data: TensorDictBase, *, params: TensorDictBase | None = None) -> Any:
+        """Run a network on what it reads; return its outputs, which have ``get(key, default)``, and leave the data."""
+        given = self._inputs(network, data)
+        function = self._unwrapped(network)
         with nullcontext() if params is None else params.to_module(network):
-            found: TensorDictBase = network(given)
-        return found
+            if function is None:
+                return network(data.select(*network.in_keys, strict=False))
+            function(given)
+        return given
+
+    def _inputs(self, network: Any, data: TensorDictBase) -> Entries:
+        """Read the inputs of a network."""
+        given: Entries = {}
+        for key in network.in_keys:
+            given[key] = value = entry(data, key)
+            if value is None:
+                raise KeyError(self._missing_input(key, data))
+        return given
 
     def _run_ensemble(self, name: str, data: TensorDictBase, key: NestedKey, *, of: str = "") -> Tensor:
         """Run an ensemble, and return one of its entries, ``[networks, *B, ...]``.
@@ -241,15 +260,15 @@ class LossModule(TensorDictModuleBase):
         network = self.__dict__[name]
         target = self._modules.get(f"target_{name}_params") if of == "target" else None
         params: Any = target if target is not None else self._modules[f"{name}_params"]
-        params = params.data if of else params
-        given = data.select(*network.in_keys, strict=False)
-        for wanted in network.in_keys:
-            if given.get(wanted, None) is None:
-                raise KeyError(missing_entry(self, wanted, "input", data))
+        given, function = self._inputs(network, data), self._unwrapped(network)
 
-        def run(params: TensorDictBase) -> Tensor:
-            with params.to_module(network):
-                found = network(given.copy()).get(key, None)
+        def run() -> Tensor:
+            if function is None:
+                outputs: Any = network(data.select(*network.in_keys, strict=False))
+            else:
+                outputs = dict(given)
+                function(outputs)
+            found: Tensor | None = outputs.get(key)
             if found is None:
                 raise KeyError(
                     f"{type(self).__name__} expects {key!r} from its {name}, which writes {network.out_keys}. "
@@ -257,7 +276,7 @@ class LossModule(TensorDictModuleBase):
                 )
             return found
 
-        return torch.stack([run(one) for one in params.unbind(0)])
+        return run_members(run, network, self.__dict__[f"_{name}_slots"], params, detached=bool(of))
 
     # Value estimators ----------------------------------------------------------------------------------------------
 
@@ -299,7 +318,7 @@ class LossModule(TensorDictModuleBase):
         if self.reduction == "none":
             return term if weight is None else term * weight.reshape(term.shape)
         for key in MASK_KEYS:
-            mask = data.get(key, None)
+            mask = entry(data, key)
             if isinstance(mask, Tensor) and mask.shape == term.shape[: mask.ndim]:
                 term = term[mask]
                 weight = None if weight is None else weight[mask]
@@ -315,10 +334,11 @@ class LossModule(TensorDictModuleBase):
         if self.check_finite:
             losses = {name: term.detach() for name, term in terms.items() if name.startswith("loss")}
             # One number is looked at, since each look waits for an accelerator.
-            if losses and not math.isfinite(float(sum(term.sum() for term in losses.values()))):
+            totals = [term.sum() if term.ndim else term for term in losses.values()]
+            if totals and not math.isfinite(float(functools.reduce(torch.add, totals))):
                 bad = [name for name, term in losses.items() if not bool(term.isfinite().all())]
                 raise FloatingPointError(not_finite(self, bad or list(losses), losses))
-        return TensorDict(terms)
+        return fast_tensordict(terms, torch.Size(()))
 
 
 def not_finite(owner: object, bad: Sequence[str], losses: dict[str, Tensor]) -> str:
@@ -341,7 +361,12 @@ def frozen_copy(network: nn.Module) -> nn.Module:
         ([], ['weight', 'bias'])
     """
     copied = copy.deepcopy(network)
-    for module in copied.modules():
+    for module in list(copied.modules()):
+        if isinstance(module, TensorDictParams):
+            continue  # its parent replaces it
+        for name, child in module._modules.items():
+            if isinstance(child, TensorDictParams):  # such as the parameters of MultiAgentMLP
+                module._modules[name] = TensorDictParams(child.data.clone(), no_convert=True)
         for name, value in list(module._parameters.items()):
             del module._parameters[name]
             module.register_buffer(name, None if value is None else value.detach())

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import dispatch
 
+from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.common import next_key, unique
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss
 from rlnb.objectives.utils import check_distance, distance_loss, hold_out_net
 
@@ -108,7 +109,7 @@ class DDPGLoss(OffPolicyLoss):
         return {**super()._estimator_keys(), "value": self.tensor_keys.state_action_value}
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the terms of transitions ``[*B]``, and write "td_error" into them."""
         loss_value, logs = self.loss_value(tensordict)
         return self._terms({"loss_actor": self.loss_actor(tensordict)[0], "loss_value": loss_value, **logs})
@@ -136,9 +137,9 @@ class DDPGLoss(OffPolicyLoss):
     def _acting(self, network: Any, data: TensorDictBase) -> TensorDictBase:
         """Return a shallow copy of the data with what the policy writes."""
         found = self._run(network, data)
-        data = data.copy()
+        data = shallow_copy(data)
         for key in network.out_keys:
-            data.set(key, found.get(key))
+            set_entry(data, key, found.get(key))
         return data
 
     def _value(self, network: Any, data: TensorDictBase) -> Tensor:

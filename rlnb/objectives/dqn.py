@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModule, TensorDictModuleBase, dispatch
+from tensordict.nn import TensorDictModule, TensorDictModuleBase
 
 from rlnb.data.ted.keys import NestedKey
+from rlnb.modules.tensordict_module.q_values import QValueActor, QValueModule
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
 from rlnb.objectives.utils import check_distance, distance_loss
 
@@ -106,12 +108,12 @@ class DQNLoss(OffPolicyLoss):
             self.make_value_estimator(gamma=gamma)
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute "loss" of transitions ``[*B]``, and write "td_error" into them."""
-        values = self._values(self._run(self.value_network, tensordict))
+        values = self._values(self._run(_without_choice(self.value_network), tensordict))
         value = chosen(values, self._get(tensordict, "action"), self.action_space)
         target = self._returns(tensordict, self._next_value(tensordict))
-        self._prioritize(tensordict, (value - target).square().unsqueeze(-1))
+        self._prioritize(tensordict, (value.detach() - target).square().unsqueeze(-1))
         loss = distance_loss(value, target, self.loss_function)
         return self._terms({"loss": self._reduce(loss, tensordict, self._weights(tensordict))})
 
@@ -119,7 +121,7 @@ class DQNLoss(OffPolicyLoss):
     def _next_value(self, data: TensorDictBase) -> Tensor:
         """Compute the value of the best next action, ``[*B]``."""
         after, keys = self._after(data), self.tensor_keys
-        found = self._run(self._target("value_network"), after)
+        found = self._run(_without_choice(self._target("value_network")), after)
         values = self._values(found)
         if not self.double_dqn:
             best = found.get(keys.value, None)  # it may leave out actions that are not allowed
@@ -129,8 +131,8 @@ class DQNLoss(OffPolicyLoss):
             return chosen(values, own.get(keys.action), self.action_space)
         return values.gather(-1, self._values(own).argmax(-1, keepdim=True)).squeeze(-1)
 
-    def _values(self, found: TensorDictBase) -> Tensor:
-        values = found.get(self.tensor_keys.action_value, None)
+    def _values(self, found: Any) -> Tensor:
+        values: Tensor | None = found.get(self.tensor_keys.action_value, None)
         if values is None:
             raise KeyError(
                 f"DQNLoss expects the values of all actions at {self.tensor_keys.action_value!r}, but the value "
@@ -138,3 +140,17 @@ class DQNLoss(OffPolicyLoss):
                 f"{self.value_network.out_keys[0]!r})."
             )
         return values
+
+
+def _without_choice(network: Any) -> Any:
+    """Return what computes the values in a network that then chooses among them, where nothing but the values counts.
+
+    The choice of a ``QValueActor`` takes half as long as a network of two layers.
+    """
+    if type(network) is not QValueActor or len(network) != 2 or type(network[-1]) is not QValueModule:
+        return network
+    first, last = network[0], network[-1]
+    more = last.action_mask_key is not None or any(
+        one._forward_hooks or one._forward_pre_hooks for one in (network, last)
+    )
+    return network if more else first

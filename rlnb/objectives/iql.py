@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import dispatch
 
 from rlnb.data.ted.keys import NestedKey
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
 from rlnb.objectives.utils import check_distance, distance_loss
 
@@ -137,11 +137,11 @@ class IQLLoss(OffPolicyLoss):
         return None
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the terms of transitions ``[*B]``, and write "td_error" into them."""
         value = self._value(tensordict)
         best = self._chosen(tensordict, "target").min(0).values
-        distribution = self.actor_network.get_dist(tensordict.select(*self.actor_network.in_keys))
+        distribution = self._distribution(self.actor_network, tensordict)
         log_prob = distribution.log_prob(self._get(tensordict, "action"))
         difference = best - value
         weight = (self.temperature * difference.detach()).exp().clamp_max(_MAX_WEIGHT)

@@ -7,10 +7,12 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
+from rlnb._tensordict import entry, set_entry, shallow_copy
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.multi import MultiOneHot
 from rlnb.data.ted.keys import NestedKey
+from rlnb.envs.unwrapped import unwrapped_dist
 from rlnb.objectives.common import LossModule, next_key, unique
 from rlnb.objectives.errors import missing_entry, no_log_prob, unknown_choice
 from rlnb.objectives.utils import ValueEstimators
@@ -47,17 +49,17 @@ class OffPolicyLoss(LossModule):
         """The weights of a prioritized buffer, where they are in the data."""
         if not self.use_prioritized_weights:
             return None
-        found = data.get(self.tensor_keys.priority_weight, None)
+        found = entry(data, self.tensor_keys.priority_weight)
         if found is None and self.use_prioritized_weights is True:
             raise KeyError(missing_entry(self, self.tensor_keys.priority_weight, "priority_weight", data))
         return found
 
     def _after(self, data: TensorDictBase) -> TensorDictBase:
         """Return a shallow copy of what is under "next"."""
-        found = data.get("next", None)
+        found = entry(data, "next")
         if found is None:
             raise KeyError(missing_entry(self, next_key(self.tensor_keys.reward), "reward", data))
-        return found.copy()
+        return shallow_copy(found)
 
     def _returns(self, data: TensorDictBase, next_value: Tensor) -> Tensor:
         """Compute the target of each step, ``[*B]``, from the value of the next state, ``[*B]``."""
@@ -71,17 +73,19 @@ class OffPolicyLoss(LossModule):
 
     def _prioritize(self, data: TensorDictBase, error: Tensor) -> None:
         """Write the TD errors, ``[*B]``, into the data."""
-        data.set(self.tensor_keys.priority, error.detach())
+        set_entry(data, self.tensor_keys.priority, error.detach())
 
     def _draw(self, name: str, data: TensorDictBase) -> tuple[Tensor, Tensor, Any]:
         """Draw actions from a policy, with gradients, and return them, their log-probability and the distribution."""
         network: Any = self._target(name.removeprefix("target_")) if name.startswith("target_") else getattr(self, name)
-        for key in network.in_keys:
-            if data.get(key, None) is None:
-                raise KeyError(missing_entry(self, key, "input", data))
-        distribution = network.get_dist(data.select(*network.in_keys))
+        distribution = self._distribution(network, data)
         action = distribution.rsample()
         return action, distribution.log_prob(action), distribution
+
+    def _distribution(self, network: Any, data: TensorDictBase) -> Any:
+        """Compute the distribution of a policy's actions."""
+        given, function = self._inputs(network, data), self._unwrapped(network, unwrapped_dist)
+        return network.get_dist(data.select(*network.in_keys)) if function is None else function(given)
 
     def _require_policy(self, actor_network: Any) -> None:
         if not hasattr(actor_network, "get_dist"):

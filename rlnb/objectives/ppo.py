@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import dispatch
 
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.actor_critic import ActorCriticLoss, networks_of
 from rlnb.objectives.common import unique
 from rlnb.objectives.errors import missing_entry
+from rlnb.objectives.keywords import dispatch
 
 Tensor = torch.Tensor
 
@@ -135,9 +135,10 @@ class PPOLoss(ActorCriticLoss):
         return [self.tensor_keys.sample_log_prob]
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the terms of steps ``[*B]``, which need "action", "action_log_prob", "advantage", "value_target"."""
         data = self._with_advantage(tensordict)
+        self._get(data, "sample_log_prob")  # asked for while the data is as it was given
         before = self._before(data)
         log_prob, distribution = self._log_prob(data)
         log_weight = (log_prob - self._old_log_prob(data, log_prob)).unsqueeze(-1)
@@ -169,6 +170,9 @@ class PPOLoss(ActorCriticLoss):
     def _normalized(self, advantage: Tensor) -> Tensor:
         if not self.normalize_advantage or advantage.numel() < 2:
             return advantage
+        if not self.normalize_advantage_exclude_dims:
+            deviation, mean = torch.std_mean(advantage)
+            return (advantage - mean) / deviation.clamp_min(1e-6)
         kept = [dim % advantage.ndim for dim in self.normalize_advantage_exclude_dims]
         dims = [dim for dim in range(advantage.ndim) if dim not in kept]
         return (advantage - advantage.mean(dims, keepdim=True)) / advantage.std(dims, keepdim=True).clamp_min(1e-6)
@@ -262,14 +266,17 @@ class ClipPPOLoss(PPOLoss):
     def _objective(
         self, log_weight: Tensor, advantage: Tensor, distribution: Any, before: Any, data: TensorDictBase
     ) -> dict[str, Tensor]:
-        low, high = self._epsilons()
-        ratio, clipped = log_weight.exp(), log_weight.clamp((-low).log1p(), high.log1p()).exp()
+        low, high = map(float, self._epsilons())
+        clipped_log = log_weight.clamp(math.log1p(-low), math.log1p(high))
+        ratio, clipped = log_weight.exp(), clipped_log.exp()
         gain = torch.min(ratio * advantage, clipped * advantage).squeeze(-1)
         with torch.no_grad():
             weights = log_weight.flatten()
-            size = (2 * weights.logsumexp(0) - (2 * weights).logsumexp(0)).exp() / weights.numel()
-            logs = {"clip_fraction": (ratio != clipped).to(ratio.dtype).mean(), "ESS": size}
-            logs |= {"max_ratio": ratio.max(), "mean_ratio": ratio.mean()}
+            largest = weights.max()
+            shares = (weights - largest).exp()  # of the largest ratio, so that none is too large
+            logs = {"clip_fraction": (log_weight != clipped_log).to(ratio.dtype).mean()}
+            logs |= {"ESS": shares.sum().square() / (shares.dot(shares) * shares.numel())}
+            logs |= {"max_ratio": largest.exp(), "mean_ratio": ratio.mean()}
         return {"loss_objective": self._reduce(-gain, data), **logs}
 
     def _value_clip(self) -> Tensor | float | None:

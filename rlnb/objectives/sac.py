@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import dispatch
 from torch import nn
 
+from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
 from rlnb.objectives.utils import check_distance, distance_loss
 
@@ -242,11 +243,11 @@ class SACLoss(SoftLoss):
         return {**super()._estimator_keys(), "value": value}
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the terms of transitions ``[*B]``, and write "td_error" into them."""
         alpha = self.alpha
         action, log_prob, _ = self._draw("actor_network", tensordict)
-        acting = tensordict.copy().set(self.tensor_keys.action, action)
+        acting = set_entry(shallow_copy(tensordict), self.tensor_keys.action, action)
         soft = self._values(acting, "detached").min(0).values
         values = self._values(tensordict, "")
         with torch.no_grad():
@@ -412,7 +413,7 @@ class DiscreteSACLoss(SoftLoss):
         return super()._estimator_keys()
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the terms of transitions ``[*B]``, and write "td_error" into them."""
         alpha = self.alpha
         probs, log_probs = self._probs(tensordict)
@@ -437,7 +438,7 @@ class DiscreteSACLoss(SoftLoss):
 
     def _probs(self, data: TensorDictBase) -> tuple[Tensor, Tensor]:
         """Compute the probabilities of all actions, ``[*B, n]``, and their logarithms, 0 for probability 0."""
-        distribution = self.actor_network.get_dist(data.select(*self.actor_network.in_keys))
+        distribution = self._distribution(self.actor_network, data)
         probs: Tensor = distribution.probs
         return probs, torch.where(probs == 0, 0.0, probs.clamp_min(torch.finfo(probs.dtype).tiny).log())
 

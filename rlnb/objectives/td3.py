@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import dispatch
 
+from rlnb._tensordict import set_entry, shallow_copy
+from rlnb.data.specs.bounded import Bounded
 from rlnb.data.ted.keys import NestedKey
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss
 from rlnb.objectives.utils import check_distance, distance_loss
 
@@ -103,7 +105,7 @@ class TD3Loss(OffPolicyLoss):
         qvalue_network: Any,
         *,
         action_spec: Any = None,
-        bounds: tuple[float, float] | None = None,
+        bounds: tuple[Any, Any] | None = None,
         num_qvalue_nets: int = 2,
         policy_noise: float = 0.2,
         noise_clip: float = 0.5,
@@ -125,12 +127,18 @@ class TD3Loss(OffPolicyLoss):
                 f"TD3Loss needs one of bounds and action_spec, and got {got}. Fix: action_spec=env.action_spec."
             )
         if bounds is None:
-            space = _leaf(action_spec).space
-            bounds = space.low, space.high
+            leaf = _leaf(action_spec)
+            if not isinstance(leaf, Bounded):
+                raise ValueError(
+                    f"TD3Loss clips actions to the bounds of action_spec, and got a {type(leaf).__name__}, which has "
+                    "none. Fix: bounds=(-1.0, 1.0), or DQNLoss for a choice between actions."
+                )
+            bounds = (leaf.space.low, leaf.space.high)  # type: ignore[assignment]  # tensors
         self._add_network("actor_network", actor_network, delay=delay_actor)
         self._add_ensemble("qvalue_network", qvalue_network, num_qvalue_nets, delay=delay_qvalue)
-        self.register_buffer("min_action", torch.as_tensor(bounds[0]).clone())
-        self.register_buffer("max_action", torch.as_tensor(bounds[1]).clone())
+        low, high = (torch.as_tensor(bound).clone() for bound in bounds)  # type: ignore[union-attr]  # one is given
+        self.register_buffer("min_action", low)
+        self.register_buffer("max_action", high)
         self.loss_function, self.policy_noise, self.noise_clip = loss_function, policy_noise, noise_clip
         self.num_qvalue_nets, self.delay_actor, self.delay_qvalue = num_qvalue_nets, delay_actor, delay_qvalue
         self.use_prioritized_weights = use_prioritized_weights
@@ -143,7 +151,7 @@ class TD3Loss(OffPolicyLoss):
         return {**super()._estimator_keys(), "value": self.tensor_keys.state_action_value}
 
     @dispatch
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:  # type: ignore[override]  # dispatched
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute the terms of transitions ``[*B]``, and write "td_error" into them."""
         loss_actor, logs_actor = self.actor_loss(tensordict)
         loss_qvalue, logs_qvalue = self.value_loss(tensordict)
@@ -151,8 +159,8 @@ class TD3Loss(OffPolicyLoss):
 
     def actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """Compute the loss of the policy, and numbers for logs; no gradient reaches the value networks."""
-        data, action = tensordict.copy(), self.tensor_keys.action
-        data.set(action, self._run(self.actor_network, tensordict).get(action))
+        data, action = shallow_copy(tensordict), self.tensor_keys.action
+        set_entry(data, action, self._run(self.actor_network, tensordict).get(action))
         values = self._values(data, "detached")
         return self._reduce(-values[0], tensordict, self._weights(tensordict)), {
             "state_action_value_actor": values.detach()

@@ -40,6 +40,7 @@ from rlnb.envs import (
 )
 from rlnb.search import MCTS
 from tests.browser.chromium import FLAGS, find_chromium
+from tests.widgets import displays_monitor
 
 WIDTHS = (480, 680, 1280)
 THEMES = ("light", "dark")
@@ -102,6 +103,7 @@ SPECIMENS: dict[str, Callable[[], Visualizer]] = {
     "batched_timeline": _timeline,
     "buffer_explorer": _buffer,
     "tree_explorer": _tree,
+    "training_monitor": displays_monitor.monitor,
     "game": lambda: play(TicTacToeEnv()),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import execute
@@ -54,7 +55,7 @@ def timeline(lab: Lab) -> Locator:
 
 def test_it_opens_at_the_first_reset_and_shows_both_runs(lab: Lab, timeline: Locator) -> None:
     expect(timeline).to_have_attribute("data-t", "5")
-    expect(timeline.locator(".bt-words")).to_have_text("Step 5, then envs 0, 1 reset.")
+    expect(timeline.locator(".bt-words")).to_have_text(re.compile("^Step 5: .* in .*, then envs 0, 1 reset\\.$"))
     expect(timeline.get_by_role("tab")).to_have_count(3)
     expect(timeline.locator("table.bt-block")).to_have_count(2)
     for theme in ("dark", "light"):

@@ -70,7 +70,7 @@ def every_mark() -> Display:
     display.sectors(610, 80, 42, 42, turns[::8], turns[::8] + 0.1, [{"stroke": "ink", "width": 3}])
     display.sectors(610, 80, 10, 18, turns[::5], turns[::5] + 0.02, [{"fill": "c1", "stroke": "paper"}], dot=3)
     for i, name in enumerate(GLYPHS):
-        display.glyph(20 + 40 * i, 50, name, 14, "danger")
+        display.glyph(20 + 40 * i, 50, name, 14, "bad")
     display.text(10, 90, "Plain, bold and cut: observation", size=13)
     display.text(10, 110, "bold", bold=True)
     display.text(300, 110, "at the end", anchor="end", fill="muted")
@@ -95,7 +95,7 @@ def every_mark() -> Display:
         display.curve(np.zeros(1000), 196, 30, 0, 0, "c5", opacity=0.5)
         logits = rng.dirichlet(np.ones(3), 1000)
         display.shares([(logits[:, k], f"c{k}") for k in range(3)], 236, 40)
-        display.rules(np.array([100.0, 480, 950]), 50, 290, "danger", 1.5, (4, 3))
+        display.rules(np.array([100.0, 480, 950]), 50, 290, "bad", 1.5, (4, 3))
         display.rules(np.arange(0.0, 1000, 2), 50, 290, "muted", dense=(285, 292))
         display.axis(300, "count", integer=True)
         display.line(Param("t", 0.5), 0, Param("t", 0.5), 300, "ink", 1.5)

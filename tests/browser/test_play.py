@@ -105,7 +105,7 @@ def test_a_board_is_played_with_the_mouse(lab: Lab, board: Locator) -> None:
     place(board, "row 2, column 0, empty").click()
     expect(board.get_by_role("status")).to_have_text("You (X) have won.")
     expect(board).to_have_attribute("data-done", "true")
-    expect(board.locator(".game-scene")).to_have_attribute("data-parts", re.compile("won diagonal 1"))
+    expect(board.locator(".rlnb-scene")).to_have_attribute("data-parts", re.compile("won diagonal 1"))
     lab.shot("won", board)
     assert lab.kernel("board.rollout['action'].tolist()") == "[4, 0, 2, 1, 6]"
     assert lab.kernel("RolloutPlayer(board.rollout, board.match.env).model.frames.kind") == "'scene'"
@@ -181,7 +181,7 @@ def test_it_follows_the_theme_and_calls_nobody(lab: Lab, board: Locator, theme: 
     place(board, "row 1, column 1, empty").click()
     expect(board).to_have_attribute("data-steps", "2")
     lab.page.wait_for_timeout(450)
-    corner = board.locator(".game-scene canvas").evaluate(
+    corner = board.locator(".rlnb-scene canvas").evaluate(
         "(c) => [...c.getContext('2d').getImageData(c.width - 3, 3, 1, 1).data].slice(0, 3).reduce((a, b) => a + b)"
     )
     assert (corner > 3 * 240) if theme == "light" else (corner < 3 * 40)

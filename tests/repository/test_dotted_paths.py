@@ -26,7 +26,44 @@ PATHS = {
     "rlnb.envs.libs.gym": "GymEnv GymWrapper set_gym_backend",
     "rlnb.envs.transforms.transforms": "Compose ObservationNorm Transform TransformedEnv _apply_to_composite",
     "rlnb.envs.utils": "ExplorationType RandomPolicy check_env_specs set_exploration_type step_mdp",
-    "rlnb.modules.tensordict_module": "GRUModule LSTMModule RandomPolicy",
+    "rlnb.modules.models": "ConvNet DuelingCnnDQNet DuelingMlpDQNet MLP MultiAgentMLP QMixer VDNMixer",
+    "rlnb.modules.models.models": "ConvNet DdpgMlpActor DdpgMlpQNet DuelingCnnDQNet DuelingMlpDQNet MLP",
+    "rlnb.modules.models.multiagent": "MultiAgentConvNet MultiAgentMLP MultiAgentNetBase QMixer VDNMixer",
+    "rlnb.modules.models.utils": "SquashDims Squeeze2dLayer",
+    "rlnb.objectives.multiagent": "QMixerLoss",
+    "rlnb.modules.distributions": "Delta IndependentNormal MaskedCategorical OneHotCategorical TanhDelta TanhNormal "
+    "TruncatedNormal NormalParamExtractor",
+    "rlnb.modules.distributions.continuous": "Delta IndependentNormal TanhDelta TanhNormal TruncatedNormal",
+    "rlnb.modules.distributions.discrete": "MaskedCategorical MaskedOneHotCategorical OneHotCategorical",
+    "rlnb.modules.tensordict_module": "Actor ActorCriticOperator ActorValueOperator EGreedyModule GRUModule LSTMModule "
+    "ProbabilisticActor QValueModule RandomPolicy SafeModule SafeSequential ValueOperator",
+    "rlnb.modules.tensordict_module.actors": "Actor ActorCriticOperator ActorCriticWrapper ActorValueOperator "
+    "ProbabilisticActor QValueActor QValueModule ValueOperator",
+    "rlnb.modules.tensordict_module.common": "SafeModule",
+    "rlnb.modules.tensordict_module.exploration": "AdditiveGaussianModule EGreedyModule OrnsteinUhlenbeckProcessModule "
+    "set_exploration_modules_spec_from_env",
+    "rlnb.modules.tensordict_module.probabilistic": "SafeProbabilisticModule SafeProbabilisticTensorDictSequential",
+    "rlnb.modules.tensordict_module.sequence": "SafeSequential",
+    "rlnb.objectives.a2c": "A2CLoss",
+    "rlnb.objectives.common": "LossModule",
+    "rlnb.objectives.ddpg": "DDPGLoss",
+    "rlnb.objectives.dqn": "DQNLoss",
+    "rlnb.objectives.iql": "DiscreteIQLLoss IQLLoss",
+    "rlnb.objectives.ppo": "ClipPPOLoss KLPENPPOLoss PPOLoss",
+    "rlnb.objectives.reinforce": "ReinforceLoss",
+    "rlnb.objectives.sac": "DiscreteSACLoss SACLoss",
+    "rlnb.objectives.td3": "TD3Loss",
+    "rlnb.objectives.utils": "HardUpdate SoftUpdate ValueEstimators default_value_kwargs distance_loss hold_out_net "
+    "hold_out_params TargetNetUpdater",
+    "rlnb.objectives.value": "GAE TD0Estimator TD1Estimator TDLambdaEstimator ValueEstimatorBase",
+    "rlnb.objectives.value.advantages": "GAE TD0Estimator TD1Estimator TDLambdaEstimator ValueEstimatorBase",
+    "rlnb.objectives.value.functional": "generalized_advantage_estimate td0_advantage_estimate td0_return_estimate "
+    "td1_advantage_estimate td1_return_estimate td_lambda_advantage_estimate td_lambda_return_estimate",
+    "rlnb.record": "CSVLogger",
+    "rlnb.record.loggers": "CSVLogger Logger generate_exp_name get_logger",
+    "rlnb.record.loggers.common": "Logger",
+    "rlnb.record.loggers.csv": "CSVLogger",
+    "rlnb.record.loggers.utils": "generate_exp_name get_logger",
 }
 
 

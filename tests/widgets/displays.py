@@ -14,6 +14,7 @@ from rlnb.envs import CartPoleEnv, Compose, RewardSum, StepCounter, TransformedE
 from rlnb.envs.batched.trace import BatchTrace, Turn
 from tests.widgets import (
     displays_buffers,
+    displays_monitor,
     displays_player,
     displays_scenes,
     displays_spec,
@@ -71,4 +72,5 @@ SCENES: dict[str, Callable[[], Made]] = {
     **displays_player.SCENES,
     **displays_scenes.SCENES,
     **displays_ted.SCENES,
+    **displays_monitor.SCENES,
 }

@@ -37,13 +37,13 @@ HOOKS = """
     title="Save less than flat",
     prompt="""
         In our film a photo depends on the cell alone: it is `photos[cell]`, and the cell is the observation. Write two
-        hooks. `leave_out(td)` gets the rows of the buffer and returns what shall be saved: all but the photos.
-        `make_again(td)` gets what was saved, and returns rows as they were, bit by bit. What `leave_out` gets is the
-        memory of the buffer itself, which must stay as it is.
+        hooks. `leave_out(td)` receives the rows of the buffer and returns what should be saved: everything except the
+        photos. `make_again(td)` receives what was saved and returns the original rows, bit by bit. `leave_out` receives
+        the memory of the buffer itself, and must not modify it.
     """,
     stub="""
         def leave_out(td):
-            # td has "pixels" and ("next", "pixels"), and all else that a step has
+            # td has "pixels" and ("next", "pixels"), and all other entries of a step
             ...
 
 

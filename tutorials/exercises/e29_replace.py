@@ -38,11 +38,11 @@ REPLACE = """
 @exercise(
     title="A file that is always whole",
     prompt="""
-        The weights of a policy go into a file of their own, and that is not safe by itself. Write
-        `replace_file(path, write)`: `write(p)` makes the file `p` and writes into it, piece by piece. In the end the
-        new content is in `path`, a `Path`, and at *each moment* before there is all of the old, or all of the new. If
-        `write` raises, `path` is as it was, nothing else is left in the folder, and the error goes on to the caller.
-        There may be no old file.
+        The weights of a policy are saved in a file of their own, which is not safe by itself. Write
+        `replace_file(path, write)`: `write(p)` creates the file `p` and writes it piece by piece. At the end the new
+        content is in `path`, a `Path`. At *every moment* before, `path` holds either all of the old content or all of
+        the new. If `write` raises, `path` is unchanged, no other file remains in the folder, and the error reaches the
+        caller. There may be no old file.
     """,
     stub="""
         def replace_file(path, write):

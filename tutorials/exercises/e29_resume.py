@@ -37,18 +37,18 @@ TRAIN = """
 
 
 @exercise(
-    title="Go on after a crash",
+    title="Continue after a crash",
     prompt="""
         Write `train(buffer, work, folder)`. It works through 20 rounds, numbered from 0: `work(buffer, i)` does round
-        `i`. It writes four rows, samples, and sets priorities. After each five rounds the buffer is saved in `folder`,
-        a `Path` that is not there at first.
+        `i`, which writes four rows, samples, and sets priorities. After every five rounds, save the buffer in `folder`,
+        a `Path` that does not exist at first.
 
-        The process may be killed in any round. Then somebody calls `train` again, with a new, empty buffer and the same
-        folder. It goes on behind the last checkpoint, and in the end the buffer is as if nothing had happened.
+        The process may be killed in any round. Then `train` is called again, with a new, empty buffer and the same
+        folder. It continues after the last checkpoint, and in the end the buffer is as if nothing had happened.
     """,
     stub="""
         def train(buffer, work, folder):
-            # buffer.write_count: rows that were ever written; a round writes 4
+            # buffer.write_count: number of rows written so far; a round writes 4
             for i in range(20):
                 work(buffer, i)
             ...

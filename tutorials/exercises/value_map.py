@@ -103,7 +103,7 @@ class ValueMaps:
             if letter == "#":
                 svg.rect(x, y, size, size, fill="muted")
             if letter != "#":
-                word, role = _word(letter, value), "goal" if letter == "G" else "bad" if letter == "C" else "ink"
+                word, role = _word(letter, value), "good" if letter == "G" else "bad" if letter == "C" else "ink"
                 svg.text(x + size / 2, y + size / 2 + 4, word, fill=role, anchor="middle", bold=letter in "GC")
             for action in self._moves(title, cell):
                 svg.polygon(_tip(x + size / 2, y + size / 2, size / 2 - 2, action), fill="ink")

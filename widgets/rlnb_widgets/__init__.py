@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rlnb_widgets.short_tracebacks import explain_errors
     from rlnb_widgets.spec_explorer import SpecExplorer
     from rlnb_widgets.ted_explorer import TEDExplorer
+    from rlnb_widgets.training_monitor import TrainingMonitor
     from rlnb_widgets.transform_inspector import TransformInspector
     from rlnb_widgets.tree_explorer import TreeExplorer
 
@@ -35,6 +36,7 @@ _HOMES = {
     "SpecExplorer": "spec_explorer",
     "TEDExplorer": "ted_explorer",
     "Timeline": "_core.timeline",
+    "TrainingMonitor": "training_monitor",
     "TransformInspector": "transform_inspector",
     "TreeExplorer": "tree_explorer",
     "Visualizer": "_core.visualizer",
@@ -46,8 +48,8 @@ _HOMES = {
 
 __all__ = [
     "BatchedEnvTimeline", "BufferExplorer", "Flipbook", "Game", "Link", "RolloutPlayer", "SideBySide", "SpecExplorer",
-    "TEDExplorer", "Timeline", "TransformInspector", "TreeExplorer", "Visualizer", "explain_errors", "link", "play",
-    "side_by_side",
+    "TEDExplorer", "Timeline", "TrainingMonitor", "TransformInspector", "TreeExplorer", "Visualizer", "explain_errors",
+    "link", "play", "side_by_side",
 ]  # fmt: skip
 
 

@@ -3,13 +3,30 @@
 from rlnb.envs.policies import RandomPolicy
 from rlnb.modules import recurrent
 from rlnb.modules.recurrent import *  # noqa: F403 - the list of recurrent parts has one home, recurrent.__all__
-from rlnb.modules.tensordict_module.actors import Actor, ProbabilisticActor, QValueActor, QValueModule, ValueOperator
+from rlnb.modules.tensordict_module.actors import (
+    Actor,
+    ActorCriticOperator,
+    ActorCriticWrapper,
+    ActorValueOperator,
+    ProbabilisticActor,
+    QValueActor,
+    QValueModule,
+    ValueOperator,
+)
 from rlnb.modules.tensordict_module.common import SafeModule
+from rlnb.modules.tensordict_module.exploration import (
+    AdditiveGaussianModule,
+    EGreedyModule,
+    OrnsteinUhlenbeckProcessModule,
+    set_exploration_modules_spec_from_env,
+)
 from rlnb.modules.tensordict_module.probabilistic import SafeProbabilisticModule, SafeProbabilisticTensorDictSequential
 from rlnb.modules.tensordict_module.sequence import SafeSequential
 
 __all__ = [
-    "Actor", "ProbabilisticActor", "QValueActor", "QValueModule", "RandomPolicy", "SafeModule",
-    "SafeProbabilisticModule", "SafeProbabilisticTensorDictSequential", "SafeSequential", "ValueOperator",
+    "Actor", "ActorCriticOperator", "ActorCriticWrapper", "ActorValueOperator", "AdditiveGaussianModule",
+    "EGreedyModule", "OrnsteinUhlenbeckProcessModule", "ProbabilisticActor", "QValueActor", "QValueModule",
+    "RandomPolicy", "SafeModule", "SafeProbabilisticModule", "SafeProbabilisticTensorDictSequential",
+    "SafeSequential", "ValueOperator", "set_exploration_modules_spec_from_env",
     *recurrent.__all__,
 ]  # fmt: skip

@@ -6,13 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensordict import TensorDictBase
-from tensordict.nn import CompositeDistribution, TensorDictModule
+from tensordict.nn import (
+    CompositeDistribution,
+    ProbabilisticTensorDictModule,
+    ProbabilisticTensorDictSequential,
+    TensorDictModule,
+    TensorDictModuleBase,
+)
 from torch import nn
 from torch.distributions import Distribution
 
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.envs.unwrapped import of_module
 from rlnb.modules.distributions.continuous import Delta
 from rlnb.modules.tensordict_module.common import SafeModule
 from rlnb.modules.tensordict_module.probabilistic import (
@@ -20,8 +27,12 @@ from rlnb.modules.tensordict_module.probabilistic import (
     SafeProbabilisticTensorDictSequential,
 )
 from rlnb.modules.tensordict_module.q_values import QValueActor, QValueModule
+from rlnb.modules.tensordict_module.sequence import SafeSequential
 
-__all__ = ["Actor", "ProbabilisticActor", "QValueActor", "QValueModule", "ValueOperator"]
+__all__ = [
+    "Actor", "ActorCriticOperator", "ActorCriticWrapper", "ActorValueOperator", "ProbabilisticActor", "QValueActor",
+    "QValueModule", "ValueOperator",
+]  # fmt: skip
 
 
 class Actor(SafeModule):
@@ -45,6 +56,8 @@ class Actor(SafeModule):
         >>> policy(TensorDict({"observation": torch.randn(3, 4)}, [3]))["action"].shape
         torch.Size([3, 2])
     """
+
+    _unwrap = SafeModule._unwrap
 
     def __init__(
         self,
@@ -113,6 +126,8 @@ class ProbabilisticActor(SafeProbabilisticTensorDictSequential):
         (torch.Size([3, 1]), torch.Size([3]))
     """
 
+    _unwraps_as_sequence = True
+
     def __init__(
         self,
         module: Any,
@@ -155,6 +170,8 @@ class ValueOperator(TensorDictModule):
         ['state_action_value']
     """
 
+    _unwrap = of_module
+
     def __init__(
         self,
         module: nn.Module,
@@ -165,6 +182,158 @@ class ValueOperator(TensorDictModule):
         if out_keys is None:
             out_keys = ["state_action_value" if "action" in in_keys else "state_value"]
         super().__init__(module, in_keys=in_keys, out_keys=out_keys)  # type: ignore[arg-type]  # takes any sequence
+
+
+class ActorValueOperator(SafeSequential):
+    """A policy and a value function on top of one network that both share.
+
+    Called as a whole, it runs the shared network once, then both heads. Each head together with the shared network is
+    a module of its own, for collectors and losses; parameters are shared, never copied. A value function of states and
+    actions goes into an :class:`ActorCriticOperator`, parts without a shared network into an
+    :class:`ActorCriticWrapper`.
+
+    Args:
+        common_operator: module over TensorDicts that reads observations and writes a hidden entry.
+        policy_operator: module over TensorDicts that reads the hidden entry and writes the action.
+        value_operator: module over TensorDicts that reads the hidden entry and writes the value.
+
+    Raises:
+        TypeError: If one of them is not a module over TensorDicts.
+
+    Example:
+        >>> import torch
+        >>> from tensordict import TensorDict
+        >>> model = ActorValueOperator(
+        ...     TensorDictModule(torch.nn.Linear(4, 8), ["observation"], ["hidden"]),
+        ...     Actor(torch.nn.Linear(8, 2), in_keys=["hidden"]),
+        ...     ValueOperator(torch.nn.Linear(8, 1), in_keys=["hidden"]),
+        ... )
+        >>> sorted(model(TensorDict({"observation": torch.randn(3, 4)}, [3])).keys())
+        ['action', 'hidden', 'observation', 'state_value']
+        >>> model.get_policy_operator().out_keys, model.get_value_operator().out_keys
+        (['hidden', 'action'], ['hidden', 'state_value'])
+    """
+
+    def __init__(self, common_operator: Any, policy_operator: Any, value_operator: Any) -> None:
+        _check_modules(type(self), common_operator, policy_operator, value_operator)
+        super().__init__(common_operator, policy_operator, value_operator)
+
+    def get_policy_operator(self) -> SafeSequential:
+        """Return the policy, with the shared network in front of it."""
+        probabilistic = isinstance(self[1], (ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential))
+        kind = SafeProbabilisticTensorDictSequential if probabilistic else SafeSequential
+        return kind(self[0], self[1])
+
+    def get_value_operator(self) -> SafeSequential:
+        """Return the value function, with the shared network in front of it."""
+        return SafeSequential(self[0], self[2])
+
+    def get_policy_head(self) -> Any:
+        """Return the policy without the shared network."""
+        return self[1]
+
+    def get_value_head(self) -> Any:
+        """Return the value function without the shared network."""
+        return self[2]
+
+
+class ActorCriticOperator(ActorValueOperator):
+    """A policy and a critic of states and actions on top of one network that both share.
+
+    The critic reads the action of the policy, so that its operator is the whole module.
+
+    Args:
+        common_operator: module over TensorDicts that reads observations and writes a hidden entry.
+        policy_operator: module over TensorDicts that reads the hidden entry and writes the action.
+        value_operator: module over TensorDicts that reads the hidden entry and the action, and writes the value.
+
+    Raises:
+        TypeError: If one of them is not a module over TensorDicts.
+        ValueError: If the value is written as that of a state, to "state_value".
+
+    Example:
+        >>> import torch
+        >>> from tensordict import TensorDict
+        >>> model = ActorCriticOperator(
+        ...     TensorDictModule(torch.nn.Linear(4, 8), ["observation"], ["hidden"]),
+        ...     Actor(torch.nn.Linear(8, 2), in_keys=["hidden"]),
+        ...     ValueOperator(torch.nn.Bilinear(8, 2, 1), in_keys=["hidden", "action"]),
+        ... )
+        >>> critic = model.get_critic_operator()
+        >>> critic(TensorDict({"observation": torch.randn(3, 4)}, [3]))["state_action_value"].shape
+        torch.Size([3, 1])
+    """
+
+    def __init__(self, common_operator: Any, policy_operator: Any, value_operator: Any) -> None:
+        super().__init__(common_operator, policy_operator, value_operator)
+        if value_operator.out_keys[0] == "state_value":
+            raise ValueError(
+                "ActorCriticOperator takes a critic of states and actions, and the last module writes 'state_value', "
+                "the value of a state. Fix: ActorValueOperator(common, policy, value), or "
+                "ValueOperator(critic, in_keys=['hidden', 'action'])."
+            )
+
+    def get_critic_operator(self) -> ActorCriticOperator:
+        """Return the module itself: the critic needs the action of the policy."""
+        return self
+
+    def get_value_operator(self) -> SafeSequential:
+        """Raises ``RuntimeError``: there is no value of states. See :meth:`get_critic_operator`."""
+        raise RuntimeError(
+            "ActorCriticOperator has a critic of states and actions, and no value of states. "
+            "Fix: model.get_critic_operator()."
+        )
+
+
+class ActorCriticWrapper(SafeSequential):
+    """A policy and a value function that share no network, as one module.
+
+    Args:
+        policy_operator: module over TensorDicts that reads observations and writes the action.
+        value_operator: module over TensorDicts that writes the value.
+
+    Raises:
+        TypeError: If one of them is not a module over TensorDicts.
+
+    Example:
+        >>> import torch
+        >>> from tensordict import TensorDict
+        >>> model = ActorCriticWrapper(Actor(torch.nn.Linear(4, 2)), ValueOperator(torch.nn.Linear(4, 1)))
+        >>> sorted(model(TensorDict({"observation": torch.randn(3, 4)}, [3])).keys())
+        ['action', 'observation', 'state_value']
+        >>> model.get_policy_operator().out_keys, model.get_value_operator().out_keys
+        (['action'], ['state_value'])
+    """
+
+    def __init__(self, policy_operator: Any, value_operator: Any) -> None:
+        _check_modules(type(self), policy_operator, value_operator)
+        super().__init__(policy_operator, value_operator)
+
+    def get_policy_operator(self) -> Any:
+        """Return the policy."""
+        return self[0]
+
+    def get_value_operator(self) -> Any:
+        """Return the value function."""
+        return self[1]
+
+    def get_policy_head(self) -> Any:
+        """Return the policy, like :meth:`get_policy_operator`."""
+        return self[0]
+
+    def get_value_head(self) -> Any:
+        """Return the value function, like :meth:`get_value_operator`."""
+        return self[1]
+
+
+def _check_modules(kind: type, *modules: Any) -> None:
+    """Raise ``TypeError`` unless all are modules over TensorDicts."""
+    for module in modules:
+        if not isinstance(module, TensorDictModuleBase):
+            raise TypeError(
+                f"{kind.__name__} joins modules over TensorDicts, got a {type(module).__name__}. "
+                "Fix: TensorDictModule(module, in_keys=['observation'], out_keys=['hidden'])."
+            )
 
 
 def _of_first(spec: TensorSpec | None, out_keys: Sequence[NestedKey]) -> TensorSpec | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, dispatch
 
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey
+from rlnb.envs.unwrapped import Function, of_module
 from rlnb.modules.tensordict_module.fit import check_size
 from rlnb.modules.tensordict_module.output_specs import as_output_spec, check_safe, draw_outputs, project_outputs
 
@@ -117,3 +119,6 @@ class SafeModule(TensorDictModule):
         if self.safe:
             project_outputs(result, self._spec)
         return result
+
+    def _unwrap(self, batch_size: torch.Size | None) -> Function | None:
+        return of_module(self) if self._sizes_checked and not self.safe else None

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from tensordict import TensorDictBase
 from tensordict.nn import (
     CompositeDistribution,
@@ -19,6 +20,7 @@ from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_tuple
 from rlnb.envs.exploration import ExplorationType
+from rlnb.envs.unwrapped import Function, of_draw
 from rlnb.modules.distributions.continuous import Delta
 from rlnb.modules.tensordict_module.fit import check_distribution, check_kind
 from rlnb.modules.tensordict_module.output_specs import as_output_spec, check_safe, draw_outputs, project_outputs
@@ -169,6 +171,9 @@ class SafeProbabilisticModule(ProbabilisticTensorDictModule):
             project_outputs(result, self._spec)
         return result
 
+    def _unwrap(self, batch_size: torch.Size | None) -> Function | None:
+        return of_draw(self) if self._fit_checked and not self.safe else None
+
     def _check_fit(self, tensordict: TensorDictBase) -> None:
         dist: Distribution = self.get_dist(tensordict)
         if len(self._out_keys) == 1 and not isinstance(dist, CompositeDistribution):
@@ -199,8 +204,37 @@ class SafeProbabilisticTensorDictSequential(ProbabilisticTensorDictSequential, S
         (torch.Size([2]), Categorical(logits: torch.Size([2, 3])))
     """
 
+    _unwraps_as_sequence = True
+
     def __init__(self, *modules: Any, partial_tolerant: bool = False, inplace: bool | None = None) -> None:
         super().__init__(*modules, partial_tolerant=partial_tolerant, inplace=inplace)
+
+    def __getitem__(self, index: int | slice | str) -> Any:
+        """Return a module, or for a slice a plain sequence of those modules, which draws if its last module does."""
+        return SafeSequential.__getitem__(self, index)
+
+    def get_dist(
+        self, tensordict: TensorDictBase, tensordict_out: TensorDictBase | None = None, **kwargs: Any
+    ) -> Distribution:
+        """Return the distribution that the last module draws from.
+
+        Args:
+            tensordict: data with the inputs. What the modules in front of the last one compute is written into it.
+            tensordict_out: where to write instead.
+            **kwargs: those of tensordict's method of the same name.
+
+        Returns:
+            The distribution.
+        """
+        last = self[-1]
+        if self.return_composite or not isinstance(last, ProbabilisticTensorDictSequential):
+            return super().get_dist(tensordict, tensordict_out, **kwargs)
+        # tensordict 0.15 expects the parameters of a nested sequence, such as a ProbabilisticActor, to be there.
+        return last.get_dist(self.get_dist_params(tensordict, tensordict_out, **kwargs), **kwargs)
+
+    def _kind_of(self, modules: list[Any]) -> Any:
+        draws = (ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential)
+        return SafeProbabilisticTensorDictSequential if modules and isinstance(modules[-1], draws) else SafeSequential
 
 
 def check_parameters(distribution: Any, in_keys: NestedKey | Sequence[NestedKey] | dict[str, NestedKey]) -> None:

@@ -17,6 +17,7 @@ from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.multi import MultiOneHot
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
+from rlnb.envs.unwrapped import Entries, Function
 from rlnb.modules.tensordict_module.output_specs import as_output_spec, check_safe, project_outputs
 from rlnb.modules.tensordict_module.sequence import SafeSequential
 
@@ -124,19 +125,29 @@ class QValueModule(TensorDictModuleBase):
         Returns:
             ``tensordict`` with the action, the values and the value of the action.
         """
-        values = self._read(tensordict, self.action_value_key, "A network before this module should write it")
+        tensordict.update(dict(zip(self.out_keys, self._outputs(tensordict), strict=True)))
+        if self.safe:
+            project_outputs(tensordict, self._spec)
+        return tensordict
+
+    def _unwrap(self, batch_size: torch.Size | None) -> Function | None:
+        def choose(entries: Entries) -> None:
+            entries.update(zip(self.out_keys, self._outputs(entries), strict=True))
+
+        return None if self.safe else choose
+
+    def _outputs(self, data: TensorDictBase | Entries) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the actions, the values, and the values of the actions."""
+        values = self._read(data, self.action_value_key, "A network before this module should write it")
         if self.action_mask_key is not None:
-            mask = self._read(tensordict, self.action_mask_key, "An env with masks writes it")
+            mask = self._read(data, self.action_mask_key, "An env with masks writes it")
             values = values.masked_fill(~mask, torch.finfo(values.dtype).min)
         leaf = self._spec[self.out_keys[0]]
         self._check_number(values, leaf)
         chosen, action = self._choose(values)
         if leaf is not None and self.strict_shape and not isinstance(leaf, (OneHot, MultiOneHot)):
             action = self._shaped(action, values, leaf)
-        tensordict.update(dict(zip(self.out_keys, (action, values, chosen), strict=True)))
-        if self.safe:
-            project_outputs(tensordict, self._spec)
-        return tensordict
+        return action, values, chosen
 
     def _choose(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the values of the greedy actions, and the actions."""
@@ -171,10 +182,11 @@ class QValueModule(TensorDictModuleBase):
             f"{list(action.shape)}. Fix: strict_shape='auto', which reshapes them, or a spec of shape ()."
         )
 
-    def _read(self, data: TensorDictBase, key: NestedKey, who: str) -> torch.Tensor:
-        value = data.get(key, None)
+    def _read(self, data: TensorDictBase | Entries, key: NestedKey, who: str) -> torch.Tensor:
+        value: torch.Tensor | None = data.get(key, None)
         if value is None:
-            has = ", ".join(map(repr, leaf_keys(data))) or "nothing"
+            keys = leaf_keys(data) if isinstance(data, TensorDictBase) else list(data)
+            has = ", ".join(map(repr, keys)) or "nothing"
             raise KeyError(f"QValueModule reads {key!r}, and the data has: {has}. {who}: see its out_keys.")
         return value
 
@@ -207,6 +219,8 @@ class QValueActor(SafeSequential):
         >>> data["action"].shape, data["chosen_action_value"].shape
         (torch.Size([3, 2]), torch.Size([3, 1]))
     """
+
+    _unwraps_as_sequence = True
 
     def __init__(
         self,

@@ -37,6 +37,8 @@ class SafeSequential(TensorDictSequential, SafeModule):
     def __init__(self, *modules: Any, partial_tolerant: bool = False, inplace: bool | str | None = None) -> None:
         super().__init__(*modules, partial_tolerant=partial_tolerant, inplace=inplace)
 
+    _unwraps_as_sequence = True
+
     def register_spec(self, safe: bool, spec: TensorSpec | None) -> None:
         """Keep the specs in the modules; a sequence has none of its own.
 
@@ -49,6 +51,20 @@ class SafeSequential(TensorDictSequential, SafeModule):
                 "that writes the entry."
             )
         self.safe = False
+
+    def __getitem__(self, index: int | slice | str) -> Any:
+        """Return a module, or for a slice a plain :class:`SafeSequential` of those modules.
+
+        A slice of a subclass, such as a :class:`QValueActor`, is not one of that class: its parts are other ones.
+        """
+        if not isinstance(index, slice):
+            return super().__getitem__(index)
+        modules = list(self._module_iter())[index]
+        return self._kind_of(modules)(*modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace)
+
+    def _kind_of(self, modules: list[Any]) -> Any:
+        """The class of a slice."""
+        return SafeSequential
 
     @property  # type: ignore[misc]  # collected, so it cannot be set
     def spec(self) -> Composite:

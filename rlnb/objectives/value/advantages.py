@@ -9,14 +9,17 @@ from typing import Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModuleBase, dispatch, set_skip_existing
+from tensordict.nn import TensorDictModuleBase, set_skip_existing
 
+from rlnb._tensordict import entry
 from rlnb.data.ted.keys import MASK_KEYS, TRAJ_IDS_KEYS, NestedKey, as_key, as_tuple
 from rlnb.objectives.errors import missing_entry, unknown_key_name
+from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.value.functional import (
+    bootstrapped,
     check_discount,
+    different_shapes,
     generalized_advantage_estimate,
-    td0_return_estimate,
     td_lambda_return_estimate,
 )
 
@@ -128,7 +131,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         self.__dict__["_given_out_keys"] = list(keys)
 
     @dispatch
-    def forward(  # type: ignore[override]  # has its own arguments
+    def forward(
         self,
         tensordict: TensorDictBase,
         *,
@@ -243,7 +246,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
 
     def _get(self, data: TensorDictBase, role: str) -> Tensor:
         key = _next(getattr(self.tensor_keys, role))
-        found = data.get(key, None)
+        found = entry(data, key)
         if found is None:
             raise KeyError(missing_entry(self, key, role, data))
         return found
@@ -275,7 +278,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
 
     def _discount(self, data: TensorDictBase, reward: Tensor) -> Tensor:
         """Return gamma, to the power of the number of steps that a transition spans, where that is in the data."""
-        steps = data.get(self.tensor_keys.steps_to_next_obs, None)
+        steps = entry(data, self.tensor_keys.steps_to_next_obs)
         gamma: Tensor = self.gamma  # type: ignore[assignment]  # a buffer
         return gamma if steps is None else gamma ** steps.reshape(reward.shape)
 
@@ -322,9 +325,11 @@ class TD0Estimator(ValueEstimatorBase):
     def _target(self, tensordict: TensorDictBase, next_value: Tensor, time_dim: int | None) -> Tensor:
         reward = self._reward(tensordict)
         self._check_shape(next_value, reward)
-        terminated = tensordict.get(_next(self.tensor_keys.terminated), None)
+        terminated = entry(tensordict, _next(self.tensor_keys.terminated))
         terminated = self._get(tensordict, "done") if terminated is None else terminated
-        return td0_return_estimate(self._discount(tensordict, reward), next_value, reward, terminated)
+        if terminated.shape != reward.shape:
+            raise ValueError(different_shapes({"reward": reward, "terminated": terminated}))
+        return bootstrapped(self._discount(tensordict, reward), next_value, reward, terminated)
 
 
 class TDLambdaEstimator(ValueEstimatorBase):

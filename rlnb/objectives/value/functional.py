@@ -66,7 +66,7 @@ def generalized_advantage_estimate(
     """
     done, terminated = _flags(done, terminated)
     _check(gamma, lmbda, state_value=state_value, next_state_value=next_state_value, reward=reward, done=done)
-    delta = _bootstrapped(gamma, next_state_value, reward, terminated) - state_value
+    delta = bootstrapped(gamma, next_state_value, reward, terminated) - state_value
     keep = done.logical_not().to(delta.dtype) * (gamma * lmbda)
     advantage = _over_time(delta, keep, time_dim)
     return advantage, advantage + state_value
@@ -109,7 +109,7 @@ def td0_return_estimate(
             "Fix: td0_return_estimate(gamma, next_state_value, reward, terminated)."
         )
     _check(gamma, next_state_value=next_state_value, reward=reward, terminated=terminated)
-    return _bootstrapped(gamma, next_state_value, reward, terminated)
+    return bootstrapped(gamma, next_state_value, reward, terminated)
 
 
 def td0_advantage_estimate(
@@ -131,7 +131,7 @@ def td0_advantage_estimate(
     """
     _check(gamma, state_value=state_value, next_state_value=next_state_value, reward=reward, done=done)
     terminated = done if terminated is None else terminated
-    return _bootstrapped(gamma, next_state_value, reward, terminated) - state_value
+    return bootstrapped(gamma, next_state_value, reward, terminated) - state_value
 
 
 def td1_return_estimate(
@@ -235,7 +235,7 @@ def td_lambda_return_estimate(
     keep = keep.transpose(time_dim, -1).contiguous().clone()
     keep[..., -1] = 0  # what follows the last step is its value alone
     keep = keep.transpose(time_dim, -1)
-    increment = _bootstrapped(gamma, next_state_value * (1 - keep), reward, terminated)
+    increment = bootstrapped(gamma, next_state_value * (1 - keep), reward, terminated)
     return _over_time(increment, keep * gamma, time_dim)
 
 
@@ -272,8 +272,13 @@ vec_td_lambda_return_estimate = td_lambda_return_estimate
 vec_td_lambda_advantage_estimate = td_lambda_advantage_estimate
 
 
-def _bootstrapped(gamma: float | Tensor, next_state_value: Tensor, reward: Tensor, terminated: Tensor) -> Tensor:
-    """Add the discounted value of the next state to the reward, except where the episode ended."""
+def bootstrapped(gamma: float | Tensor, next_state_value: Tensor, reward: Tensor, terminated: Tensor) -> Tensor:
+    """Add the discounted value of the next state to the reward, except where the episode ended; nothing is checked.
+
+    Example:
+        >>> bootstrapped(0.5, torch.ones(2), torch.ones(2), torch.tensor([False, True]))
+        tensor([1.5000, 1.0000])
+    """
     # Filled, not multiplied: a value of a state after the end may be anything, also NaN.
     return reward + next_state_value.masked_fill(terminated, 0) * gamma
 
@@ -308,7 +313,7 @@ def _flags(done: Tensor, terminated: Tensor | None) -> tuple[Tensor, Tensor]:
     if terminated is None:
         return done.bool(), done.bool()
     if terminated.shape != done.shape:
-        raise ValueError(_shapes({"done": done, "terminated": terminated}))
+        raise ValueError(different_shapes({"done": done, "terminated": terminated}))
     return done.bool() | terminated.bool(), terminated.bool()
 
 
@@ -316,10 +321,16 @@ def _check(gamma: float | Tensor, lmbda: float | Tensor = 1.0, **tensors: Tensor
     check_discount("gamma", gamma)
     check_discount("lmbda", lmbda)
     if len({value.shape for value in tensors.values()}) > 1:
-        raise ValueError(_shapes(tensors))
+        raise ValueError(different_shapes(tensors))
 
 
-def _shapes(tensors: dict[str, Tensor]) -> str:
+def different_shapes(tensors: dict[str, Tensor]) -> str:
+    """Text for tensors of different shapes.
+
+    Example:
+        >>> different_shapes({"reward": torch.ones(2, 1), "done": torch.ones(2)}).split(", and got ")[1].split(".")[0]
+        'reward [2, 1], done [2]'
+    """
     found = ", ".join(f"{name} {list(value.shape)}" for name, value in tensors.items())
     return (
         f"Values, rewards and flags must have the same shape [*batch, time, *features], and got {found}. "
@@ -338,12 +349,12 @@ def check_discount(name: str, value: float | Tensor) -> None:
     if isinstance(value, Tensor):
         if value.device.type != "cpu" or not value.numel():
             return
-        low, high = (float(x) for x in value.detach().aminmax())
+        value = value.detach()
+        low, high = (float(x) for x in (value.aminmax() if value.ndim else (value, value)))
     else:
         low = high = float(value)
     if not (low >= 0 and high <= 1):
         got = low if not low >= 0 else high
-        raise ValueError(
-            f"{name} must be in [0, 1], and got {got:g}. With more than 1, the later a reward comes the more it would "
-            f"count. Fix: {name}=0.99."
-        )
+        why = "With more than 1, the later a reward comes the more it would count. " if got > 1 else ""
+        usual = 0.95 if name == "lmbda" else 0.99
+        raise ValueError(f"{name} must be in [0, 1], and got {got:g}. {why}Fix: {name}={usual}.")

@@ -21,10 +21,11 @@ from tensordict.nn import (
     TensorDictModule,
     TensorDictSequential,
 )
+from tensordict.utils import unravel_key
 from torch import nn
 from torch.distributions import Categorical, Independent, Normal, OneHotCategorical
 
-OBS, ACT, CHOICES = 3, 2, 4
+OBS, ACT, CHOICES, AGENTS = 3, 2, 4, 2
 
 
 def wave(*shape: int, start: float = 0.0, step: float = 1.7) -> torch.Tensor:
@@ -328,6 +329,57 @@ def off_policy_cases(o: Any) -> dict[str, Case]:
     return cases
 
 
+class Mixed(nn.Module):
+    """A value of all agents, of theirs and of the state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights, self.rest = nn.Linear(2, AGENTS), nn.Linear(2, 1)
+
+    def forward(self, values: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        """Weigh the values with what the state gives."""
+        return (values.squeeze(-1) * self.weights(state).abs()).sum(-1, keepdim=True) + self.rest(state)
+
+
+def mixer_cases(o: Any) -> dict[str, Case]:
+    """QMIX: a network of each agent, and a mixer."""
+    values, best, action = (("agents", name) for name in ("action_value", "chosen_action_value", "action"))
+
+    def local(one_hot: bool = False) -> Any:
+        net = TensorDictModule(Joined(OBS, CHOICES), [("agents", "observation")], [values])
+        return TensorDictSequential(net, TensorDictModule(Greedy(one_hot), [values], [action, best]))
+
+    def mixer() -> Any:
+        return TensorDictModule(Mixed(), [best, "state"], ["chosen_action_value"])
+
+    def team(discrete: str = "index") -> TensorDict:
+        found = data((12,), discrete)
+        steps = [data((12, AGENTS), discrete), data((12, AGENTS)).get("next")]
+        for where, step, start in ((found, steps[0], 1.0), (found.get("next"), steps[1], 2.0)):
+            where.set("agents", step.select("observation", "action", strict=False))
+            where.set("state", wave(12, 2, start=start))
+        return found.exclude("observation", "action", ("next", "observation"))
+
+    options: dict[str, dict[str, Any]] = {
+        "QMixerLoss": {},
+        "QMixerLoss, l1": {"loss_function": "l1"},
+        "QMixerLoss, own target": {"delay_value": False, "loss_function": "smooth_l1"},
+    }
+    cases: dict[str, Case] = {
+        name: (lambda o, given=given: o.QMixerLoss(local(), mixer(), action_space="categorical", **given), team)
+        for name, given in options.items()
+    }
+    cases["QMixerLoss, one-hot"] = (
+        lambda o: o.QMixerLoss(local(True), mixer(), action_space="one-hot"),
+        lambda: team("one-hot"),
+    )
+    cases["QMixerLoss, discount"] = (
+        lambda o: estimated(o, o.QMixerLoss(local(), mixer(), action_space="categorical"), "TD0"),
+        team,
+    )
+    return cases
+
+
 def numbers(value: Any) -> Any:
     """A tensor as rounded numbers."""
     value = torch.as_tensor(value).detach().to(torch.float64)
@@ -337,6 +389,7 @@ def numbers(value: Any) -> Any:
 def network_names(loss: Any) -> list[str]:
     """The networks of a loss."""
     names = ("actor_network", "critic_network", "value_network", "qvalue_network")
+    names += ("local_value_network", "mixer_network")
     return [name for name in names if getattr(loss, f"{name}_params", None) is not None]
 
 
@@ -366,7 +419,7 @@ def run(make: Callable[[Any], Any], steps: Callable[[], TensorDict], o: Any) -> 
             gradients[key] = {name: numbers(g) for name, g in grads.items() if g is not None and bool(g.any())}
     new = sorted(map(str, set(batch.keys(True, True)) - before))
     written = {key: numbers(batch[key]) for key in new if batch.get(key, None) is not None}
-    keys = {"in": sorted(map(str, loss.in_keys)), "out": sorted(map(str, loss.out_keys))}
+    keys = {"in": sorted(str(unravel_key(key)) for key in loss.in_keys), "out": sorted(map(str, loss.out_keys))}
     return {"terms": found, "gradients": gradients, "written": written, "keys": keys}
 
 
@@ -374,7 +427,7 @@ def results(package: str) -> dict[str, Any]:
     """The results of all cases."""
     o = importlib.import_module(f"{package}.objectives")
     found = {}
-    for name, (make, steps) in {**on_policy_cases(o), **off_policy_cases(o)}.items():
+    for name, (make, steps) in {**on_policy_cases(o), **off_policy_cases(o), **mixer_cases(o)}.items():
         torch.manual_seed(0)
         try:
             found[name] = run(make, steps, o)

@@ -50,7 +50,7 @@ def test_keys_pointer_zoom_and_rows(browse, serial, parallel):
 
     found = browse(BatchedEnvTimeline(serial=serial, parallel=parallel), act)
     assert [found[key] for key in ("first", "End", "ArrowLeft", "Home", "n", "b")] == [1, 2, 1, 0, 1, 1]
-    assert found["spoken"] == "step 1, then env 1 reset"
+    assert found["spoken"] == "step 1: 140 µs in serial, 160 µs in parallel, then env 1 reset"
     assert found["rows"] == [
         ["0", "worker 0, 50 µs", "False", "goes on"],
         ["1", "worker 1, 60 µs", "True", "worker 1, 135 µs"],

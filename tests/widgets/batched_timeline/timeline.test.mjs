@@ -28,6 +28,6 @@ test("what an env did is found by time", () => {
 test("a reset belongs to the step before it, and the one at the start to none", () => {
   assert.deepEqual([0, 1, 2].map((step) => resetsAfter(run, column, step)), [[], [1], []]);
   assert.deepEqual(resetSteps([run], column), [1]);
-  assert.equal(spoken([run], column, 0), "step 0");
-  assert.equal(spoken([run], column, 1), "step 1, then env 1 reset");
+  assert.equal(spoken([run], column, 0), "step 0: 190 µs");
+  assert.equal(spoken([run], column, 1), "step 1: 160 µs, then env 1 reset");
 });

@@ -46,7 +46,7 @@ max_priority_within_buffer: False, batch_size: 4
     rows 5 to 7 and 0
     row 1
   A slice of 3 rows fits into 2 of 3 trajectories, at 3 starts.
-  3 draws in 1 sample; row 5 the most, 2 against 1.17 expected; 6 of 8 never
+  3 draws in 1 sample; row 5 was drawn most often, 2 times (1.17 expected); 6 of 8 were never drawn
     ▅▁▁▁▁█▁▁
   priorities as stored, (p + eps)^1: 0.25 to 4, sum 10.25; the largest is drawn with probability 0.39
     ▂▁▂▂▂█▂▂
@@ -58,7 +58,7 @@ max_priority_within_buffer: False, batch_size: 4
       0  as it was found
       1  extend by 5 items: rows 0 to 4 written
       2  extend by 5 items: rows 5 to 7 and 0 to 1 written, 2 rows over the oldest, 1 trajectory gone
-      3  update_priority
+      3  update_priority, from 0.25 to 4
     > 4  sample from elsewhere of 3"""
     )
 

@@ -206,7 +206,7 @@ def test_what_is_odd_is_drawn_too(browse):
             page.keyboard.press(key)
             page.wait_for_timeout(20)
         page.wait_for_timeout(60)
-        return page.locator(".be-notes").inner_text(), page.locator("[role=alert]").count()
+        return page.locator(".rlnb-notes").inner_text(), page.locator("[role=alert]").count()
 
     for made, scheme, note in (
         (BufferExplorer(make_buffer(6)), "dark", "The buffer is empty."),

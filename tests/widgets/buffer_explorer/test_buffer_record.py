@@ -214,4 +214,4 @@ def test_a_prioritized_slice_sampler_says_what_its_tree_is_for(steps):
     sampler = PrioritizedSliceSampler(20, alpha=1.0, beta=1.0, slice_len=2, end_key=("next", "done"))
     explorer = BufferExplorer(make_buffer(20, sampler=sampler))
     explorer.extend(steps([5, 5]))
-    assert explorer.model.slices and "What is drawn so is where a slice begins." in explorer.explain()
+    assert explorer.model.slices and "The item found is the first row of a slice." in explorer.explain()

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from rlnb_widgets._core.colors import (
     AGENTS,
-    ALIASES,
     MARKS,
     ROLES,
     SERIES,
@@ -95,9 +94,8 @@ def test_no_two_roles_of_marks_share_a_colour(theme: str) -> None:
     assert sorted({colour for colour in used if used.count(colour) > 1}) == []
 
 
-def test_older_names_of_roles_are_still_understood() -> None:
-    assert {name: role_of(name) for name in ALIASES} == ALIASES
-    assert not set(ALIASES) & set(ROLES)
+def test_an_unknown_role_is_refused_with_the_list_of_roles() -> None:
+    assert [role_of(name) for name in ROLES] == list(ROLES)
     with pytest.raises(ValueError) as error:
         role_of("pink")
     assert str(error.value) == f"unknown colour role 'pink'; the roles are {', '.join(ROLES)}."
@@ -108,5 +106,3 @@ def test_css_has_every_role_in_light_and_dark() -> None:
     for role, (light, dark) in ROLES.items():
         for value in (light, dark):
             assert re.search(rf"--rlnb-{role}: [^;]*{value}", css), (role, value)
-    for name, role in ALIASES.items():
-        assert css.count(f"--rlnb-{name}: var(--rlnb-{role});") == 3

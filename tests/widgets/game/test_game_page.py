@@ -7,7 +7,7 @@ from rlnb_widgets import play
 
 from rlnb.envs import CartPoleEnv, TicTacToeEnv
 
-CORNER = """() => { const c = document.querySelector('.game-scene canvas');
+CORNER = """() => { const c = document.querySelector('.rlnb-scene canvas');
   return [...c.getContext('2d').getImageData(c.width - 3, 3, 1, 1).data].slice(0, 3); }"""
 
 
@@ -21,7 +21,7 @@ def game():
 def test_the_position_is_shown_and_a_kernel_is_asked_for(browse, game):
     def act(page):
         page.get_by_role("button", name="row 2, column 2, empty").click()
-        shown = page.locator(".game-scene").get_attribute("data-parts")
+        shown = page.locator(".rlnb-scene").get_attribute("data-parts")
         return shown, page.locator("[data-rlnb]").get_attribute("data-steps"), page.get_by_text("kernel").is_visible()
 
     assert browse(game, act) == ("X 1, O 1, last move", "2", True)

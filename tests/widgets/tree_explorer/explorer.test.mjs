@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { difference, matching } from "../../../widgets/rlnb_widgets/tree_explorer/compare.js";
 import { actionOf, follow } from "../../../widgets/rlnb_widgets/tree_explorer/find.js";
 import { improvedPolicy, ranking, scored, written } from "../../../widgets/rlnb_widgets/tree_explorer/formulas.js";
-import { curve, icicleMarks, itemMarks, labelOf, lineMarks, lineWidth, radius, scaleMarks } from "../../../widgets/rlnb_widgets/tree_explorer/scene.js";
+import { curve, icicleMarks, itemMarks, labelOf, lineMarks, lineWidth, radius } from "../../../widgets/rlnb_widgets/tree_explorer/scene.js";
 import { nodeAt, rowsIn } from "../../../widgets/rlnb_widgets/tree_explorer/icicle.js";
 import { COLUMN, ROW, firstFolds, layOut, moveTo, shownChildren } from "../../../widgets/rlnb_widgets/tree_explorer/layout.js";
 import { litBy } from "../../../widgets/rlnb_widgets/tree_explorer/look.js";
@@ -416,10 +416,4 @@ test("the icicle has as many rows as fit, and finds the node under a point", () 
   const { tree } = sample();
   assert.deepEqual([rowsIn(9, 204), rowsIn(2, 204), rowsIn(99, 104)], [{ tall: 20, rows: 10 }, { tall: 38, rows: 3 }, { tall: 4, rows: 25 }]);
   assert.deepEqual([nodeAt(tree, 0.3, 0), nodeAt(tree, 0.3, 1), nodeAt(tree, 0.3, 2), nodeAt(tree, 0.6, 2), nodeAt(tree, 0.1, 1)], [0, 1, 3, -1, -1]);
-});
-
-test("colours diverge from the middle", () => {
-  const marks = scaleMarks(210, 10);
-  const at = (x) => marks.filter((mark) => mark.x === x).map((mark) => [mark.fill, mark.opacity ?? 1]);
-  assert.deepEqual([at(0), at(100), at(200)], [[["line", 1], ["c3", 1]], [["line", 1]], [["line", 1], ["c0", 1]]]);
 });

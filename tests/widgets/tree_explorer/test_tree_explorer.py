@@ -36,7 +36,6 @@ def test_step_back_run_and_advance_do_what_the_search_does():
         getattr(explorer, what)()
         getattr(twin, what)()
         assert explorer.t == explorer.length - 1 == twin.history.position
-        assert explorer._head["records"]["redo"] == len(twin.history.records) - twin.history.position
     explorer.run(20)
     twin.run(simulations=20, record=True)
     assert np.array_equal(explorer.tree.visits, twin.visits)

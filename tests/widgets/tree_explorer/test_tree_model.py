@@ -435,3 +435,5 @@ def test_what_a_solver_has_proven_is_said():
     said = f"The solver has proven {nodes} of {nodes} nodes, and the root: 0 with best play."
     assert tree_model(search).notes[0].startswith(said)
     assert not any("solver" in note for note in tree_model(search_of(n=3)).notes)
+    undecided = MCTS(env, seed=0).reset(env.reset()).run(simulations=3)
+    assert undecided.solver is not None and tree_model(undecided).notes == ()

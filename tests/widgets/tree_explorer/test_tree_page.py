@@ -149,7 +149,7 @@ def test_the_position_is_drawn(browse):
         page.keyboard.press("Enter")
         settle(page)
         board = page.locator(".tx-board")
-        return board.get_attribute("data-board"), page.locator(".tx-board .game-scene").get_attribute("data-parts")
+        return board.get_attribute("data-board"), page.locator(".tx-board .rlnb-scene").get_attribute("data-parts")
 
     assert browse(explorer, act, reduced_motion="reduce") == ("scene", "X 1, last move")
 

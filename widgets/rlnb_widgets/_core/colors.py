@@ -66,27 +66,23 @@ SURFACES: dict[str, tuple[str, str]] = {
 #: Role to (light, dark) colour. Every picture uses these names only.
 ROLES: dict[str, tuple[str, str]] = {**TEXTS, **MARKS, **SURFACES}
 
-#: Other names of roles, for drawings that were written with them.
-ALIASES = {"goal": "good", "danger": "bad", "faint": "line"}
-
 # JupyterLab's own variables win over ours where they mean the same, so that a custom theme carries through.
 _JUPYTER = {"ink": "--jp-ui-font-color1", "paper": "--jp-layout-color0", "panel": "--jp-layout-color1"}
 
 
 def role_of(name: str) -> str:
-    """Return the role of a name.
+    """Return the name of a role after checking that it exists.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If there is no such role.
 
     Example:
-        >>> role_of("ink"), role_of("goal")
-        ('ink', 'good')
+        >>> role_of("ink")
+        'ink'
     """
-    role = ALIASES.get(name, name)
-    if role not in ROLES:
+    if name not in ROLES:
         raise ValueError(f"unknown colour role {name!r}; the roles are {', '.join(ROLES)}.")
-    return role
+    return name
 
 
 def agent_role(k: int) -> str:
@@ -114,9 +110,6 @@ def css_variables() -> str:
             if role in _JUPYTER:
                 value = f"var({_JUPYTER[role]}, {value})"
             rules.append(f"  --rlnb-{role}: {value};")
-        rules += [f"  --rlnb-{name}: var(--rlnb-{role});" for name, role in ALIASES.items()]
-        # JavaScript reads --rlnb-dark where it holds pairs of colours of its own.
-        rules.append(f"  --rlnb-dark: {int(dark)};")
         return "\n".join([*rules, f"  color-scheme: {'dark' if dark else 'light'};"])
 
     dark = block(True)

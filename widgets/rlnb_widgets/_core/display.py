@@ -357,9 +357,11 @@ class Display:
     def curve(
         self, values: Any, y: float, h: float, low: Number, high: Number, stroke: str, width: float | None = None,
         first: int | None = None, count: int | None = None, cuts: Any = None, opacity: float | None = None,
-        dash: Sequence[float] | None = None,
+        dash: Sequence[float] | None = None, places: Any = None,
     ) -> None:  # fmt: skip
         """Add a line through values over steps, each in the middle of its step; values that are not finite break it.
+
+        A line that has more values than there are pixels for is thinned, unless its ``places`` are given.
 
         Args:
             values: The values ``[n]``, or the number of a column that has them from ``first`` on.
@@ -374,11 +376,13 @@ class Display:
             cuts: Steps ``[m]`` at which a new line begins, or the number of their column.
             opacity: Opacity of the line.
             dash: Pixels of dashes and gaps.
+            places: Where the values are ``[n]``, in order, or the number of their column. None: in the middle of steps.
         """
         column = self._column(values)
         if count is None and not isinstance(column, str):
             count = len(self.columns.arrays[column]) - (first or 0)
         where = {"first": first, "count": count, "cuts": None if cuts is None else self._column(cuts)}
+        where["places"] = None if places is None else self._column(places)
         style = {"stroke": stroke, "width": width, "opacity": opacity, "dash": _list(dash)}
         self._add("curve", values=column, y=y, h=h, low=low, high=high, **style, **where)
 

@@ -263,17 +263,21 @@ class _Writer:
         low, high = self._number(mark["low"]), self._number(mark["high"])
         span = high - low
         points: list[tuple[float, float]] = []
+        places = self.arrays[mark["places"]][first:].tolist() if "places" in mark else None
         for begin, end in zip([0, *cuts], [*cuts, len(values)], strict=True):
-            start, stop = max(begin, math.floor(place.low)), min(end, math.ceil(place.high))
+            start, stop = begin, end
+            if places is None:
+                start, stop = max(begin, math.floor(place.low)), min(end, math.ceil(place.high))
             if stop <= start:
                 continue
-            room = max(2, round((stop - start) * place.scale / BUCKET))
+            room = stop - start if places else max(2, round((stop - start) * place.scale / BUCKET))
             kept, broken = thin(values[start:stop], room)
             for i, new in zip(kept.tolist(), broken.tolist(), strict=True):
                 if new:
                     points.append((math.nan, math.nan))
                 share = (values[start + i] - low) / span if span else 0.5
-                points.append((place.x(start + i + 0.5), y + h - 1 - share * (h - 2)))
+                at = start + i + 0.5 if places is None else places[start + i]
+                points.append((place.x(at), y + h - 1 - share * (h - 2)))
         style = _style({"width": 1.5, "round": True, **mark}, place)
         self.svg.polyline(points, style.pop("stroke"), **style)
         # A value between two gaps is a dot.

@@ -63,6 +63,40 @@ export function errorBox(what, error) {
   return h("div", { class: "rlnb-error", role: "alert" }, h("strong", {}, what), " ", message);
 }
 
+/** Call a part's update; where it fails, say so in its place and leave the others alone. */
+export function guarded(part, ...values) {
+  if (part.failed) return;
+  try {
+    part.update(...values);
+  } catch (error) {
+    console.error(error);
+    part.failed = true;
+    part.el.replaceChildren(errorBox("This cannot be drawn.", error));
+  }
+}
+
+/** Let pick(event) choose while the main button is pressed on `el`; where it returns false on the press, nothing is dragged. */
+export function drag(el, pick) {
+  el.addEventListener("pointerdown", (event) => { if (event.button === 0 && pick(event) !== false) el.setPointerCapture(event.pointerId); });
+  el.addEventListener("pointermove", (event) => { if (el.hasPointerCapture(event.pointerId)) pick(event); });
+}
+
+/** Say where an element with the role of a slider stands. */
+export function tellSlider(el, last, now, words) {
+  for (const [name, value] of Object.entries({ valuemin: 0, valuemax: last, valuenow: now, valuetext: words })) el.setAttribute(`aria-${name}`, value);
+}
+
+/** Pairs of name and text, one below the other. */
+export const factList = (pairs) => pairs.flatMap(([name, text]) => [h("dt", {}, name), h("dd", { "data-fact": name }, text)]);
+
+/** The notes below a visualizer; tell(notes) shows others. */
+export function noteList(notes = []) {
+  const el = h("ul", { class: "rlnb-note rlnb-notes" });
+  const tell = (all) => { el.replaceChildren(...all.map((note) => h("li", {}, note))); el.hidden = !all.length; };
+  tell(notes);
+  return { el, tell };
+}
+
 const FOCUSABLE = "a[href], button, input, label, select, summary, textarea, [tabindex]";
 
 /** Whether the focus must stay after a click on `target`: it lies in something that takes it, or text is being selected. */

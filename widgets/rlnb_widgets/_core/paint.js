@@ -366,15 +366,18 @@ const DRAW = {
     const span = top - bottom;
     const ends = [...cuts, mark.count ?? values.length - first];
     const lone = [];
+    const places = mark.places === undefined ? null : column(mark.places);
     pen.beginPath();
     [0, ...cuts].forEach((begin, k) => {
-      const start = Math.max(begin, Math.floor(place.low));
-      const stop = Math.min(ends[k], Math.ceil(place.high));
+      const start = places ? begin : Math.max(begin, Math.floor(place.low));
+      const stop = places ? ends[k] : Math.min(ends[k], Math.ceil(place.high));
       if (stop <= start) return;
-      const kept = thin(values, first + start, stop - start, Math.max(2, Math.round(((stop - start) * scaleOf(place)) / BUCKET)));
+      const room = places ? stop - start : Math.max(2, Math.round(((stop - start) * scaleOf(place)) / BUCKET));
+      const kept = thin(values, first + start, stop - start, room);
       kept.forEach(([i, broken], n) => {
         const share = span ? (values[first + start + i] - bottom) / span : 0.5;
-        const at = [xOf(place, start + i + 0.5), mark.y + place.down + mark.h - 1 - share * (mark.h - 2)];
+        const x = places ? places[first + start + i] : start + i + 0.5;
+        const at = [xOf(place, x), mark.y + place.down + mark.h - 1 - share * (mark.h - 2)];
         if (broken) pen.moveTo(...at);
         else pen.lineTo(...at);
         if (broken && (kept[n + 1]?.[1] ?? true)) lone.push(at);

@@ -2,6 +2,7 @@
 
 import { Channel } from "./channel.js";
 import { clamp } from "./data.js";
+import { reducedMotion } from "./theme.js";
 
 /**
  * Where the playhead is after `ms` milliseconds at `rate` steps a second, played from `start` up to `stop`.
@@ -56,8 +57,7 @@ export class Playhead {
     };
     model.on("change:length", this.onLength);
     // Nothing starts to move by itself where the reader asked for less motion.
-    const still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches;
-    if (this.playing && still) this.pause();
+    if (this.playing && reducedMotion()) this.pause();
     else if (this.playing) this.run(true, "python");
   }
 

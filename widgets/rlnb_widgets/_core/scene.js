@@ -9,10 +9,9 @@ export function posesOf(scene, frame) {
   return Object.fromEntries(scene.parts.map((name, i) => [name, frame[i] ?? null]));
 }
 
-/** Build the drawing: { el, show(frame), paint, destroy }; its element names the parts that are seen. */
+/** Build the drawing: { el, show(frame), destroy }; its element names the parts that are seen. */
 export function sceneView(scene) {
-  const style = `position:relative;aspect-ratio:${scene.width}/${scene.height}`;
-  const el = h("div", { class: "game-scene", style, "aria-hidden": "true" });
+  const el = h("div", { class: "rlnb-scene", style: `aspect-ratio:${scene.width}/${scene.height}`, "aria-hidden": "true" });
   const draw = layered(scene.marks, scene.parts);
   let params = posesOf(scene, []);
   const { invalidate, destroy } = stage(el, (pen, { width, height, color }) => {
@@ -26,7 +25,6 @@ export function sceneView(scene) {
       el.setAttribute("data-parts", scene.parts.filter((name) => params[name]).join(", "));
       invalidate();
     },
-    paint: invalidate,
     destroy,
   };
 }

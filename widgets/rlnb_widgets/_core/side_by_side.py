@@ -16,7 +16,7 @@ class SideBySide(ipywidgets.HBox):
     def __init__(self, visualizers: tuple[Visualizer, ...]) -> None:
         for visualizer in visualizers:
             visualizer.layout.flex, visualizer.layout.min_width = "1 1 320px", "0"
-        row = ipywidgets.Layout(display="flex", flex_flow="row wrap", align_items="flex-start", grid_gap="0 16px")
+        row = ipywidgets.Layout(display="flex", flex_flow="row wrap", align_items="flex-start", grid_gap="8px 16px")
         super().__init__(visualizers, layout=row)
 
     def __repr__(self) -> str:

@@ -10,6 +10,9 @@ export function palette(root) {
   };
 }
 
+/** Whether the reader asked for less motion. */
+export const reducedMotion = () => Boolean(globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches);
+
 /** Call fn whenever the theme changes; returns a function that stops it. */
 export function watchTheme(fn) {
   const observer = new MutationObserver(fn);

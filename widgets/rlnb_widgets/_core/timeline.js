@@ -27,10 +27,10 @@ export function timelineKeys(playhead, jump) {
  * Build the bar of controls.
  *
  * marks() returns an object of kind -> sorted steps, at this moment; unit is what the playhead counts, and place(), if it
- * is given, says where it stands in other words. Returns
- * { el, keys, destroy }; hand `keys` to `keyboard` on the visualizer's root.
+ * is given, says where it stands in other words. The buttons that jump to marks are part of the bar; with `jumpsApart`
+ * the caller puts them elsewhere. Returns { el, jumps, keys, paint, destroy }; hand `keys` to `keyboard` on the root.
  */
-export function timelineBar(playhead, marks = () => ({}), unit = "step", place = null) {
+export function timelineBar(playhead, marks = () => ({}), unit = "step", place = null, { jumpsApart = false } = {}) {
   const act = (name, label, key, onclick) => button({ icon: name, label, title: `${label} (${key})`, onclick });
   const play = act("play", "play", "space", () => playhead.toggle());
   play.classList.add("rlnb-play");
@@ -52,7 +52,7 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   };
   const before = act("previous", "previous mark", "p", () => jump(-1));
   const after = act("next", "next mark", "n", () => jump(1));
-  const jumps = h("span", { class: "rlnb-group rlnb-jumps", role: "group", "aria-label": "jump to a mark" }, before, kind, after);
+  const jumps = h("span", { class: "rlnb-group", role: "group", "aria-label": "jump to a mark" }, before, kind, after);
 
   const el = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "playback" },
     h("span", { class: "rlnb-group" },
@@ -66,7 +66,7 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
     where,
     h("span", { class: "rlnb-group" }, speed, loop,
       limit("from here", "play from here", "[", "start"), limit("to here", "play up to here", "]", "stop"), whole),
-    jumps);
+    jumpsApart ? null : jumps);
 
   let shownKinds = "";
   let shownPlaying = null;
@@ -101,5 +101,5 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   const stop = playhead.subscribe(paint);
   jumps.hidden = true;
   paint();
-  return { el, keys: timelineKeys(playhead, jump), paint, destroy: stop };
+  return { el, jumps, keys: timelineKeys(playhead, jump), paint, destroy: stop };
 }

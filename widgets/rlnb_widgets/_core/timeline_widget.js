@@ -1,6 +1,6 @@
 // The standalone timeline: the controls over a strip of marks.
 
-import { clamp, h, keyboard, stage, timelineBar, visualizer } from "./core.js";
+import { clamp, drag, h, keyboard, stage, tellSlider, timelineBar, visualizer } from "./core.js";
 
 const ROW = 18;
 const LEFT = 110;
@@ -9,7 +9,7 @@ const RIGHT = 16;
 export default visualizer("timeline", ({ model, root, playhead }) => {
   const marks = () => model.get("marks") ?? {};
   const bar = timelineBar(playhead, marks);
-  const strip = h("div", { class: "rlnb-strip", tabindex: 0, role: "slider", "aria-label": "playhead", "aria-valuemin": 0 });
+  const strip = h("div", { class: "rlnb-strip", tabindex: 0, role: "slider", "aria-label": "playhead" });
   root.append(bar.el, strip);
 
   const view = stage(strip, (context, { width, height, color }) => {
@@ -37,21 +37,17 @@ export default visualizer("timeline", ({ model, root, playhead }) => {
     context.arc(x, 4, 4, 0, 2 * Math.PI);
     context.fill();
   });
-  const scrub = (event) => {
+  drag(strip, (event) => {
     const box = strip.getBoundingClientRect();
     const share = (event.clientX - box.left - LEFT) / Math.max(box.width - LEFT - RIGHT, 1);
     playhead.seek(clamp(Math.round(share * playhead.last), 0, playhead.last));
-  };
-  strip.addEventListener("pointerdown", (event) => { strip.setPointerCapture(event.pointerId); scrub(event); });
-  strip.addEventListener("pointermove", (event) => { if (strip.hasPointerCapture(event.pointerId)) scrub(event); });
+  });
   keyboard(root, bar.keys, strip);
 
   const update = () => {
     strip.style.height = `${Math.max(Object.keys(marks()).length, 1) * ROW + 8}px`;
-    strip.setAttribute("aria-valuemax", playhead.last);
-    strip.setAttribute("aria-valuenow", playhead.t);
     const here = Object.entries(marks()).filter(([, steps]) => steps.includes(playhead.t)).map(([kind]) => kind);
-    strip.setAttribute("aria-valuetext", [`step ${playhead.t} of ${playhead.last}`, ...here].join(", "));
+    tellSlider(strip, playhead.last, playhead.t, [`step ${playhead.t} of ${playhead.last}`, ...here].join(", "));
     root.setAttribute("data-t", playhead.t);
     view.invalidate();
   };

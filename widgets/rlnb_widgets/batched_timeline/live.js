@@ -1,15 +1,17 @@
 // The BatchedEnvTimeline: all turns of each run on one time scale, the step at the playhead in detail, and its rows.
 
-import { button, clamp, columnsOf, h, keyboard, legend, search, surface, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { button, clamp, columnsOf, drag, duration, h, keyboard, legend, noteList, search, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
 import { failurePanel, rowsPanel } from "./panels.js";
 import { resetSteps, resetsAfter, spanOf } from "./steps.js";
 
-/** What happened at a step, in words. */
-export function spoken([run], column, step) {
-  const envs = run ? resetsAfter(run, column, step) : [];
-  if (!envs.length) return `step ${step}`;
+/** What happened at a step, in words: how long it took in each run, and which envs were reset. */
+export function spoken(runs, column, step) {
+  const spans = runs.map((run) => [run, spanOf(run, column, step)]).filter(([, span]) => span);
+  const times = spans.map(([run, [from, to]]) => duration(to - from) + (runs.length > 1 ? ` in ${run.label}` : "")).join(", ");
+  const envs = runs.length ? resetsAfter(runs[0], column, step) : [];
   const named = envs.slice(0, 8).join(", ") + (envs.length > 8 ? ` and ${envs.length - 8} more` : "");
-  return `step ${step}, then env${envs.length > 1 ? "s" : ""} ${named} reset`;
+  const reset = envs.length ? `, then env${envs.length > 1 ? "s" : ""} ${named} reset` : "";
+  return `step ${step}${times && `: ${times}`}${reset}`;
 }
 
 export default visualizer("batched-timeline", ({ model, root, playhead }) => {
@@ -69,9 +71,9 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
     });
     if (resets) slide(resets, (hit) => clamp(Math.floor(hit.value), 0, playhead.last));
   }
-  if (notes.length) root.append(h("ul", { class: "rlnb-note" }, ...notes.map((note) => h("li", {}, note))));
+  root.append(noteList(notes).el);
   if (overview) {
-    for (const [name, value] of Object.entries({ tabindex: "0", role: "slider", "aria-valuemin": "0" })) overview.setAttribute(name, value);
+    for (const [name, value] of Object.entries({ tabindex: "0", role: "slider" })) overview.setAttribute(name, value);
   }
   keyboard(root, {
     ...bar.keys, "+": ["zoom in", () => zoom(0.5)], "=": ["zoom in", () => zoom(0.5)],
@@ -81,18 +83,14 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
   /** Move the playhead to the step under the pointer while it is pressed. */
   function slide(el, stepOf) {
     const { at } = Object.values(charts).find((part) => part.el === el);
-    const move = (event) => { const hit = at(event); if (hit?.name) playhead.seek(stepOf(hit)); };
-    el.addEventListener("pointerdown", (event) => { if (event.button === 0) { el.setPointerCapture(event.pointerId); move(event); } });
-    el.addEventListener("pointermove", (event) => { if (el.hasPointerCapture(event.pointerId)) move(event); });
+    drag(el, (event) => { const hit = at(event); if (hit?.name) playhead.seek(stepOf(hit)); });
   }
 
   const update = () => {
     const t = playhead.t;
     const said = runs.length ? spoken(runs, column, t) : "";
     words.textContent = said ? `${said[0].toUpperCase()}${said.slice(1)}.` : "";
-    overview?.setAttribute("aria-valuemax", String(playhead.last));
-    overview?.setAttribute("aria-valuenow", String(t));
-    overview?.setAttribute("aria-valuetext", said);
+    if (overview) tellSlider(overview, playhead.last, t, said);
     root.setAttribute("data-t", String(t));
     for (const block of blocks) block.update(t);
     invalidate();

@@ -11,7 +11,7 @@ export function rowsPanel(run, column) {
   const keys = (name) => (run.entries[name] ?? []).join(", ");
   const heading = (title, note) => h("th", { scope: "col" }, title, note ? h("span", { class: "rlnb-note" }, ` ${note}`) : null);
   const memory = run.processes ? "memory that all processes share" : "the memory of this process";
-  const table = h("table", { class: "bt-block" },
+  const table = h("table", { class: "rlnb-data bt-block" },
     h("caption", {}, h("b", {}, run.label), `: who wrote each row in ${memory}, and when`),
     h("thead", {}, h("tr", {}, heading("row"), heading('"next"', keys("next")), heading("_reset"), heading("next root", keys("root")))), body);
   const more = run.envs > SHOWN ? h("p", { class: "rlnb-note" }, `and ${run.envs - SHOWN} more rows`) : null;

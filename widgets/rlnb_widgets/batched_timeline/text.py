@@ -86,12 +86,18 @@ def timeline_insight(model: TimelineModel) -> str:
     measured = [run for run in model.runs if math.isfinite(run.rate)]
     if len(measured) > 1:
         fast, slow = max(measured, key=lambda run: run.rate), min(measured, key=lambda run: run.rate)
-        return f"{fast.label} makes {fast.rate / slow.rate:.2g} times as many steps per second as {slow.label}."
+        words = f"{fast.label} makes {fast.rate / slow.rate:.2g} times as many steps per second as {slow.label}"
+        return f"{words}, where an env waits {_waiting(slow)} % of its time."
     if not measured:
         return ""
     run = measured[0]
-    waits = round(100 * float(run.shares[list(PHASES).index("wait")]))
-    return f"On average {run.at_work:.2g} of {plural(run.envs, 'env')} are at work; an env waits {waits} % of its time."
+    work = f"On average {run.at_work:.2g} of {plural(run.envs, 'env')} are at work"
+    return f"{work}; an env waits {_waiting(run)} % of its time."
+
+
+def _waiting(run: BatchRun) -> int:
+    """Return the share of its time that an env waits, in percent."""
+    return round(100 * float(run.shares[list(PHASES).index("wait")]))
 
 
 def _run_words(run: BatchRun) -> str:

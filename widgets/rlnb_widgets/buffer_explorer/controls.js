@@ -1,6 +1,6 @@
 // The panels with a slider: the sum tree with a draw that goes down it, the weights against beta, and slices of a length.
 
-import { button, clamp, h } from "../_core/core.js";
+import { button, clamp, h, reducedMotion } from "../_core/core.js";
 import { descend, massOf, stepWords } from "./sumtree.js";
 import { fitting, verdict } from "./slices.js";
 import { cellOf, leavesOf, rowsOf, short, weight } from "./values.js";
@@ -42,8 +42,8 @@ export function treePanel({ moment, numbers, row, column, onLeaf, starts, chart,
       h("span", { class: "rlnb-group" }, act("draw a number and go down", "draw", draw), up, down,
         act("draw a number that leads to the selected cell", "to the selected cell", toSelected))),
     words, holder,
-    h("p", { class: "rlnb-note be-small" }, "Each node is the sum of the two below it, and as wide: a random number finds its item in as many steps as there are levels, however large the buffer is. The library's tree has up to 32 children a node, or searches running sums, and finds the same item.",
-      starts ? " What is drawn so is where a slice begins." : ""));
+    h("p", { class: "rlnb-note be-small" }, "Each node holds the sum of the two below it, so a random number finds its item in as many steps as there are levels, however large the buffer is. The library's own tree has up to 32 children per node; it finds the same item.",
+      starts ? " The item found is the first row of a slice." : ""));
 
   const levels = () => numbers().levels;
   const mass = () => clamp(share, 0, 1 - 1e-12) * (levels()[0]?.[0] ?? 0);
@@ -65,7 +65,7 @@ export function treePanel({ moment, numbers, row, column, onLeaf, starts, chart,
   }
   function run() {
     stop();
-    if (globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches) { depth = levels().length - 1; land(); changed(); return; }
+    if (reducedMotion()) { depth = levels().length - 1; land(); changed(); return; }
     depth = 0;
     changed();
     const tick = () => { if (move(1)) timer = setTimeout(tick, STEP_MS); };
@@ -90,7 +90,7 @@ export function treePanel({ moment, numbers, row, column, onLeaf, starts, chart,
   const update = () => {
     const m = moment();
     if (!m.priorities || !(m.priorities.total > 0)) {
-      words.textContent = "Nothing has a priority yet, so there is nothing to draw.";
+      words.textContent = "No item has a priority above 0, so nothing can be drawn.";
       holder.replaceChildren();
       return stop();
     }
@@ -119,7 +119,7 @@ export function weightsPanel({ moment, numbers, row, beta, onBeta, chart }) {
   const words = h("p", { class: "be-step" });
   const el = h("section", { class: "be-panel", "data-part": "weights" },
     h("label", { class: "be-label" }, "beta ", slider, " ", out), words, holder,
-    h("p", { class: "rlnb-note be-small" }, "The larger beta, the less a transition counts that is drawn often. At beta 1 the weights make up for the priorities exactly."));
+    h("p", { class: "rlnb-note be-small" }, "The larger beta is, the less a transition counts that is drawn often. At beta 1 the weights undo the bias of the priorities exactly."));
   const name = { smallest: "smallest priority (dashed)", largest: "largest priority (dotted)" };
   const update = () => {
     const p = moment().priorities;
@@ -132,7 +132,7 @@ export function weightsPanel({ moment, numbers, row, beta, onBeta, chart }) {
     words.textContent = `Weight of the ${parts.join(", ")}. ${beta() === p.beta ? "This is the sampler's beta." : `The sampler's beta is ${short(p.beta)}.`}`;
     picture.el.setAttribute("aria-label", `weights at beta ${beta().toFixed(2)}: ${parts.join(", ")}`);
   };
-  return { el, update, destroy() {} };
+  return { el, update };
 }
 
 /** Slices; size() is the length asked for, onSize(length) is called with a new one. */
@@ -144,7 +144,7 @@ export function slicesPanel({ moment, size, onSize, strict, chart }) {
   const asked = h("p", { class: "be-verdict rlnb-note" });
   const el = h("section", { class: "be-panel", "data-part": "slices" },
     h("label", { class: "be-label" }, "length ", slider, " ", out), words, asked, holder,
-    h("p", { class: "rlnb-note be-small" }, "How many trajectories have each length. Those left of the dashed line are shorter than a slice."));
+    h("p", { class: "rlnb-note be-small" }, "Trajectories by their length: those left of the dashed line are too short for a slice."));
   const update = () => {
     const m = moment();
     const picture = chart();
@@ -161,6 +161,6 @@ export function slicesPanel({ moment, size, onSize, strict, chart }) {
     asked.textContent = m.slicing ? `Asked for: ${m.slicing[1]}` : "";
     picture.el.setAttribute("aria-label", `lengths of ${m.arcCount} trajectories against slices of ${size()}`);
   };
-  return { el, update, destroy() {} };
+  return { el, update };
 }
 

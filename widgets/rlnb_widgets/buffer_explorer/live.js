@@ -1,6 +1,6 @@
 // The BufferExplorer: the ring and what is known of the selected cell, the record under a playhead, and the panels.
 
-import { button, Channel, clamp, errorBox, h, keyboard, legend, surface, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { button, Channel, clamp, drag, guarded, h, keyboard, legend, noteList, reducedMotion, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
 import { slicesPanel, treePanel, weightsPanel } from "./controls.js";
 import { boxesPanel, cellPanel, facts, memoryPanel } from "./panels.js";
 import { lengthNumbers } from "./slices.js";
@@ -28,18 +28,6 @@ export function moved(m, row, cells, order) {
   if (m.cells === m.size && order === "chronological" && m.length === m.size) return rowAt(m, clamp(placeOf(m, row) + cells, 0, m.size - 1));
   const slot = clamp(slotOf(m, cellOf(m, row), order) + cells, 0, m.cells - 1);
   return rowsOf(m, cellAt(m, slot, order))[0];
-}
-
-/** Call a panel's update; where it fails, say so in its place and leave the others alone. */
-function guarded(part, ...values) {
-  if (part.failed) return;
-  try {
-    part.update(...values);
-  } catch (error) {
-    console.error(error);
-    part.failed = true;
-    part.el.replaceChildren(errorBox("This cannot be drawn.", error));
-  }
 }
 
 /** Moments by what was done, for jumping between them. */
@@ -107,7 +95,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   };
 
   const boxes = boxesPanel();
-  const ring = h("div", { class: "be-ring", tabindex: 0, role: "slider", "aria-label": "cell of the ring", "aria-valuemin": 0 });
+  const ring = h("div", { class: "be-ring", tabindex: 0, role: "slider", "aria-label": "cell of the ring" });
   const cell = cellPanel({ onRow: (row) => selection.set(row), onColumn: (c) => column.set(c) });
   const drawWords = h("p", { class: "be-small be-state" });
   const barsOfState = h("div", { class: "be-bars" });
@@ -131,24 +119,18 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   bar.el.append(h("span", { class: "rlnb-group" }, turn), cell.fields);
   const words = h("p", { class: "be-words", "aria-live": "polite" });
   const about = h("p", { class: "rlnb-note be-small be-state" });
-  const notes = h("ul", { class: "rlnb-note be-notes" });
+  const notes = noteList();
   const meanings = h("div", { class: "be-meanings" });
   const panels = h("div", {});
 
   root.setAttribute("role", "group");
-  root.append(bar.el, words, h("div", { class: "be-top" }, ring, h("div", { class: "be-side" }, about, drawWords, barsOfState), meanings), panels, notes);
-  follow(ring, (event) => {
+  root.append(bar.el, words, h("div", { class: "be-top" }, ring, h("div", { class: "be-side" }, about, drawWords, barsOfState), meanings), panels, notes.el);
+  drag(ring, (event) => {
     const box = ring.firstChild.getBoundingClientRect();
     const found = hit(moment(), event.clientX - box.left, event.clientY - box.top, order.value);
     if (found) select(found.cell, found.column);
-    return found;
+    return found !== null;
   });
-
-  /** Let pick(event) choose while the pointer is pressed on an element. */
-  function follow(el, pick) {
-    el.addEventListener("pointerdown", (event) => { if (event.button === 0 && pick(event)) el.setPointerCapture(event.pointerId); });
-    el.addEventListener("pointermove", (event) => { if (el.hasPointerCapture(event.pointerId)) pick(event); });
-  }
 
   const barNames = () => ["draws", ...(lists().curves ? ["priorities", "weights"] : [])];
 
@@ -156,10 +138,10 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   function barsOf(name) {
     if (charts.has(name)) return charts.get(name);
     const made = chart(name, { class: "be-chart", role: "img" });
-    follow(made.el, (event) => {
+    drag(made.el, (event) => {
       const found = made.at(event);
       if (found?.name === "slot") select(cellAt(moment(), clamp(Math.floor(found.value), 0, moment().cells - 1), order.value));
-      return found;
+      return Boolean(found);
     });
     return made;
   }
@@ -231,9 +213,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     guarded(cell, m, row, col, beta);
     guarded(pictures);
     for (const part of [tree, weights, slices]) guarded(part);
-    ring.setAttribute("aria-valuemax", String(m.size - 1));
-    ring.setAttribute("aria-valuenow", String(row));
-    ring.setAttribute("aria-valuetext", `row ${row}, ${facts(m, row, col, beta).map((pair) => pair.join(" ")).join(", ")}`);
+    tellSlider(ring, m.size - 1, row, `row ${row}, ${facts(m, row, col, beta).map((pair) => pair.join(" ")).join(", ")}`);
     for (const one of charts.values()) one.invalidate();
     for (const [name, value] of Object.entries({ t: here(), row, column: col, order: order.value, moments: head.moments.length, slice: sliceLen })) root.setAttribute(`data-${name}`, String(value));
   }
@@ -242,8 +222,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   function animate() {
     cancelAnimationFrame(animation);
     const m = moment();
-    const still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches;
-    if (still || !(m.wrote[1] || m.drawn.length)) { phase = 1; return; }
+    if (reducedMotion() || !(m.wrote[1] || m.drawn.length)) { phase = 1; return; }
     const begun = performance.now();
     phase = 0;
     const tick = (now) => {
@@ -261,8 +240,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     root.setAttribute("aria-label", model.get("_label"));
     guarded(boxes, head);
     guarded(memory, head);
-    notes.replaceChildren(...head.notes.map((note) => h("li", {}, note)));
-    notes.hidden = !head.notes.length;
+    notes.tell(head.notes);
   };
   const onCells = () => {
     head = model.get("_head");

@@ -1,6 +1,6 @@
 // The parts that are text: the components, the cell that is selected, the memory.
 
-import { h } from "../_core/core.js";
+import { factList, h } from "../_core/core.js";
 import { ageOf, cellOf, filledIn, placeOf, rowsOf, sampled, short, trajectoryAt, weight } from "./values.js";
 
 const MOST_CHIPS = 24;
@@ -61,12 +61,12 @@ export function facts(m, row, column, beta) {
 /** The selected cell, and the items of the last sample to choose from: { el, fields, update }; the fields go to the controls. */
 export function cellPanel({ onRow, onColumn }) {
   const field = (name, onchange) => h("input", {
-    type: "number", min: 0, step: 1, class: "be-number", "aria-label": `${name} that is selected`, onchange: (event) => onchange(Math.round(Number(event.target.value) || 0)),
+    type: "number", min: 0, step: 1, class: "rlnb-field be-number", "aria-label": `${name} that is selected`, onchange: (event) => onchange(Math.round(Number(event.target.value) || 0)),
   });
   const [number, column] = [field("row", onRow), field("column", onColumn)];
   const columnLabel = h("label", { class: "be-label" }, " column ", column);
   const fields = h("span", { class: "rlnb-group" }, h("label", { class: "be-label" }, "row ", number), columnLabel);
-  const body = h("div", { class: "be-facts", "aria-live": "polite" });
+  const body = h("dl", { class: "rlnb-facts", "aria-live": "polite" });
   const chips = h("div", { class: "be-chips", role: "group", "aria-label": "items of the last sample" });
   const el = h("div", { class: "be-cell" }, body, chips);
   let seen = "";
@@ -76,7 +76,7 @@ export function cellPanel({ onRow, onColumn }) {
     columnLabel.hidden = m.all === 1;
     column.max = String(m.columns - 1);
     if (document.activeElement !== column) column.value = String(col);
-    body.replaceChildren(...facts(m, row, col, beta).flatMap(([name, value]) => [h("span", { class: "rlnb-note" }, name), h("span", { "data-fact": name }, value)]));
+    body.replaceChildren(...factList(facts(m, row, col, beta)));
     const drawn = sampled(m);
     const key = `${drawn.join(";")}|${m.drawnCount}`;
     if (key !== seen) {
@@ -104,7 +104,7 @@ export function memoryPanel() {
     const most = Math.max(...keys.map((key) => key[2]), 1);
     el.replaceChildren(...[
       keys.length ? h("p", { class: "rlnb-note be-small" }, `${total} in ${where}, ${each} an item`) : null,
-      keys.length ? h("table", { class: "be-table" }, h("tbody", {}, ...keys.map(([key, form, bytes, words]) => h("tr", {},
+      keys.length ? h("table", { class: "rlnb-data be-table" }, h("tbody", {}, ...keys.map(([key, form, bytes, words]) => h("tr", {},
         h("th", { scope: "row" }, h("code", {}, key)), h("td", { class: "rlnb-note" }, form),
         h("td", { class: "be-wide" }, h("span", { class: "be-bar", style: `width:${(100 * bytes) / most}%` })), h("td", {}, words))))) : null,
       note ? h("p", { class: "rlnb-note be-small" }, note) : null,

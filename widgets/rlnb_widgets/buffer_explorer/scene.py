@@ -107,8 +107,8 @@ def ring_display(column: StateColumns, columns: int) -> Display:
         turn = Param("seam at")
         display.sector(MIDDLE, MIDDLE, inner - 2, RADIUS + 3, turn, turn, stroke="ink", width=2)
     with display.shown(Param("turns")):
-        display.poly([(Param(f"tip{k} x"), Param(f"tip{k} y")) for k in range(3)], fill="danger")
-        display.text(MIDDLE, MIDDLE + 27, Param("next"), fill="danger", anchor="middle")
+        display.poly([(Param(f"tip{k} x"), Param(f"tip{k} y")) for k in range(3)], fill="bad")
+        display.text(MIDDLE, MIDDLE + 27, Param("next"), fill="bad", anchor="middle")
         display.text(Param("zero x"), Param("zero y"), "0", fill="muted", size=10, anchor="middle")
     display.text(MIDDLE, MIDDLE - 6, Param("filled"), size=18, bold=True, anchor="middle")
     display.text(MIDDLE, MIDDLE + 11, Param("room"), fill="muted", anchor="middle")
@@ -220,7 +220,7 @@ def legend_of(model: ExplorerModel) -> list[tuple[str, str]]:
         ("muted", "filled before the record began", any((m.age == -2).any() for m in moments)),
         ("good", f"written by this call{over}", any(m.touched.any() for m in moments)),
         ("c1", "drawn by this sample", any(len(m.drawn) for m in moments)),
-        ("danger", "written next", any(m.ring.ordered and not m.ring.frozen and m.ring.length for m in moments)),
+        ("bad", "written next", any(m.ring.ordered and not m.ring.frozen and m.ring.length for m in moments)),
         ("ink", "trajectories (arcs in two tones)", any(len(m.arcs.drawn) for m in moments)),
         ("bad", "too short for a slice (dashed)", short),
         ("c2", "slice", any(len(m.slices) for m in moments)),

@@ -17,7 +17,7 @@ from rlnb.data.ted.keys import NestedKey
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.link import link
 from rlnb_widgets._core.svg import Svg
-from rlnb_widgets._core.text import plural, shorten
+from rlnb_widgets._core.text import number, plural, shorten
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.buffer_explorer.model import ExplorerModel, What
@@ -209,7 +209,7 @@ class BufferExplorer(TimeTraits, Visualizer):
             priority: One priority per item, or one for all.
         """
         self.buffer.update_priority(index, priority)
-        self._note("priority", "update_priority")
+        self._note("priority", f"update_priority{_range_words(priority)}")
 
     def update_tensordict_priority(self, data: Any) -> None:
         """Set the priorities of a sample, as ``buffer.update_tensordict_priority`` does, and record the call.
@@ -339,3 +339,12 @@ def _check_count(name: str, value: Any, least: int) -> None:
         return
     if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
         raise ValueError(f"{name} must be an integer of {least} or more, got {value!r}.")
+
+
+def _range_words(priority: Any) -> str:
+    """Describe priorities by their range, such as ``" to 0.25 .. 4"``; empty if there are none."""
+    values = torch.as_tensor(priority).double()
+    if not values.numel():
+        return ""
+    low, high = number(float(values.min()), 3), number(float(values.max()), 3)
+    return f", from {low} to {high}" if low != high else f" to {low}"

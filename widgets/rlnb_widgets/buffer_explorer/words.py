@@ -95,10 +95,10 @@ def draw_words(moment: Moment) -> str:
     if moment.expected.size and moment.grid.cells == moment.grid.rows:
         row = int(moment.draws.sum(0).argmax())
         found, due = moment.draws[:, row].sum(), moment.expected[:, row].sum()
-        text += f"; row {row:,} the most, {int(found)} against {number(due, 3)} expected"
+        text += f"; row {row:,} was drawn most often, {plural(int(found), 'time')} ({number(due, 3)} expected)"
     never = int((moment.draws[:, : moment.ring.length] == 0).sum())
     if moment.grid.cells == moment.grid.rows:
-        text += f"; {never:,} of {moment.ring.length * moment.grid.columns:,} never"
+        text += f"; {never:,} of {moment.ring.length * moment.grid.columns:,} were never drawn"
     return text
 
 
@@ -147,7 +147,7 @@ def _sampling(moment: Moment, slices: bool) -> list[str]:
             f"{number(found.alpha)}. A number drawn between 0 and their sum, {number(found.total)}, goes down the sum "
             "tree: left where it is below the sum on the left, else right, less that sum. The weight of an item is "
             f"(its stored priority / the smallest)^-beta, with beta {number(found.beta)}: what is drawn often counts "
-            "less." + (" What is drawn so is where a slice begins." if slices else "")
+            "less." + (" The item found is the first row of a slice." if slices else "")
         )
     return parts
 

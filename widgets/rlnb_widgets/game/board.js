@@ -1,7 +1,5 @@
 // The places on a board that can be chosen.
 
-export { sceneView } from "../_core/scene.js";
-
 /** Where an arrow key leads from target `at`: the nearest one in that direction, or `at` itself. */
 export function neighbour(targets, at, key) {
   const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];

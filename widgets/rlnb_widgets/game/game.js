@@ -1,7 +1,8 @@
 // A game in the cell: the page shows the position and asks Python for every move.
 
-import { button, h, keyboard, palette, visualizer, watchTheme } from "../_core/core.js";
-import { neighbour, sceneView } from "./board.js";
+import { button, h, keyboard, reducedMotion, visualizer } from "../_core/core.js";
+import { sceneView } from "../_core/scene.js";
+import { neighbour } from "./board.js";
 
 const PAUSE = 380; // between your move and the answer
 const PATIENCE = 5000;
@@ -71,9 +72,9 @@ export default visualizer("game", ({ model, root }) => {
     t: ["what the policy thought", () => think()],
   };
   if (head.two) Object.assign(keys, { u: ["take back", () => ask("take_back")], s: ["swap sides", () => ask("swap")] });
-  if (onBoard) for (const key of ARROWS) keys[key] = ["choose a place", () => places.move(key)];
+  if (onBoard) for (const key of ARROWS) keys[key] = ["go to a place; Enter plays there", () => places.move(key)];
   head.actions.forEach((action, i) => action.keys.forEach((key) => {
-    if (!onBoard || !ARROWS.includes(key)) keys[key] = [action.name ?? `action ${i}`, () => { places.focusOn?.(i); ask("act", i); }];
+    if (!onBoard || !ARROWS.includes(key)) keys[key] = [onBoard ? "play at the place with this number" : action.name ?? `action ${i}`, () => { places.focusOn?.(i); ask("act", i); }];
   }));
   keyboard(root, keys, onBoard ? { focus: (options) => places.focus(options) } : (view ? stage : places.first));
 
@@ -81,7 +82,7 @@ export default visualizer("game", ({ model, root }) => {
   const showFrames = (after) => {
     clearTimeout(timer);
     if (!view || !state.frames.length) return;
-    const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const still = reducedMotion();
     let i = still ? state.frames.length - 1 : after ? Math.min(1, state.frames.length - 1) : 0;
     const tick = () => {
       view.show(state.frames[i]);
@@ -109,7 +110,6 @@ export default visualizer("game", ({ model, root }) => {
     root.toggleAttribute("data-thoughts", thinking);
     if (!state.thinking) root.removeAttribute("data-waiting");
   };
-  const colours = () => view?.paint(palette(root)("dark") === "1" ? 1 : 0);
   const onState = () => {
     const after = state.thinking;
     state = model.get("_state");
@@ -120,15 +120,12 @@ export default visualizer("game", ({ model, root }) => {
     if (state.thinking) moved = performance.now();
   };
   model.on("change:_state", onState);
-  const unwatch = watchTheme(colours);
   paint();
   if (view && state.frames.length) view.show(state.frames.at(-1));
-  requestAnimationFrame(colours);
-  colours();
   return () => {
     clearTimeout(patience);
     clearTimeout(timer);
-    unwatch();
+    view?.destroy();
     model.off("change:_state", onState);
   };
 });

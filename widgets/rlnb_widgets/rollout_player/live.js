@@ -1,6 +1,6 @@
 // The RolloutPlayer: frames above strips under one playhead, with the TED row beside them.
 
-import { Channel, button, clamp, h, keyboard, text, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, button, clamp, h, keyboard, noteList, text, timelineBar, visualizer } from "../_core/core.js";
 import { decode } from "./columns.js";
 import { marksOf } from "./geometry.js";
 import { legend } from "./legend.js";
@@ -47,7 +47,7 @@ export default visualizer("rollout-player", ({ model, root, playhead }) => {
   root.append(h("div", { class: "rlnb-layout" }, ...[
     compared ? h("p", { class: "rlnb-parting" }, head.parting.text) : null,
     screens.el, row.el, bar.el, strips.el, legend(head, columns, compared),
-    head.notes.length ? h("ul", { class: "rlnb-notes rlnb-note" }, ...head.notes.map((note) => h("li", {}, note))) : null,
+    noteList(head.notes).el,
   ].filter(Boolean)));
 
   keyboard(root, {

@@ -67,7 +67,7 @@ def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     head["notes"] = list(model.notes)
     head["parting"] = None if model.parting is None else {"t": model.parting.t, "text": str(model.parting)}
     blob = columns.blob
-    head["frames"], blob, pictures = _frames(model.frames, blob)
+    head["frames"], blob, pictures = frames_payload(model.frames, blob)
     return head, blob, pictures
 
 
@@ -150,7 +150,8 @@ def _joined(poses: np.ndarray) -> np.ndarray:
     return wide.view(np.int64)[:, 0]
 
 
-def _frames(frames: Frames, blob: bytes) -> tuple[dict[str, Any], bytes, bytes]:
+def frames_payload(frames: Frames, blob: bytes = b"") -> tuple[dict[str, Any], bytes, bytes]:
+    """Return the description of the frames, ``blob`` with their numbers added, and the bytes of all pictures."""
     head: dict[str, Any] = {"kind": frames.kind, "note": frames.note}
     if frames.scene is not None:
         poses = frames.scene.poses

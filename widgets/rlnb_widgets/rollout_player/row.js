@@ -27,7 +27,7 @@ export function changed(a, b) {
 export function rowPanel(head, columns) {
   const body = h("tbody", {});
   const top = h("tr", {});
-  const table = h("table", { class: "rlnb-ted-row" },
+  const table = h("table", { class: "rlnb-data rlnb-ted-row" },
     h("caption", {}, "The row at the playhead"), h("thead", {}, top), body);
   const el = h("div", { class: "rlnb-row-panel", tabindex: 0, role: "region", "aria-label": "the row at the playhead" }, table);
   const rows = head.entries.map((entry) => {

@@ -1,6 +1,6 @@
 // The strips as a part of the page: scrubbing, zooming, hovering, and the values at the playhead.
 
-import { h, surface, text } from "../_core/core.js";
+import { drag, h, surface, tellSlider, text } from "../_core/core.js";
 import { following, stepAt, zoomed } from "./geometry.js";
 import { recipeColumns } from "./recipes.js";
 import { turnWords } from "./turns.js";
@@ -18,7 +18,7 @@ export function stripsPanel(head, columns, playhead, envs) {
   const chart = surface(head.list, recipeColumns(head, columns, envs), {
     params: () => ({ t: playhead.t, from: view.from, to: view.to, start: playhead.start, stop: playhead.stop, env: envs()[0] }),
     moving: ["t", "start", "stop"], tips: false, class: "rlnb-strip rlnb-strips", tabindex: 0, role: "slider",
-    "aria-label": "step of the rollout", "aria-valuemin": 0,
+    "aria-label": "step of the rollout",
   });
   const { el } = chart;
   const values = rows.map(([y, tall]) => h("span", {
@@ -29,15 +29,8 @@ export function stripsPanel(head, columns, playhead, envs) {
     const box = el.getBoundingClientRect();
     return stepAt(event.clientX - box.left, view, left, box.width - right);
   };
-  el.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
-    el.setPointerCapture(event.pointerId);
-    playhead.seek(stepUnder(event));
-  });
-  el.addEventListener("pointermove", (event) => {
-    if (el.hasPointerCapture(event.pointerId)) playhead.seek(stepUnder(event));
-    hover(event);
-  });
+  drag(el, (event) => playhead.seek(stepUnder(event)));
+  el.addEventListener("pointermove", hover);
   el.addEventListener("pointerleave", () => { tip.hidden = true; });
 
   function hover(event) {
@@ -66,9 +59,7 @@ export function stripsPanel(head, columns, playhead, envs) {
     const [e] = envs();
     const t = playhead.t;
     view = following(view, t, head.steps);
-    el.setAttribute("aria-valuemax", playhead.last);
-    el.setAttribute("aria-valuenow", t);
-    el.setAttribute("aria-valuetext", spoken(head, columns, e, t));
+    tellSlider(el, playhead.last, t, spoken(head, columns, e, t));
     values.forEach((value, i) => {
       value.textContent = i ? valueAt(head, columns, head.strips[i - 1], e, t) : episodeAt(head, columns, e, t);
     });

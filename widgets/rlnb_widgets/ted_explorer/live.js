@@ -45,11 +45,11 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
     return known;
   };
   const marks = () => here().ends;
-  const bar = timed ? timelineBar(playhead, () => here().jumps) : null;
+  const bar = timed ? timelineBar(playhead, () => here().jumps, "step", null, { jumpsApart: true }) : null;
   const strip = timed ? endsStrip(data.line, playhead, marks) : null;
   const words = h("p", { class: "ted-words" });
   // The jumps stand beside the words, which say what one has jumped to.
-  const said = timed ? h("div", { class: "ted-said" }, words, bar.el.querySelector(".rlnb-jumps")) : null;
+  const said = timed ? h("div", { class: "ted-said" }, words, bar.jumps) : null;
   const shown = new Channel(model, "view", (v) => (Object.hasOwn(data.tabs, v) ? v : "entries"));
   // Whether an episode ends at the playhead and is followed by a reset, and whether the data end there.
   const turning = () => ({

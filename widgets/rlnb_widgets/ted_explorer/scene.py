@@ -34,13 +34,13 @@ _ROOT, _NEXT, _MARK = 142.0, 388.0, 638.0
 _THUMB, _WIDE, _TALL = 196.0, 40.0, 16.0
 
 #: Roles of the ends of episodes; those that are truncated are dashed, too.
-ENDS = {"terminated": "danger", "truncated": "warn", "both": "danger", "done": "danger"}
+ENDS = {"terminated": "bad", "truncated": "warn", "both": "bad", "done": "bad"}
 #: Style of the boxes of each kind, which also differ in outline and text.
 _LOOKS: dict[str, dict[str, str]] = {
     "seen": {"fill": "panel", "stroke": "accent"},
     "again": {"stroke": "accent"},
     "last": {"fill": "highlight", "stroke": "warn"},
-    "act": {"stroke": "goal"},
+    "act": {"stroke": "good"},
     "out": {"stroke": "muted"},
 }
 _LEFT, _BOX, _GAP, _HIGH = 100.0, 28.0, 6.0, 19.0

@@ -1,6 +1,6 @@
 // From one step to the one after it: what step_mdp carries, leaves behind and keeps, and what a reset replaces.
 
-import { button, h } from "../_core/core.js";
+import { button, h, reducedMotion } from "../_core/core.js";
 import { label } from "../_core/tree.js";
 import { numbersAt, valueText } from "./values.js";
 
@@ -144,7 +144,7 @@ export function walkPanel(view, playhead, here, select) {
 
 /** Let the chips travel to where they belong; at once where the reader asked for less motion. */
 function move(part, kind, root, next, then) {
-  if (globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches || !then.animate) return;
+  if (reducedMotion() || !then.animate) return;
   for (const chip of [next, then]) for (const animation of chip.getAnimations()) animation.cancel();
   const from = (source) => {
     const [a, b] = [source.getBoundingClientRect(), then.getBoundingClientRect()];

@@ -91,7 +91,7 @@ export default visualizer("transform-inspector", ({ model, root }) => {
     const line = (row) => h("tr", { "data-kind": row[1], "data-key": row[0] },
       h("th", { scope: "row" }, h("span", { class: "ti-sign", "aria-hidden": "true" }, SIGNS[row[1]]), row[0], row[1] === "same" ? null : h("span", { class: "rlnb-note" }, ` ${row[1]}`)),
       cell(row[2]), cell(row[3]));
-    const table = (lines) => h("table", { class: "ti-table" },
+    const table = (lines) => h("table", { class: "rlnb-data" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), ...heads.map((head) => h("th", { scope: "col" }, head)))),
       h("tbody", {}, ...lines.map(line)));
     return h("section", { class: "ti-grid", "aria-label": title }, h("h4", {}, title),
@@ -115,12 +115,12 @@ export default visualizer("transform-inspector", ({ model, root }) => {
   function baseDetails(now) {
     const specs = (changes) => changes.map(([key, , before, after]) => [key, "only", before, after]);
     const list = (title, changes) => h("section", { class: "ti-grid", "aria-label": title }, h("h4", {}, title),
-      h("table", { class: "ti-table" }, h("tbody", {}, ...specs(changes).map(([key, , , spec]) => h("tr", { "data-key": key }, h("th", { scope: "row" }, key), specCell(spec))))));
+      h("table", { class: "rlnb-data" }, h("tbody", {}, ...specs(changes).map(([key, , , spec]) => h("tr", { "data-key": key }, h("th", { scope: "row" }, key), specCell(spec))))));
     const values = now?.forward[0] ?? null;
     return [
       h("div", { class: "ti-head" }, h("code", {}, "env.base_env"), " ", h("span", { class: "rlnb-note" }, data.about)), stopped(now, -1),
       h("div", { class: "ti-columns" }, list("specs of what it gives", data.given), list("specs of what it takes", data.taken),
-        values ? h("section", { class: "ti-grid" }, h("h4", {}, `${now.label}: what it gave`), h("table", { class: "ti-table" },
+        values ? h("section", { class: "ti-grid" }, h("h4", {}, `${now.label}: what it gave`), h("table", { class: "rlnb-data" },
           h("tbody", {}, ...values.map((v) => h("tr", { "data-key": v[0] }, h("th", { scope: "row" }, v[0]), valueCell(v)))))) : null),
     ];
   }

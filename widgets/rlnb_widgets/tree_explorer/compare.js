@@ -25,6 +25,6 @@ export function difference(tree, node, other, match) {
 
 /** The line above two trees: where they part first, and the way there. */
 export function partingLine({ compare, onGo }) {
-  const go = compare.part ? h("button", { type: "button", class: "rlnb-button tx-small", onclick: () => onGo(compare.part.node) }, "go there") : null;
+  const go = compare.part !== null ? h("button", { type: "button", class: "rlnb-button tx-small", onclick: () => onGo(compare.part) }, "go there") : null;
   return h("p", { class: "tx-parting" }, compare.words, " ", go);
 }

@@ -1,15 +1,13 @@
 // What sizes, colours, lines and rings mean: only those that occur.
 
-import { h, paint, stage } from "../_core/core.js";
+import { h } from "../_core/core.js";
 import { short } from "./notation.js";
-import { scaleMarks } from "./scene.js";
 import { REUSED, TERMINAL, TRANSPOSITION } from "./store.js";
 
 /** The legend; look() gives the tree. */
 export function legend({ look }) {
   const el = h("ul", { class: "rlnb-key tx-legend", "aria-label": "legend" });
-  const box = h("span", { class: "tx-scale", "aria-hidden": "true" });
-  const scale = stage(box, (pen, { width, height, color }) => paint(pen, scaleMarks(width, height), { width, params: {}, column: null, color }));
+  const scale = h("span", { class: "tx-scale", "aria-hidden": "true" });
   const item = (mark, text) => h("li", {}, h("i", { class: `tx-mark tx-mark-${mark}`, "aria-hidden": "true" }), text);
   let shown = null;
   function update() {
@@ -20,7 +18,7 @@ export function legend({ look }) {
     const visits = tree.head.size === "visits";
     const any = (flag) => tree.flags.some((flags) => (flags & flag) !== 0);
     el.replaceChildren(...[
-      visits ? h("li", {}, `value ${short(low)} `, box, ` ${short(high)}${tree.players ? ` for player${tree.toPlay[0]}, who moves at the root` : ""}`) : null,
+      visits ? h("li", {}, `value ${short(low)} `, scale, ` ${short(high)}${tree.players ? ` for player${tree.toPlay[0]}, who moves at the root` : ""}`) : null,
       item("size", visits ? "larger and wider: more visits" : "larger and wider: more nodes below"),
       item("main", visits ? "line visited most" : "largest branch"),
       any(TERMINAL) ? item("ring", "the episode ends") : null,
@@ -30,7 +28,6 @@ export function legend({ look }) {
       other ? item("only", "only in this tree") : null,
       other ? item("best", "another action is visited most") : null,
     ].filter(Boolean));
-    scale.invalidate();
   }
-  return { el, update, destroy: scale.destroy };
+  return { el, update };
 }

@@ -1,6 +1,6 @@
 // The TreeExplorer: a search tree unfolded and as a whole, its record under a playhead, and the selected node opened.
 
-import { Channel, clamp, errorBox, h, keyboard, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, clamp, guarded, h, keyboard, noteList, tabs, timelineBar, visualizer } from "../_core/core.js";
 import { partingLine } from "./compare.js";
 import { filterBar, phaseBar, searchBar } from "./controls.js";
 import { follow as followPath } from "./find.js";
@@ -19,18 +19,6 @@ import { summaryPanel } from "./summary.js";
 const VIEWS = ["tree", "icicle"];
 const PATIENCE = 5000;
 let instances = 0;
-
-/** Call a part's update; where it fails, say so in its place and leave the others alone. */
-function guarded(part) {
-  if (part.failed) return;
-  try {
-    part.update();
-  } catch (error) {
-    console.error(error);
-    part.failed = true;
-    part.el.replaceChildren(errorBox("This cannot be drawn.", error));
-  }
-}
 
 export default visualizer("tree-explorer", ({ model, root, playhead }) => {
   const id = `tx${(instances += 1)}-${Math.random().toString(36).slice(2, 8)}`;
@@ -82,7 +70,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
   const reuse = h("p", { class: "rlnb-note tx-reuse" });
   const words = h("p", { class: "tx-words", "aria-live": "polite" });
   const parting = h("div", {});
-  const notes = h("ul", { class: "rlnb-note tx-notes" });
+  const notes = noteList();
   const record = h("div", { class: "tx-time" }, bar.el);
   const names = ["This tree", "The other tree"].map((text) => h("p", { class: "tx-treename" }, h("b", {}, text), " ", h("span", { class: "rlnb-note" })));
   const panes = there ? [h("div", { class: "tx-pane" }, names[0], tree.el), h("div", { class: "tx-pane" }, names[1], there.el)] : [h("div", { class: "tx-pane" }, tree.el)];
@@ -96,7 +84,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
   const controls = h("div", { class: "tx-controls" }, phases.el, search.el);
   const main = h("div", { class: `tx-main${there ? " tx-two" : ""}` }, h("div", {}, views.el, key.el), sides.el);
   root.setAttribute("role", "group");
-  root.append(insight, reuse, parting, record, controls, words, main, notes);
+  root.append(insight, reuse, parting, record, controls, words, main, notes.el);
 
   /** The simulation that is looked at, by the number that the words below use. */
   function where() {
@@ -141,9 +129,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
     ",": ["previous phase", () => time.step(-1)], ".": ["next phase", () => time.step(1)],
     "/": ["search", () => filters.focusSearch()],
   }, tree);
-  if (there) for (const [name, [, action]] of Object.entries(there.keys)) {
-    there.el.addEventListener("keydown", (event) => { if (event.key === name && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); event.stopPropagation(); action(event); } });
-  }
+  if (there) keyboard(there.el, there.keys);
 
   let queued = 0;
   const update = () => { view = null; if (!queued) queued = requestAnimationFrame(paint); };
@@ -172,8 +158,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
     root.setAttribute("aria-label", `TreeExplorer: ${head.words.headline}`);
     reuse.textContent = head.words.reuse ?? "";
     reuse.hidden = !head.words.reuse;
-    notes.replaceChildren(...head.notes.map((note) => h("li", {}, note)));
-    notes.hidden = !head.notes.length;
+    notes.tell(head.notes);
     root.querySelector(".rlnb-title-text")?.replaceChildren(`TreeExplorer: ${head.words.headline}`);
     parting.replaceChildren(...(head.compare ? [partingLine({ compare: head.compare, onGo: select })] : []));
     if (head.compare) [head.words.headline, head.compare.head.words.headline].forEach((text, i) => { names[i].lastChild.textContent = text; });
@@ -211,6 +196,6 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
     clearTimeout(patience);
     for (const channel of channels) channel.dispose();
     bar.destroy();
-    for (const part of [tree, there, panel, ice, summary, key].filter(Boolean)) part.destroy();
+    for (const part of [tree, there, panel, ice]) part?.destroy();
   };
 });

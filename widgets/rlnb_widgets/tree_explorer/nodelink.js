@@ -1,6 +1,6 @@
 // The node-link view: what is unfolded, painted on a canvas; over it an accessible tree of what is near the window.
 
-import { h, paint, stage } from "../_core/core.js";
+import { h, paint, reducedMotion, stage } from "../_core/core.js";
 import { firstFolds, layOut, moveTo } from "./layout.js";
 import { brief } from "./notation.js";
 import { foldedOf, itemMarks, labelOf, lineMarks } from "./scene.js";
@@ -63,7 +63,7 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     const forced = needed();
     forcedKey = [...forced].join();
     fit(forced);
-    const still = !animate || globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches;
+    const still = !animate || reducedMotion();
     share = still ? 1 : 0;
     cancelAnimationFrame(moving);
     moving = 0;

@@ -1,6 +1,6 @@
 // What is known of the selected node: its position, its numbers, its actions with their scores, and the formula filled in.
 
-import { button, h, palette, watchTheme } from "../_core/core.js";
+import { button, factList, h } from "../_core/core.js";
 import { sceneView } from "../_core/scene.js";
 import { LETTERS, ranking, scored, written } from "./formulas.js";
 import { fixed, math, plain, short } from "./notation.js";
@@ -34,10 +34,10 @@ export function nodePanel({ look, onSelect, onC }) {
   let seen = -1;
   const title = h("h4", { class: "tx-title" });
   const scene = sceneBox();
-  const facts = h("dl", { class: "tx-facts" });
+  const facts = h("dl", { class: "rlnb-facts" });
   const body = h("tbody");
   const heads = h("tr");
-  const table = h("table", { class: "tx-table" }, h("thead", {}, heads), body);
+  const table = h("table", { class: "rlnb-data tx-table" }, h("thead", {}, heads), body);
   const none = h("p", { class: "rlnb-note tx-none" });
   const formula = h("div", { class: "tx-formula", role: "group", "aria-label": "formula of the score" });
   const slider = h("input", { type: "range", class: "tx-range", "aria-label": "constant of exploration", min: 0, step: "any" });
@@ -79,7 +79,7 @@ export function nodePanel({ look, onSelect, onC }) {
     const label = state.boards?.[node]?.label;
     title.textContent = pathWords(tree, node) + (label ? `: ${label}` : "");
     scene.show(state.boards?.[node], tree.head.scene, state);
-    facts.replaceChildren(...factsOf(tree, node).flatMap(([name, text]) => [h("dt", {}, name), h("dd", { "data-fact": name }, text)]));
+    facts.replaceChildren(...factList(factsOf(tree, node)));
     const rows = scored(tree, node, c);
     const terminal = hasFlag(tree, node, TERMINAL);
     none.hidden = rows.length > 0;
@@ -171,26 +171,27 @@ function sceneBox() {
   const el = h("div", { class: "tx-board" });
   let view = null;
   let of = null;
-  const colours = () => view?.paint(palette(el)("dark") === "1" ? 1 : 0);
-  const unwatch = watchTheme(colours);
   return {
     el,
     show(board, scene) {
       el.hidden = !board && !scene;
-      if (scene && of !== scene) { of = scene; view = sceneView(scene); }
+      if (scene && of !== scene) {
+        of = scene;
+        view?.destroy();
+        view = sceneView(scene);
+      }
       if (board?.frame && view) {
         if (view.el.parentNode !== el) el.replaceChildren(view.el);
         view.show(board.frame);
-        requestAnimationFrame(colours);
         el.setAttribute("role", "img");
         el.setAttribute("aria-label", board.caption || board.label || "position");
       } else if (board?.pairs?.length) {
         el.removeAttribute("role");
-        el.replaceChildren(h("dl", { class: "tx-facts" }, ...board.pairs.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])));
+        el.replaceChildren(h("dl", { class: "rlnb-facts" }, ...factList(board.pairs)));
       } else el.replaceChildren(h("p", { class: "rlnb-note" }, "The position of this node is shown when a kernel is there."));
       el.classList.toggle("tx-text", !board?.frame);
       el.setAttribute("data-board", board ? (board.frame ? "scene" : "pairs") : "none");
     },
-    destroy: unwatch,
+    destroy: () => view?.destroy(),
   };
 }

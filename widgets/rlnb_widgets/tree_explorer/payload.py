@@ -45,18 +45,9 @@ def tree_payload(model: TreeModel, comparison: Comparison | None = None) -> tupl
         other, _ = _tree(comparison.other, parts, size)
         part = comparison.parting
         head["compare"] = {
-            "name": comparison.other.name,
             "head": {**other, "compare": None},
             "words": compare_words(model, comparison),
-            "part": None
-            if part is None
-            else {
-                "path": list(part.path),
-                "node": part.node,
-                "other": part.other,
-                "actions": [part.action, part.other_action],
-            },
-            "shared": comparison.shared,
+            "part": None if part is None else part.node,
         }
     return head, b"".join(parts)
 
@@ -70,27 +61,21 @@ def _tree(model: TreeModel, parts: list[bytes], start: int) -> tuple[dict[str, A
     records, values = model.records, model.values
     head: dict[str, Any] = {
         "kind": model.kind,
-        "name": model.name,
-        "index": model.index,
         "nodes": len(model.nodes),
-        "edges": len(model.edges),
         "actions": model.n_actions,
         "actionNames": None if model.action_names is None else list(model.action_names),
         "players": values.players,
-        "value": {"low": values.low, "high": values.high, "middle": values.middle, "what": values.what},
+        "value": {"low": values.low, "high": values.high, "middle": values.middle},
         "size": model.sized_by,
         "priors": model.priors,
         "rule": None if model.rule is None else _rule(model.rule),
         "scale": {"middle": (values.low + values.high) / 2, "half": (values.high - values.low) / 2},
         "columns": columns.places,
         "changeNames": list(CHANGED),
-        "records": None
-        if records is None
-        else {"count": len(records), "first": records.first, "of": records.of, "redo": model.redo},
+        "records": None if records is None else {"count": len(records), "first": records.first},
         "open": list(model.open),
         "best": model.best,
         "reused": model.reused,
-        "advanced": None if model.advanced is None else {"action": model.advanced[0], "of": model.advanced[1]},
         "notes": list(model.notes),
         "words": {
             "headline": tree_headline(model),
@@ -113,7 +98,6 @@ def _nodes(model: TreeModel, columns: _Columns) -> None:
         ("toPlay", "i1", nodes.to_play),
         ("flags", "u1", flags),
         ("steps", "i4", nodes.steps),
-        ("legal", "i4", nodes.legal),
         ("visits", "i4", nodes.visits),
         ("valueSum", "f8", nodes.value_sum),
         ("evaluation", "f8", nodes.evaluation),
@@ -163,9 +147,7 @@ def _records(model: TreeModel, columns: _Columns) -> None:
 def _rule(rule: RuleFacts) -> dict[str, Any]:
     return {
         "name": rule.name,
-        "text": rule.text,
         "known": bool(rule.formula),
-        "formula": rule.formula,
         "cName": rule.c_name,
         "c": rule.c if rule.c_name else None,
         "cHigh": rule.c_high,

@@ -33,7 +33,7 @@ def read_search(search: MCTS, index: int) -> TreeModel:
         notes.append(
             f"{int(legal.sum()):,} actions are too many to be shown; those that were never taken are left out."
         )
-    if search.solver is not None:
+    if search.solver is not None and (columns["lower"] == columns["upper"]).any():
         notes.append(_proofs(columns["lower"], columns["upper"]))
     edges = _edges(search, index, columns, shown)
     records = _records(search, index, np.cumsum(shown.reshape(-1)) - 1, notes)
@@ -47,7 +47,6 @@ def read_search(search: MCTS, index: int) -> TreeModel:
         sized_by="visits",
         rule=rule_facts(search.rule, index, columns["edge_visits"][0], int(legal[0].sum())),
         records=records,
-        redo=len(search.history.records) - search.history.position,
         reused=int(search.reused[index]),
         notes=tuple(notes),
         index=index,

@@ -1,6 +1,6 @@
-// The marks of the tree, of the icicle and of the scale of values: what scene.py makes of the same for the static view.
+// The marks of the tree and of the icicle: what scene.py makes of the same for the static view.
 
-import { cutText, textWidth } from "../_core/core.js";
+import { clamp, cutText, textWidth } from "../_core/core.js";
 import { brief } from "./notation.js";
 import { keyOf } from "./records.js";
 import { REUSED, TERMINAL, actionName, childEdges, hasFlag, isThere, placeOf, sizeOf, valueOf } from "./store.js";
@@ -10,14 +10,12 @@ const THIN = 0.3; // narrower parts of an icicle are not seen, in pixels
 const DARK = 0.45; // values farther from the middle are too strong for dark letters
 
 /** The radius of a node: its area is its share of the visits of the root. */
-export function radius(tree, at) {
-  return Math.max(LARGEST * Math.sqrt(Math.max(sizeOf(tree, at), 0) / Math.max(sizeOf(tree, 0), 1)), SMALLEST);
-}
+export const radius = (tree, at) => Math.max(LARGEST * Math.sqrt(clamp(sizeOf(tree, at) / Math.max(sizeOf(tree, 0), 1), 0, 1)), SMALLEST);
 
 /** The width of a line: how much of all visits went along it; of a tree without visits, how many of its nodes are below. */
 export function lineWidth(tree, edge) {
   const share = tree.head.size === "visits" ? tree.edgeVisits[edge] : sizeOf(tree, tree.edgeChild[edge]);
-  return 0.8 + WIDEST * Math.min(Math.max(share / Math.max(sizeOf(tree, 0), 1), 0), 1);
+  return 0.8 + WIDEST * clamp(share / Math.max(sizeOf(tree, 0), 1), 0, 1);
 }
 
 /** The fills that make the colour of a place between -1 and 1: the middle, and one end over it. */
@@ -99,7 +97,7 @@ export function itemMarks(item, [x, y], state) {
   const at = beside ? { x: x + around, y: y + 4 } : { x, y: y + around + 8, anchor: "middle" };
   const left = beside ? x + around : x - wide / 2;
   marks.push({ kind: "rect", x: left - 1, x2: left + wide + 1, y: at.y - 9, h: 11, fill: "paper", opacity: 0.75 },
-    { kind: "text", ...at, text, size: 10.5, bold: changed || selected === node, fill: changed ? "danger" : "ink" });
+    { kind: "text", ...at, text, size: 10.5, bold: changed || selected === node, fill: changed ? "bad" : "ink" });
   let end = Math.max(left + wide, x + around);
   const fold = foldedOf(state, item);
   let badge = null;
@@ -132,7 +130,7 @@ export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoo
     const [x, x2, y] = boxOf(n);
     const wide = x2 - x;
     if (wide < THIN) continue;
-    const box = { kind: "rect", x, x2: x + Math.max(wide - (wide > 3 ? gap : 0), 0.5), y, h: high };
+    const box = { kind: "rect", x, x2: x + Math.max(wide - gap, 0.5), y, h: high };
     const place = placeOf(tree.head.value, valueOf(tree, n));
     const faded = tree.finalSize[n] < least || tree.depth[n] > deepest;
     for (const fill of faded ? [{ fill: "panel" }] : fills(place)) marks.push({ ...box, ...fill });
@@ -155,10 +153,4 @@ export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoo
   outline(selected, "accent", 3);
   if (over !== selected) outline(over, "muted", 1.5);
   return marks;
-}
-
-/** The scale of values, from the least to the greatest. */
-export function scaleMarks(width, height) {
-  const wide = width / 21;
-  return Array.from({ length: 21 }, (_, i) => fills(i / 10 - 1).map((fill) => ({ kind: "rect", x: i * wide, x2: i * wide + wide + 0.3, y: 0, h: height, ...fill }))).flat();
 }

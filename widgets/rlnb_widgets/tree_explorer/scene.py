@@ -203,10 +203,11 @@ def _node(display: Display, model: TreeModel, node: int, x: float, y: float, inn
     if place:
         display.disc(x, y, r, "c0" if place > 0 else "c3", opacity=abs(place))
     display.disc(x, y, r, stroke="muted", width=0.8)
-    around = r + 4
-    if nodes.terminal[node]:
-        display.disc(x, y, r + 3, stroke="ink", width=1.4)
-        around += 3
+    rings = [("ink", 1.4)] if nodes.terminal[node] else []
+    rings += [("c2", 1.8)] if node < model.reused < len(nodes) else []
+    for i, (role, width) in enumerate(rings):
+        display.disc(x, y, r + 3 + 3 * i, stroke=role, width=width)
+    around = r + 4 + 3 * len(rings)
     if node:
         action = model.action_text(int(nodes.action[node]))
         up = y - 3 - max(_line_width(model, int(nodes.edge[node])) - 2, 0) / 2
@@ -224,6 +225,7 @@ def _legend_words(model: TreeModel) -> list[str]:
     most = "visited most" if model.sized_by == "visits" else "largest branch"
     words = [f"larger and wider: {more}", f"dark line: {most}"]
     words += ["ring: end of the episode"] if model.nodes.terminal.any() else []
+    words += ["green ring: kept from the search before"] if 0 < model.reused < len(model.nodes) else []
     words += ["dashed: one more way to a node"] if model.nodes.shared.any() else []
     return [*words, "+n: children that are not drawn"]
 

@@ -165,7 +165,6 @@ class TreeModel:
     sized_by: Literal["visits", "nodes"]
     rule: RuleFacts | None = None  #: rule of a search
     records: Records | None = None  #: recorded simulations of a search
-    redo: int = 0  #: number of simulations that were undone and can be redone
     reused: int = 0  #: number of nodes that were kept when the root advanced; they come first
     priors: bool = True  #: whether there are priors
     notes: tuple[str, ...] = ()  #: notes for the reader

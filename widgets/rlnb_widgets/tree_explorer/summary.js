@@ -61,5 +61,5 @@ export function summaryPanel({ look, onSelect }) {
       improved ? ["c2", "improved policy"] : null,
     ].filter(Boolean)), ...(rows.length > shown.length ? [`${rows.length - shown.length} more actions`] : []));
   }
-  return { el, update, destroy() {} };
+  return { el, update };
 }

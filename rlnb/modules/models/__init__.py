@@ -1,0 +1,10 @@
+"""Networks: perceptrons, convolutions, dueling and multi-agent networks, mixers of values."""
+
+from rlnb.modules.models.models import MLP, ConvNet, DdpgMlpActor, DdpgMlpQNet, DuelingCnnDQNet, DuelingMlpDQNet
+from rlnb.modules.models.multiagent import MultiAgentConvNet, MultiAgentMLP, MultiAgentNetBase, QMixer, VDNMixer
+from rlnb.modules.models.utils import SquashDims, Squeeze2dLayer
+
+__all__ = [
+    "MLP", "ConvNet", "DdpgMlpActor", "DdpgMlpQNet", "DuelingCnnDQNet", "DuelingMlpDQNet", "MultiAgentConvNet",
+    "MultiAgentMLP", "MultiAgentNetBase", "QMixer", "SquashDims", "Squeeze2dLayer", "VDNMixer",
+]  # fmt: skip

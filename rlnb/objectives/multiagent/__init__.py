@@ -1,0 +1,5 @@
+"""Losses of several agents."""
+
+from rlnb.objectives.multiagent.qmixer import QMixerLoss
+
+__all__ = ["QMixerLoss"]

@@ -1,0 +1,85 @@
+"""Cost of the TrainingMonitor: a training of CartPole in a notebook's kernel, with it and without it."""
+
+from __future__ import annotations
+
+import sys
+
+from jupyter_client.manager import start_new_kernel
+
+BOUND = 3.0  # percent
+
+CODE = """
+import time
+
+import torch
+from rlnb.collectors import Collector
+from rlnb.envs import GymEnv
+from rlnb_widgets import TrainingMonitor
+
+FRAMES, PASSES = {frames}, {passes}
+
+
+def train(monitor):
+    torch.manual_seed(0)
+    env = GymEnv("CartPole-v1")
+    env.set_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Tanh(), torch.nn.Linear(64, 2))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    collector = Collector(env, frames_per_batch=16, total_frames=FRAMES)
+    for batch in collector if monitor is None else monitor.watch(collector):
+        now = net(batch["observation"])
+        target = batch["next", "reward"].squeeze(-1) + 0.99 * net(batch["next", "observation"]).max(-1).values.detach()
+        loss = (now.max(-1).values - target).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if monitor is not None:
+            monitor.log(loss=loss, epsilon=1 - collector.frames / FRAMES)
+
+
+def seconds(watched):
+    start = time.process_time()
+    if watched:
+        with TrainingMonitor(curves=["return", "loss", "epsilon"]) as monitor:
+            train(monitor)
+    else:
+        train(None)
+    return time.process_time() - start
+
+
+train(None)
+times = [(seconds(False), seconds(True)) for _ in range(PASSES)]
+"""
+
+
+def monitor_cost(frames: int = 20_000, passes: int = 5) -> None:
+    """Print by how many percent the monitor makes a training longer, in seconds of CPU of the kernel.
+
+    The threads that send messages to the page are counted, too.
+    """
+    # A kernel in this environment, in which the page's messages really are sent.
+    manager, client = start_new_kernel(kernel_name="python3", extra_arguments=["--log-level=ERROR"])
+    try:
+        reply = client.execute_interactive(
+            CODE.format(frames=frames, passes=passes),
+            user_expressions={"times": "times"},
+            output_hook=lambda message: None,
+            timeout=600,
+        )["content"]
+        if reply["status"] != "ok":
+            raise RuntimeError("\n".join(reply["traceback"]))
+        times = eval(reply["user_expressions"]["times"]["data"]["text/plain"])
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    alone, watched = (min(column) for column in zip(*times, strict=True))
+    more = 100 * (watched / alone - 1)
+    verdict = "reached" if more <= BOUND else "NOT REACHED"
+    print(
+        f"  TrainingMonitor, {frames:,} frames of CartPole: {alone:.2f} s of CPU without it, {watched:.2f} s with it: "
+        f"{more:+.1f} percent (at most {BOUND:.0f}) {verdict}"
+    )
+
+
+if __name__ == "__main__":
+    monitor_cost(*map(int, sys.argv[1:]))

@@ -1,0 +1,236 @@
+"""Display lists of the monitor: progress, a panel for each curve, the value map, and rollouts in frames."""
+
+from __future__ import annotations
+
+import base64
+import math
+
+import numpy as np
+
+from rlnb_widgets._core.display import Columns, Display
+from rlnb_widgets._core.display_svg import WIDTH
+from rlnb_widgets._core.measures import format_value, round_step, short_number, text_width, ticks
+from rlnb_widgets._core.text import shorten
+from rlnb_widgets.rollout_player.frames import Frames
+from rlnb_widgets.training_monitor.model import CurveModel, MonitorModel, Progress, Shown, ValueMap
+
+_LEFT, _RIGHT = 46.0, 10.0
+_TOP, _TALL = 20.0, 62.0
+_CURVE = _TOP + _TALL + 26.0
+_CELL, _MAP = 44.0, 300.0
+_FRAMES = 5
+
+
+def curve_role(i: int) -> str:
+    """Return the colour of the curve number ``i``."""
+    return f"c{i % 8}"
+
+
+def domain(curve: CurveModel, progress: Progress) -> tuple[float, float]:
+    """Return the steps at the left and at the right edge.
+
+    The scale grows with the training in round steps, up to the end: all of a long training would leave its beginning
+    without room.
+
+    Example:
+        >>> curve = CurveModel("loss", count=9, first_step=100, last_step=900)
+        >>> [domain(curve, Progress("running", 900, total, "frames")) for total in (None, 950, 50_000)]
+        [(0.0, 1000.0), (0.0, 950.0), (0.0, 1000.0)]
+    """
+    total = progress.total
+    if not curve.count:
+        return 0.0, float(total or 1)
+    if progress.state == "log":
+        low, high = curve.first_step, curve.last_step
+    else:
+        last = curve.last_step
+        # A series may have steps of its own, such as the number of updates.
+        reached = max(last, float(progress.frames)) if 2 * last > progress.frames else last
+        low, high = min(curve.first_step, 0.0), round_step(reached, 1)
+        if progress.state == "finished" or (total is not None and high > total >= reached):
+            high = max(reached, float(total or 0) if 2 * last > progress.frames else reached)
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def limits(curve: CurveModel) -> tuple[float, float]:
+    """Return the values at the bottom and at the top."""
+    seen = [v for v in (curve.low, curve.high, curve.goal) if v is not None and math.isfinite(v)]
+    if not seen:
+        return 0.0, 1.0
+    low, high = min(seen), max(seen)
+    pad = 0.06 * (high - low) or 0.5 * abs(high) or 0.5
+    return low - pad, high + pad
+
+
+def progress_display(progress: Progress) -> Display:
+    """Draw the bar of the progress."""
+    display = Display(12)
+    share = min(progress.frames / progress.total, 1.0) if progress.total else float(progress.state != "waiting")
+    role = {"failed": "bad", "stopped": "warn", "finished": "good", "log": "good"}.get(progress.state, "accent")
+    with display.frame(0, 0, (0, 1)):
+        display.rect(0, 1, 2, 6, "panel", stroke="line", radius=3)
+        if share > 0:
+            display.rect(0, share, 2, 6, role, radius=3)
+    return display
+
+
+def curve_display(curve: CurveModel, i: int, progress: Progress, columns: Columns) -> Display:
+    """Draw the panel of a curve: its name, last and best value, scale, faint values and their moving mean."""
+    display = Display(_CURVE, columns)
+    words = curve_words(curve)
+    with display.frame(0, 0, (0, 1)):
+        display.text(0, 12, shorten(curve.name, 32), bold=True, size=12)
+        display.text(1, 12, words, "muted", 11, anchor="end")
+    low, high = limits(curve)
+    _scale(display, low, high)
+    with display.frame(_LEFT, _RIGHT, (0, 1)):
+        if curve.goal is not None:
+            y = _y(curve.goal, low, high)
+            display.line(0, y, 1, y, "good", 1, (5, 4))
+        if not curve.count:
+            display.text(0.5, _TOP + _TALL / 2 + 4, "nothing was logged yet", "muted", 11, anchor="middle")
+    with display.frame(_LEFT, _RIGHT, domain(curve, progress), clip=True):
+        _lines(display, curve, i, low, high)
+    with display.frame(_LEFT, _RIGHT, domain(curve, progress)):
+        display.axis(_TOP + _TALL + 6, "count", room=80)
+    with display.frame(_LEFT, _RIGHT, (0, 1)):
+        display.hit(0, 1, _TOP, _TALL, name=str(i))
+    return display
+
+
+def curve_words(curve: CurveModel) -> str:
+    """Say the last and the best value of a curve."""
+    if not curve.count:
+        return ""
+    words = [f"last {short_number(curve.last)}"]
+    if curve.best is not None and math.isfinite(curve.best):
+        words.append(f"best {short_number(curve.best)}")
+    if curve.missing_count:
+        words.append(f"{curve.missing_count:,} NaN")
+    return ", ".join(words)
+
+
+def _scale(display: Display, low: float, high: float) -> None:
+    for value in ticks(low, high, 3):
+        y = _y(value, low, high)
+        with display.frame(_LEFT, _RIGHT, (0, 1)):
+            display.line(0, y, 1, y, "line", 0.5)
+        display.text(_LEFT - 5, y + 3.5, format_value(value, "number"), "muted", 10, anchor="end", within=_LEFT - 6)
+
+
+def _y(value: float, low: float, high: float) -> float:
+    return _TOP + _TALL - 1 - (value - low) / (high - low) * (_TALL - 2)
+
+
+def _lines(display: Display, curve: CurveModel, i: int, low: float, high: float) -> None:
+    if not curve.count:
+        return
+    role, box = curve_role(i), {"y": _TOP, "h": _TALL, "low": low, "high": high}
+    faint = {"width": 1, "opacity": 0.35} if curve.window else {"width": 1.75}
+    display.curve(curve.values, **box, stroke=role, places=curve.steps, **faint)
+    if curve.window:
+        display.curve(curve.smooth, **box, stroke=role, places=curve.smooth_steps, width=2)
+    if len(curve.missing):
+        display.glyphs(curve.missing, _TOP + _TALL - 6, "cross", 7, "bad")
+
+
+def map_display(grid: ValueMap) -> Display:
+    """Draw the values of a grid's states, the more opaque the higher, with the greedy actions as arrows."""
+    cell = min(_CELL, _MAP / grid.columns, _MAP / grid.rows)
+    finite = grid.values[np.isfinite(grid.values)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    wide, tall = cell * grid.columns, cell * grid.rows
+    display = Display(tall + 22)
+    display.box(0, 0, wide, tall, "paper")
+    display.heat(grid.values, grid.rows, 0, wide, 0, tall, "accent", low, high if high > low else low + 1)
+    for state in range(grid.rows * grid.columns):
+        row, column = divmod(state, grid.columns)
+        x, y = column * cell, row * cell
+        if state in grid.blocked:
+            display.box(x, y, cell, cell, "muted")
+            continue
+        if state in grid.goal:
+            display.box(x + 1.5, y + 1.5, cell - 3, cell - 3, None, stroke="good", width=3)
+        _cell(display, grid, state, (x, y, cell), (low, high))
+    for k in range(grid.columns + 1):
+        display.line(k * cell, 0, k * cell, tall)
+    for k in range(grid.rows + 1):
+        display.line(0, k * cell, wide, k * cell)
+    display.text(0, tall + 15, f"value from {short_number(low)} (faint) to {short_number(high)}", "muted", 11)
+    return display
+
+
+def _cell(
+    display: Display, grid: ValueMap, state: int, place: tuple[float, float, float], ends: tuple[float, float]
+) -> None:
+    x, y, cell = place
+    value = float(grid.values[state])
+    words = f"{value:.2g}" if math.isfinite(value) else ""
+    room = cell >= 28 and text_width(words, 10) <= cell - 3
+    # Where a cell is nearly opaque, marks on it have the colour of the page.
+    role = (
+        "paper"
+        if math.isfinite(value) and ends[1] > ends[0] and (value - ends[0]) / (ends[1] - ends[0]) > 0.55
+        else "ink"
+    )
+    if grid.arrows[state]:
+        display.glyph(x + cell / 2, y + cell * (0.36 if room else 0.5), grid.arrows[state], cell * 0.3, role)
+    if room:
+        display.text(x + cell / 2, y + cell - 5, words, role, 10, anchor="middle")
+
+
+def film_display(shown: tuple[Shown, ...]) -> Display | None:
+    """Draw a row of frames for each rollout, at the same steps in all; None if nothing can be drawn."""
+    seen = [one for one in shown if (one.player.frames.scene or one.player.frames.pictures) is not None]
+    if not seen:
+        return None
+    longest = max(one.player.length for one in seen)
+    steps = [round(k * (longest - 1) / (_FRAMES - 1)) for k in range(_FRAMES)]
+    left, gap = 92.0, 8.0
+    wide = (WIDTH - left - gap * (_FRAMES - 1)) / _FRAMES
+    rows, height = [], 0.0
+    for one in seen:
+        picture = one.player.frames.scene or one.player.frames.pictures
+        assert picture is not None
+        tall = min(wide * picture.height / picture.width, 110.0)
+        rows.append((one, height, tall, tall * picture.width / picture.height))
+        height += tall + gap
+    display = Display(height + 14)
+    for number, (one, y, tall, width) in enumerate(rows):
+        display.text(0, y + 14, shorten(one.name, 14), bold=True, size=12, within=left - 6)
+        display.text(0, y + 30, f"{one.player.length:,} steps", "muted", 11, within=left - 6)
+        for k, step in enumerate(steps):
+            x = left + k * (wide + gap)
+            if step < one.player.length:
+                _frame(display, one.player.frames, step, (x, y, width, tall), f"agent{number}")
+            else:
+                display.text(x + width / 2, y + tall / 2, "ended", "muted", 11, anchor="middle")
+    for k, step in enumerate(steps):
+        display.text(left + k * (wide + gap), height + 6, f"step {step:,}", "muted", 10)
+    return display
+
+
+def _frame(display: Display, frames: Frames, row: int, place: tuple[float, float, float, float], name: str) -> None:
+    """Draw a frame without the action, which would take most of the room of a saved notebook."""
+    x, y, wide, tall = place
+    if frames.scene is not None:
+        scene = frames.scene
+        with display.placed((x, y, 0), wide / scene.width, (scene.width, scene.height)):
+            with display.shared(f"{name}-still"):
+                for shape in scene.background:
+                    shape.draw(display)
+            for k, part in enumerate(scene.parts):
+                at = scene.poses[row, k].tolist()
+                if k not in frames.acting and all(map(math.isfinite, at)):
+                    with display.placed(at), display.shared(f"{name}-{k}"):
+                        for shape in part.shapes:
+                            shape.draw(display)
+    elif frames.pictures is not None:
+        data = base64.b64encode(frames.pictures.data[frames.pictures.index[row]]).decode()
+        display.image(x, y, wide, tall, f"data:{frames.pictures.mime};base64,{data}")
+    display.box(x, y, wide, tall, stroke="line", radius=3)
+
+
+def curve_displays(model: MonitorModel, columns: Columns) -> list[Display]:
+    """Draw the panels of all curves."""
+    return [curve_display(curve, i, model.progress, columns) for i, curve in enumerate(model.curves)]
