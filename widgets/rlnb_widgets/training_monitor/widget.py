@@ -50,7 +50,7 @@ _HERE = Path(__file__).parent
 _EVERY = 0.25
 #: How many times the seconds of CPU of an update the training has before the next one, and how many times its seconds
 #: it waits at most, or two seconds. On a busy machine the clock runs on while the training does not.
-_SHARE, _PATIENCE, _LONGEST = 80.0, 50.0, 2.0
+_SHARE, _PATIENCE, _LONGEST = 120.0, 50.0, 2.0
 #: Seconds between two lines of a script that runs in a terminal, and of which the rate is taken.
 _LINE, _RECENT = 2.0, 10.0
 _MOST_SHOWN_BYTES = 2_000_000
@@ -149,7 +149,6 @@ class TrainingMonitor(TimeTraits, Visualizer):
     def __enter__(self) -> TrainingMonitor:
         self._inside = True
         self._begin()
-        self.refresh()
         self._output = _Output.of(self)
         return self
 
@@ -432,9 +431,8 @@ class TrainingMonitor(TimeTraits, Visualizer):
 
     def _renew(self) -> None:
         """Update the page, and the output of this cell too: the saved notebook keeps what it showed last."""
-        self.refresh()
-        if self._output is not None:
-            self._output.update(self)
+        if self._output is None or not self._output.update(self):
+            self.refresh()
 
     def _mark(self, now: float) -> None:
         self._marks.append((now, self._frames))
@@ -551,7 +549,8 @@ class TrainingMonitor(TimeTraits, Visualizer):
         # The base class would draw the picture once more, with the times in it.
         bundle: Any = super(Visualizer, self)._repr_mimebundle_(**kwargs)
         data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        html = image_tag(str(self._picture("")), self._alt())
+        text = repr(self)
+        html = image_tag(str(self._picture("")), text.partition("\n")[0])
         if pace := self._pace_words():
             # Times differ from run to run; the attribute tells tools that compare outputs.
             svg = Svg(760, 22, title="pace")
@@ -561,7 +560,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
                 + "\n"
                 + html
             )
-        return {**data, "text/plain": repr(self), "text/html": html}, meta
+        return {**data, "text/plain": text, "text/html": html}, meta
 
 
 # A training that takes a logger takes a monitor; it cannot inherit, since widgets have a metaclass of their own.
@@ -604,10 +603,16 @@ class _Output:
             return None
         return cls(shell, ipython.display.display(monitor, display_id=True))
 
-    def update(self, monitor: TrainingMonitor) -> None:
-        """Replace what the output shows, while its cell runs: what a cell shows must not depend on later ones."""
-        if self._shell.execution_count == self._cell:
-            self._handle.update(monitor)
+    def update(self, monitor: TrainingMonitor) -> bool:
+        """Replace what the output shows, while its cell runs: what a cell shows must not depend on later ones.
+
+        Returns:
+            Whether it did, for which the monitor is refreshed.
+        """
+        if self._shell.execution_count != self._cell:
+            return False
+        self._handle.update(monitor)
+        return True
 
 
 def _terminal() -> bool:
