@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rlnb_widgets._core.text import duration
-from rlnb_widgets.rollout_player.model import PlayerModel
+from rlnb_widgets.rollout_player import PlayerModel
 from rlnb_widgets.training_monitor.series import MOST_BUCKETS, Buckets, Series, at_most
 
 #: States of a training.

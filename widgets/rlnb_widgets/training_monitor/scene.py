@@ -11,7 +11,7 @@ from rlnb_widgets._core.display import Columns, Display
 from rlnb_widgets._core.display_svg import WIDTH
 from rlnb_widgets._core.measures import format_value, round_step, short_number, text_width, ticks
 from rlnb_widgets._core.text import shorten
-from rlnb_widgets.rollout_player.frames import Frames
+from rlnb_widgets.rollout_player import Frames
 from rlnb_widgets.training_monitor.model import CurveModel, MonitorModel, Progress, Shown, ValueMap
 
 _LEFT, _RIGHT = 46.0, 10.0

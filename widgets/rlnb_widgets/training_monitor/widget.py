@@ -25,9 +25,7 @@ from rlnb_widgets._core.svg import Svg, image_tag
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
-from rlnb_widgets.rollout_player.leaves import steps_shape
-from rlnb_widgets.rollout_player.model import player_model
-from rlnb_widgets.rollout_player.payload import frames_payload
+from rlnb_widgets.rollout_player import frames_payload, player_model, steps_shape
 from rlnb_widgets.training_monitor.inputs import check_name, check_step, logged_number, value_map
 from rlnb_widgets.training_monitor.logs import read_log
 from rlnb_widgets.training_monitor.model import (
