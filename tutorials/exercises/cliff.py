@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -45,12 +46,12 @@ def learn(
     Returns:
         The action values, ``[48, 4]``, and the return of each episode.
     """
-    world, draw = steps_of_cliff(), torch.Generator().manual_seed(seed)
+    world, draw = steps_of_cliff(), random.Random(seed)
     Q, returns = torch.zeros(STATES, ACTIONS), []
 
     def act(s: int) -> int:
-        if torch.rand((), generator=draw) < epsilon:
-            return int(torch.randint(ACTIONS, (), generator=draw))
+        if draw.random() < epsilon:
+            return draw.randrange(ACTIONS)
         return int(Q[s].argmax())
 
     for _ in range(episodes):
@@ -78,19 +79,18 @@ def greedy_path(Q: torch.Tensor) -> list[int]:
     return cells
 
 
-def cliff_map(**tables: torch.Tensor) -> ValueMaps:
-    """Draw the value of the best action in each cell, with an arrow for it, for one or several tables of values.
+def cliff_map(tables: Mapping[str, torch.Tensor]) -> ValueMaps:
+    """Draw the value of the best action in each cell, with an arrow for that action.
 
     Args:
-        **tables: action values of shape ``[48, 4]``; an underscore in a name is shown as a space. A cell whose actions
-            were never tried has no arrow.
+        tables: by title, action values of shape ``[48, 4]``. A cell none of whose actions has a value has no arrow.
 
     Returns:
         The picture.
     """
-    named = {name.replace("_", " "): Q for name, Q in tables.items()}
     # The actions of Gymnasium's cliff are up, right, down, left, and those of a grid world left, down, right, up.
     arrows = {
-        name: [[3 - int(row.argmax())] if bool(row.any()) else [] for row in Q] for name, Q in named.items()
+        title: [[ACTIONS - 1 - int(row.argmax())] if bool(row.any()) else [] for row in Q]
+        for title, Q in tables.items()
     }
-    return ValueMaps(CLIFF, {name: Q.amax(-1).tolist() for name, Q in named.items()}, arrows)
+    return ValueMaps(CLIFF, {title: Q.amax(-1).tolist() for title, Q in tables.items()}, arrows)
