@@ -329,6 +329,7 @@ def training(peer: str | None, sb3: str | None, full: bool) -> None:
         print("  only the speed was measured. Train until CartPole is solved: make bench FULL=1 PARTS=training")
     if not sb3:
         print("  sb3: not measured. Name an interpreter that has stable-baselines3: make bench SB3=path/to/python")
+    print(run(sys.executable, "monitor.py", lines=None))
 
 
 def median_of(runs: list[dict[str, float | None]], key: str) -> float:
@@ -400,12 +401,6 @@ def explorer() -> None:
     print(run(sys.executable, "explorer.py", lines=None))
 
 
-def training() -> None:
-    """Measure what watching a training costs it."""
-    print("Training")
-    print(run(sys.executable, "monitor.py", lines=None))
-
-
 def against(checkout: str, names: list[str]) -> None:
     """Compare each case with another commit of rlnb, in turns: seconds there divided by seconds here.
 
@@ -470,7 +465,6 @@ def main() -> None:
         "imports": imports,
         "players": players,
         "explorer": explorer,
-        "training": training,
     }
     if given.against:
         against(given.against, given.parts)

@@ -26,8 +26,8 @@ def sarsa(Q: Any, s: Any, a: Any, R: float, s_: Any, a_: Any, over: bool, alpha:
 
 def steps_of_cliff() -> list[list[tuple[int, float, bool]]]:
     """List the next state, the reward and whether the episode is over, by state and action."""
-    table = gymnasium.make("CliffWalking-v1").unwrapped.P
-    return [[tuple(table[s][a][0][1:]) for a in range(ACTIONS)] for s in range(STATES)]  # type: ignore[misc]
+    env: Any = gymnasium.make("CliffWalking-v1").unwrapped
+    return [[tuple(env.P[s][a][0][1:]) for a in range(ACTIONS)] for s in range(STATES)]
 
 
 def learn(
