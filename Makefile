@@ -5,6 +5,8 @@ PEER ?=
 PARTS ?=
 CPPRB ?=
 SPIEL ?=
+SB3 ?=
+FULL ?=
 # What to install: dev,simulators adds the Box2D and MuJoCo environments.
 EXTRAS ?= dev
 
@@ -66,10 +68,12 @@ lint: .venv/.stamp
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-# PEER, CPPRB and SPIEL name interpreters that have torchrl, cpprb and open_spiel, and PARTS some of the comparisons:
+# PEER, CPPRB, SPIEL and SB3 name interpreters that have torchrl, cpprb, open_spiel and stable-baselines3, PARTS some of
+# the comparisons, and FULL=1 lets training go on until it has solved its task, with five seeds:
 # make bench PEER=~/trl/bin/python PARTS="rollouts specs"
 bench: .venv/.stamp
-	$(PY) -m tests.benchmarks $(if $(PEER),--peer $(PEER)) $(if $(CPPRB),--cpprb $(CPPRB)) $(if $(SPIEL),--spiel $(SPIEL)) $(PARTS)
+	$(PY) -m tests.benchmarks $(if $(PEER),--peer $(PEER)) $(if $(CPPRB),--cpprb $(CPPRB)) $(if $(SPIEL),--spiel $(SPIEL)) \
+	  $(if $(SB3),--sb3 $(SB3)) $(if $(FULL),--full) $(PARTS)
 
 # NB names some of them: make notebooks NB="00_welcome.ipynb 01_rollouts_and_ted.ipynb"
 notebooks: .venv/.stamp

@@ -117,18 +117,18 @@ class Unwrapping:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, Any, Any, list[Any]]] = {}
+        self._known: dict[tuple[int, Any], tuple[Any, Any, Any, list[Any]]] = {}
 
     def __call__(self, module: Any, make: Callable[[Any], Any] = unwrapped) -> Any:
-        """Return ``make(module)``, where ``make`` is :func:`unwrapped` or :func:`unwrapped_dist`."""
-        owner, kind, function, parts = self._known.get(id(module), (None, None, None, []))
+        """Return ``make(module)``, where ``make`` is a function such as :func:`unwrapped` or :func:`unwrapped_dist`."""
+        owner, kind, function, parts = self._known.get((id(module), make), (None, None, None, []))
         same = owner is module and kind is exploration_type()
         if same and not skip_existing() and all(_is_plain(part) for part in parts):
             return function
         function = make(module)
         parts = [part for part in module.modules() if isinstance(part, TensorDictModuleBase)]
         if function is not None:
-            self._known[id(module)] = module, exploration_type(), function, parts
+            self._known[id(module), make] = module, exploration_type(), function, parts
         return function
 
     def __reduce__(self) -> Any:

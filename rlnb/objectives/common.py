@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from torch import nn
 from rlnb._tensordict import entry, fast_tensordict
 from rlnb.data.ted.keys import MASK_KEYS, NestedKey, as_key, as_tuple
 from rlnb.envs.exploration import ExplorationType, set_exploration_type
-from rlnb.envs.unwrapped import Entries, Unwrapping
+from rlnb.envs.unwrapped import Entries, Unwrapping, unwrapped
 from rlnb.objectives.ensembles import run_members, slots_of
 from rlnb.objectives.errors import missing_entry, unknown_choice, unknown_key_name
 from rlnb.objectives.utils import ValueEstimators, build_value_estimator
@@ -233,10 +233,20 @@ class LossModule(TensorDictModuleBase):
         found = self._modules.get(f"target_{name}")
         return self._modules[name] if found is None else found  # type: ignore[return-value]  # a network is there
 
-    def _run(self, network: Any, data: TensorDictBase, *, params: TensorDictBase | None = None) -> Any:
-        """Run a network on what it reads; return its outputs, which have ``get(key, default)``, and leave the data."""
+    def _run(
+        self,
+        network: Any,
+        data: TensorDictBase,
+        *,
+        params: TensorDictBase | None = None,
+        make: Callable[[Any], Any] = unwrapped,
+    ) -> Any:
+        """Run a network on what it reads; return its outputs, which have ``get(key, default)``, and leave the data.
+
+        ``make`` makes a function of tensors from it, or None where the network itself must be called.
+        """
         given = self._inputs(network, data)
-        function = self._unwrapped(network)
+        function = self._unwrapped(network, make)
         with nullcontext() if params is None else params.to_module(network):
             if function is None:
                 return network(data.select(*network.in_keys, strict=False))

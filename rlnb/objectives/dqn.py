@@ -10,6 +10,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, TensorDictModuleBase
 
 from rlnb.data.ted.keys import NestedKey
+from rlnb.envs.unwrapped import unwrapped
 from rlnb.modules.tensordict_module.q_values import QValueActor, QValueModule
 from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
@@ -110,7 +111,7 @@ class DQNLoss(OffPolicyLoss):
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute "loss" of transitions ``[*B]``, and write "td_error" into them."""
-        values = self._values(self._run(_without_choice(self.value_network), tensordict))
+        values = self._values(self._run(self.value_network, tensordict, make=_values_alone))
         value = chosen(values, self._get(tensordict, "action"), self.action_space)
         target = self._returns(tensordict, self._next_value(tensordict))
         self._prioritize(tensordict, (value.detach() - target).square().unsqueeze(-1))
@@ -121,7 +122,7 @@ class DQNLoss(OffPolicyLoss):
     def _next_value(self, data: TensorDictBase) -> Tensor:
         """Compute the value of the best next action, ``[*B]``."""
         after, keys = self._after(data), self.tensor_keys
-        found = self._run(_without_choice(self._target("value_network")), after)
+        found = self._run(self._target("value_network"), after, make=_values_alone)
         values = self._values(found)
         if not self.double_dqn:
             best = found.get(keys.value, None)  # it may leave out actions that are not allowed
@@ -142,15 +143,13 @@ class DQNLoss(OffPolicyLoss):
         return values
 
 
-def _without_choice(network: Any) -> Any:
-    """Return what computes the values in a network that then chooses among them, where nothing but the values counts.
+def _values_alone(network: Any) -> Any:
+    """Unwrap a network without the choice of an action, which takes half as long as a network of two layers.
 
-    The choice of a ``QValueActor`` takes half as long as a network of two layers.
+    A choice among legal actions is left in, since it counts.
     """
-    if type(network) is not QValueActor or len(network) != 2 or type(network[-1]) is not QValueModule:
-        return network
-    first, last = network[0], network[-1]
-    more = last.action_mask_key is not None or any(
-        one._forward_hooks or one._forward_pre_hooks for one in (network, last)
-    )
-    return network if more else first
+    function = unwrapped(network)
+    if function is None or type(network) is not QValueActor or len(network) != 2:
+        return function
+    last = network[-1]
+    return unwrapped(network[0]) if type(last) is QValueModule and last.action_mask_key is None else function

@@ -133,10 +133,10 @@ class TD3Loss(OffPolicyLoss):
                     f"TD3Loss clips actions to the bounds of action_spec, and got a {type(leaf).__name__}, which has "
                     "none. Fix: bounds=(-1.0, 1.0), or DQNLoss for a choice between actions."
                 )
-            bounds = (leaf.space.low, leaf.space.high)  # type: ignore[assignment]  # tensors
+            bounds = (leaf.space.low, leaf.space.high)
         self._add_network("actor_network", actor_network, delay=delay_actor)
         self._add_ensemble("qvalue_network", qvalue_network, num_qvalue_nets, delay=delay_qvalue)
-        low, high = (torch.as_tensor(bound).clone() for bound in bounds)  # type: ignore[union-attr]  # one is given
+        low, high = (torch.as_tensor(bound).clone() for bound in bounds)
         self.register_buffer("min_action", low)
         self.register_buffer("max_action", high)
         self.loss_function, self.policy_noise, self.noise_clip = loss_function, policy_noise, noise_clip

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +26,7 @@ COMMITS = (
     "slices",
     "checkpoints",
     "collectors",
+    "objectives",
     "trees",
     "search",
 )
@@ -144,6 +147,8 @@ def custom(peer: str | None) -> None:
         for key, seconds in times.items():
             print(f"  {name:10s} {key:34s} {1024 / seconds:12,.0f} {seconds * 1e6:10.1f}")
     ratio("CartPoleEnv.rollout: million env steps a second", 1024 / best["rlnb"]["CartPoleEnv.rollout"] / 1e6, 1)
+    for case in ("step_and_maybe_reset", "rollout"):
+        ratio(f"the physics / {case}", best["rlnb"]["physics"] / best["rlnb"][case], 0.6)
     if peer:
         share = {}
         for base in ("own methods", "physics"):
@@ -279,6 +284,62 @@ def collectors(peer: str | None) -> None:
         ratio(f"collector, {key}: rlnb / torchrl", seconds / best["rlnb"][key], 6)
 
 
+def objectives(peer: str | None) -> None:
+    """Compare value estimates and losses, with the same arithmetic in plain torch and with TorchRL."""
+    libraries = {"torch": sys.executable, "rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
+    best = best_times("objectives.py", libraries)
+    print("Estimates over [64, 2048]; losses of 64 steps, forward and backward   us of CPU/call")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            print(f"  {name:10s} {key:42s} {seconds * 1e6:12.1f}")
+    plain, ours = best["torch"], best["rlnb"]
+    for case in ("ClipPPOLoss", "DQNLoss"):
+        bound(f"{case}: rlnb / plain torch", ours[case] / plain[f"plain torch: {case}"], 1.5)
+    bound("GAE / the TD errors alone", ours["GAE, function"] / plain["TD errors alone"], 10)
+    for key, seconds in best.get("torchrl", {}).items():
+        ratio(f"{key}: rlnb / torchrl", seconds / ours[key], 1)
+
+
+def training(peer: str | None, sb3: str | None, full: bool) -> None:
+    """Compare whole programs that train PPO and DQN on CartPole.
+
+    Args:
+        peer: an interpreter that has torchrl.
+        sb3: an interpreter that has stable-baselines3.
+        full: train until CartPole is solved, with five seeds, which takes half an hour; else a few thousand frames.
+    """
+    libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {}), **({"sb3": sb3} if sb3 else {})}
+    seeds, frames = (5, 0) if full else (1, 8192)
+    print("Training on CartPole-v1, one thread, median                 frames/s of CPU   s to 475   frames to 475")
+    for algorithm in ("ppo", "dqn"):
+        found: dict[str, list[dict[str, float | None]]] = {name: [] for name in libraries}
+        for seed in range(seeds):  # in turns, so that a busy moment hits all libraries
+            for name, python in libraries.items():
+                found[name].append(json.loads(run(python, "training.py", name, algorithm, str(seed), str(frames))))
+        medians = {name: {key: median_of(runs, key) for key in runs[0]} for name, runs in found.items()}
+        for name, own in medians.items():
+            print(f"  {algorithm} {name:10s} {own['fps']:40,.0f} {own['seconds']:17.1f} {own['frames']:15,.0f}")
+        ours = medians["rlnb"]
+        for name, target in (("torchrl", 2), ("sb3", 1.5)):
+            if name in medians:
+                ratio(f"{algorithm}: frames a second, rlnb / {name}", ours["fps"] / medians[name]["fps"], target)
+            if name in medians and full:
+                ratio(f"{algorithm}: frames to 475, {name} / rlnb", medians[name]["frames"] / ours["frames"], 1)
+    if not full:
+        print("  only the speed was measured. Train until CartPole is solved: make bench FULL=1 PARTS=training")
+    if not sb3:
+        print("  sb3: not measured. Name an interpreter that has stable-baselines3: make bench SB3=path/to/python")
+    print(run(sys.executable, "monitor.py", lines=None))
+
+
+def median_of(runs: list[dict[str, float | None]], key: str) -> float:
+    """The median over seeds; a run that did not get there counts as infinite, and nan stands for none that tried."""
+    values = [run[key] for run in runs]
+    if key != "fps" and not any(values):
+        return math.nan
+    return statistics.median(math.inf if value is None else value for value in values)
+
+
 def trees(peer: str | None) -> None:
     """Compare forests: adding rollouts, and making trees of them."""
     libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
@@ -380,6 +441,8 @@ def main() -> None:
     parser.add_argument("--peer", help="an interpreter that has torchrl")
     parser.add_argument("--cpprb", help="an interpreter that has cpprb")
     parser.add_argument("--spiel", help="an interpreter that has open_spiel")
+    parser.add_argument("--sb3", help="an interpreter that has stable_baselines3")
+    parser.add_argument("--full", action="store_true", help="train until solved, with five seeds")
     parser.add_argument("--against", help="a checkout of another commit: compare with it in one run, and nothing else")
     parser.add_argument("parts", nargs="*", help="which comparisons to run; all if none is named")
     given = parser.parse_args()
@@ -394,6 +457,8 @@ def main() -> None:
         "slices": lambda: slices(given.peer),
         "checkpoints": lambda: checkpoints(given.peer),
         "collectors": lambda: collectors(given.peer),
+        "objectives": lambda: objectives(given.peer),
+        "training": lambda: training(given.peer, given.sb3, given.full),
         "trees": lambda: trees(given.peer),
         "search": lambda: search(given.spiel),
         "solver": lambda: solver(given.spiel),

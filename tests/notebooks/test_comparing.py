@@ -72,13 +72,21 @@ display({"application/vnd.plotly.v1+json": {"data": [{"y": [1.0, 1.0 + 1.0]}], "
 """
 
 
+UPDATED = """
+handle = display({"text/plain": "at first"}, raw=True, display_id=True)
+handle.update({"text/plain": "at " + "last"}, raw=True)
+"""
+
+
 def test_nbval_finds_a_changed_output(tmp_path: Path) -> None:
     """Change the stored outputs of a notebook and run pytest over it the way the course is run."""
     path = tmp_path / "original.ipynb"
-    nbformat.write(new_notebook(cells=[new_code_cell(FIGURE), new_code_cell("print('hello')")]), path)
+    cells = [new_code_cell(source) for source in (FIGURE, "print('hello')", UPDATED)]
+    nbformat.write(new_notebook(cells=cells), path)
     stored = execute.dumps(execute.run(path))
     path.unlink()
     changes = {"same": ("2.0", "2.0000000001"), "figure": ("2.0", "2.1"), "text": ("hello\\n", "bye\\n")}
+    changes["updated"] = ("at last", "at first")
     for name, (old, new) in changes.items():
         assert old in stored
         (tmp_path / f"{name}.ipynb").write_text(stored.replace(old, new), encoding="utf-8")
@@ -90,5 +98,7 @@ def test_nbval_finds_a_changed_output(tmp_path: Path) -> None:
         [*command, *options, str(tmp_path)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120
     )
     failed = [line.partition(" - ")[0] for line in done.stdout.splitlines() if line.startswith("FAILED")]
-    assert failed == ["FAILED figure.ipynb::Cell 0", "FAILED text.ipynb::Cell 1"], done.stdout
-    assert "2 failed, 4 passed" in done.stdout
+    assert failed == ["FAILED figure.ipynb::Cell 0", "FAILED text.ipynb::Cell 1", "FAILED updated.ipynb::Cell 2"], (
+        done.stdout
+    )
+    assert "3 failed, 9 passed" in done.stdout

@@ -7,13 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from rlnb_widgets import TrainingMonitor
 from rlnb_widgets._core.display import Columns, Display
 from rlnb_widgets.training_monitor.scene import curve_displays, film_display, map_display, progress_display
+from tensordict import TensorDictBase
 
 from rlnb.envs import GymEnv
 
 Made = tuple[Display, dict[str, Any]]
+
+
+def _balance(td: TensorDictBase) -> TensorDictBase:
+    right = (td["observation"][2] + td["observation"][3] > 0).long()
+    return td.set("action", torch.nn.functional.one_hot(right, 2))
 
 
 def monitor() -> TrainingMonitor:
@@ -22,7 +29,7 @@ def monitor() -> TrainingMonitor:
     found = TrainingMonitor(total=4_000, curves=["return", "loss", "epsilon", "nothing"], goals={"return": 60})
     for name, steps in (("before", 9), ("half way", 40), ("after", 90)):
         env.set_seed(steps)
-        found.snapshot(name, env.rollout(steps, lambda td: td.set("action", env.action_spec.one()), env), env)
+        found.snapshot(name, env.rollout(steps, _balance), env)
     with found:
         for i in found.watch(range(3_000)):
             loss = math.exp(-i / 800) + 0.1 * rng.normal() if i % 300 else math.nan
@@ -36,7 +43,7 @@ def monitor() -> TrainingMonitor:
 
 
 def _curve(i: int) -> Callable[[], Made]:
-    return lambda: (curve_displays(monitor().model, Columns())[i], {})
+    return lambda: (curve_displays(monitor()._modelled(80), Columns())[i], {})
 
 
 def _film() -> Made:

@@ -10,6 +10,7 @@ from rlnb_widgets._core.svg import Svg, image_tag
 
 _CELL, _GAP, _HEAD, _EDGE = 34, 20, 26, 10
 _WIDE = 44  # a cell that has room for arrows as well
+_ROOM = 900  # of maps side by side; more of them come below
 #: The actions of grid worlds in order, as (columns right, rows down) and as signs.
 _MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 _SIGNS = "<v>^"
@@ -85,11 +86,14 @@ class ValueMaps:
             if letter not in "GHC#"
         ]
         largest = self.largest or max((v for v in shown if math.isfinite(v)), default=0.0) or 1.0
-        svg = Svg(count * wide + (count - 1) * _GAP + 2 * _EDGE, high + _HEAD + 2 * _EDGE, title=", ".join(numbers))
+        across = min(count, max(1, (_ROOM + _GAP) // (wide + _GAP)))
+        down = -(-count // across)
+        tall = high + _HEAD + _EDGE
+        svg = Svg(across * (wide + _GAP) - _GAP + 2 * _EDGE, down * tall + _EDGE, title=", ".join(numbers))
         for place, title in enumerate(numbers):
-            left = _EDGE + place * (wide + _GAP)
-            svg.text(left, _EDGE + 14, title, size=13, bold=True)
-            self._draw(svg, left, _EDGE + _HEAD, title, largest)
+            left, top = _EDGE + place % across * (wide + _GAP), _EDGE + place // across * tall
+            svg.text(left, top + 14, title, size=13, bold=True)
+            self._draw(svg, left, top + _HEAD, title, largest)
         return svg
 
     def _draw(self, svg: Svg, left: float, top: float, title: str, largest: float) -> None:

@@ -29,7 +29,7 @@ def check_name(name: Any) -> str:
     return name
 
 
-def as_number(name: str, value: Any) -> Any:
+def logged_number(name: str, value: Any) -> Any:
     """Return a value as a float, or as a tensor of its own if it is on another device.
 
     Raises:

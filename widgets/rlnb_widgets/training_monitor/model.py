@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rlnb_widgets._core.text import duration
-from rlnb_widgets.rollout_player.model import PlayerModel
+from rlnb_widgets.rollout_player import PlayerModel
 from rlnb_widgets.training_monitor.series import MOST_BUCKETS, Buckets, Series, at_most
 
 #: States of a training.
@@ -192,7 +192,7 @@ def pace_words(pace: Pace, unit: str, running: bool) -> str:
     """
     words = []
     if math.isfinite(pace.rate) and pace.rate > 0:
-        words.append(f"{rate_text(pace.rate)} {unit}/s")
+        words.append(f"{short_rate(pace.rate)} {unit}/s")
     if running and math.isfinite(pace.left):
         words.append(f"{clock(pace.left)} left")
     elif not running and pace.elapsed > 0:
@@ -200,11 +200,11 @@ def pace_words(pace: Pace, unit: str, running: bool) -> str:
     return ", ".join(words)
 
 
-def rate_text(rate: float) -> str:
+def short_rate(rate: float) -> str:
     """Format a rate with three digits.
 
     Example:
-        >>> rate_text(12345.0), rate_text(12.345), rate_text(0.5)
+        >>> short_rate(12345.0), short_rate(12.345), short_rate(0.5)
         ('12,300', '12.3', '0.5')
     """
     if rate < 100:

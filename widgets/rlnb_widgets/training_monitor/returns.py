@@ -100,7 +100,7 @@ class EpisodeReturns:
         ids = None
         starts = np.zeros((rows, steps), dtype=bool)
         if batches[0][2] is not None:
-            ids = np.concatenate([batch[2] for batch in batches], axis=1)  # type: ignore[misc]
+            ids = np.concatenate([batch[2] for batch in batches], axis=1)
             starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
             if self._ids is None or len(self._ids) != rows:
                 before = np.zeros(rows)

@@ -11,7 +11,7 @@ from rlnb_widgets._core.display import Columns, Display
 from rlnb_widgets._core.display_svg import WIDTH
 from rlnb_widgets._core.measures import format_value, round_step, short_number, text_width, ticks
 from rlnb_widgets._core.text import shorten
-from rlnb_widgets.rollout_player.frames import Frames
+from rlnb_widgets.rollout_player import Frames
 from rlnb_widgets.training_monitor.model import CurveModel, MonitorModel, Progress, Shown, ValueMap
 
 _LEFT, _RIGHT = 46.0, 10.0
@@ -82,7 +82,8 @@ def curve_display(curve: CurveModel, i: int, progress: Progress, columns: Column
         display.text(0, 12, shorten(curve.name, 32), bold=True, size=12)
         display.text(1, 12, words, "muted", 11, anchor="end")
     low, high = limits(curve)
-    _scale(display, low, high)
+    if curve.count:
+        _scale(display, low, high)
     with display.frame(_LEFT, _RIGHT, (0, 1)):
         if curve.goal is not None:
             y = _y(curve.goal, low, high)
@@ -125,11 +126,11 @@ def _y(value: float, low: float, high: float) -> float:
 def _lines(display: Display, curve: CurveModel, i: int, low: float, high: float) -> None:
     if not curve.count:
         return
-    role, box = curve_role(i), {"y": _TOP, "h": _TALL, "low": low, "high": high}
-    faint = {"width": 1, "opacity": 0.35} if curve.window else {"width": 1.75}
-    display.curve(curve.values, **box, stroke=role, places=curve.steps, **faint)
+    box = (_TOP, _TALL, low, high, curve_role(i))
+    width, opacity = (1.0, 0.35) if curve.window else (1.75, None)
+    display.curve(curve.values, *box, width=width, opacity=opacity, places=curve.steps)
     if curve.window:
-        display.curve(curve.smooth, **box, stroke=role, places=curve.smooth_steps, width=2)
+        display.curve(curve.smooth, *box, width=2, places=curve.smooth_steps)
     if len(curve.missing):
         display.glyphs(curve.missing, _TOP + _TALL - 6, "cross", 7, "bad")
 

@@ -43,9 +43,9 @@ def summarize(steps: np.ndarray, values: np.ndarray, width: int) -> Buckets:
         ([1.0, 2.0], [1.0, 3.0], [4.0, 2.0], [0, 1])
     """
     n, size = -(-len(values) // width), len(values)
-    table = np.full(n * width, np.nan)
-    table[:size] = values
-    table = table.reshape(n, width)
+    padded = np.full(n * width, np.nan)
+    padded[:size] = values
+    table = padded.reshape(n, width)
     finite = np.isfinite(table)
     rows, first = np.arange(n), np.arange(n) * width
     lowest = np.where(finite, table, np.inf).argmin(1)

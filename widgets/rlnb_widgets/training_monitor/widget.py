@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -25,10 +25,8 @@ from rlnb_widgets._core.svg import Svg, image_tag
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
-from rlnb_widgets.rollout_player.leaves import steps_shape
-from rlnb_widgets.rollout_player.model import player_model
-from rlnb_widgets.rollout_player.payload import frames_payload
-from rlnb_widgets.training_monitor.inputs import as_number, check_name, check_step, value_map
+from rlnb_widgets.rollout_player import frames_payload, player_model, steps_shape
+from rlnb_widgets.training_monitor.inputs import check_name, check_step, logged_number, value_map
 from rlnb_widgets.training_monitor.logs import read_log
 from rlnb_widgets.training_monitor.model import (
     MonitorModel,
@@ -46,9 +44,11 @@ from rlnb_widgets.training_monitor.series import MOST_BUCKETS, Series
 from rlnb_widgets.training_monitor.text import episode_words, monitor_explanation, monitor_headline, monitor_text
 
 _HERE = Path(__file__).parent
-#: Seconds between two updates of the page, at least; and how many times as long as an update itself that is, so that
-#: updates take no more than two percent of the time however much they have to draw.
-_EVERY, _SHARE = 0.25, 50.0
+#: Seconds between two updates of the page, at least.
+_EVERY = 0.25
+#: How many times the seconds of CPU of an update the training has before the next one, and how many times its seconds
+#: it waits at most, or two seconds. On a busy machine the clock runs on while the training does not.
+_SHARE, _PATIENCE, _LONGEST = 120.0, 50.0, 2.0
 #: Seconds between two lines of a script that runs in a terminal, and of which the rate is taken.
 _LINE, _RECENT = 2.0, 10.0
 _MOST_SHOWN_BYTES = 2_000_000
@@ -122,7 +122,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
     ) -> None:
         self._refuse_unknown(unknown)
         self._total, self._unit = _total(total), _unit(unit)
-        self._goals = {check_name(name): as_number(name, goal) for name, goal in dict(goals or {}).items()}
+        self._goals = {check_name(name): logged_number(name, goal) for name, goal in dict(goals or {}).items()}
         if isinstance(curves, str):
             raise TypeError(f'curves must be a list of names, got the text {curves!r}. Fix: curves=["{curves}"].')
         self._series: dict[str, Series] = {check_name(name): Series() for name in (*curves, *self._goals)}
@@ -136,7 +136,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
         self._map: ValueMap | None = None
         self._begun, self._elapsed = math.nan, 0.0
         self._marks: list[tuple[float, int]] = []
-        self._due, self._next_line = 0.0, 0.0
+        self._due, self._latest, self._cpu_due, self._next_line = 0.0, 0.0, 0.0, 0.0
         self._output: _Output | None = None
         self._inside = False
         super().__init__(fps=30.0, _label="TrainingMonitor")
@@ -147,7 +147,6 @@ class TrainingMonitor(TimeTraits, Visualizer):
     def __enter__(self) -> TrainingMonitor:
         self._inside = True
         self._begin()
-        self.refresh()
         self._output = _Output.of(self)
         return self
 
@@ -177,7 +176,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
             Its items.
         """
         length = getattr(iterable, "total_frames", None)
-        if length is None and hasattr(iterable, "__len__"):
+        if length is None and isinstance(iterable, Sized):
             length = len(iterable)
         if self._total is None and isinstance(length, int) and length > 0:
             self._total = length
@@ -202,7 +201,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
             ValueError: If the step is not finite.
         """
         given = {**(values or {}), **named}
-        found = {check_name(name): as_number(name, value) for name, value in given.items()}
+        found = {check_name(name): logged_number(name, value) for name, value in given.items()}
         place = None if step is None else check_step(step)
         for name, value in found.items():
             self._append(name, value, place)
@@ -220,7 +219,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
         self, metrics: Mapping[str, Any] | TensorDictBase, step: int | None = None, *, keys_sep: str = "/"
     ) -> dict[str, Any]:
         """Log several numbers of one step, which may be nested, as a logger does."""
-        return Logger.log_metrics(self, metrics, step, keys_sep=keys_sep)  # type: ignore[arg-type]
+        return Logger.log_metrics(self, metrics, step, keys_sep=keys_sep)
 
     def log_hparams(self, cfg: Mapping[str, Any]) -> None:
         """Keep the hyperparameters, for :meth:`explain`."""
@@ -384,7 +383,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
         self._state, self._error = "running", ""
         self._begun = time.perf_counter()
         self._marks = [(self._begun, self._frames)]
-        self._due = self._next_line = 0.0
+        self._due = self._latest = self._next_line = 0.0
 
     def _end(self, state: str, error: str = "") -> None:
         if math.isfinite(self._begun):
@@ -411,10 +410,15 @@ class TrainingMonitor(TimeTraits, Visualizer):
                 self._mark(now)
                 print(f"\r{self._line()}\x1b[K", end="", file=sys.stderr, flush=True)
             return
+        if now < self._latest and time.process_time() < self._cpu_due:
+            self._due = now + _EVERY / 5
+            return
+        cpu = time.process_time()
         self._mark(now)
         self.refresh()
-        done = time.perf_counter()
-        self._due = done + max(_EVERY, _SHARE * (done - now))
+        done, cpu_done = time.perf_counter(), time.process_time()
+        self._due, self._latest = done + _EVERY, done + max(_LONGEST, _PATIENCE * (done - now))
+        self._cpu_due = cpu_done + _SHARE * (cpu_done - cpu)
 
     def _show_now(self) -> None:
         """Show what was given: with the next update while the training runs, otherwise at once."""
@@ -425,9 +429,8 @@ class TrainingMonitor(TimeTraits, Visualizer):
 
     def _renew(self) -> None:
         """Update the page, and the output of this cell too: the saved notebook keeps what it showed last."""
-        self.refresh()
-        if self._output is not None:
-            self._output.update(self)
+        if self._output is None or not self._output.update(self):
+            self.refresh()
 
     def _mark(self, now: float) -> None:
         self._marks.append((now, self._frames))
@@ -542,8 +545,10 @@ class TrainingMonitor(TimeTraits, Visualizer):
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         self.refresh()
         # The base class would draw the picture once more, with the times in it.
-        data, meta = super(Visualizer, self)._repr_mimebundle_(**kwargs)
-        html = image_tag(str(self._picture("")), self._alt())
+        bundle: Any = super(Visualizer, self)._repr_mimebundle_(**kwargs)
+        data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        text = repr(self)
+        html = image_tag(str(self._picture("")), text.partition("\n")[0])
         if pace := self._pace_words():
             # Times differ from run to run; the attribute tells tools that compare outputs.
             svg = Svg(760, 22, title="pace")
@@ -553,7 +558,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
                 + "\n"
                 + html
             )
-        return {**data, "text/plain": repr(self), "text/html": html}, meta
+        return {**data, "text/plain": text, "text/html": html}, meta
 
 
 # A training that takes a logger takes a monitor; it cannot inherit, since widgets have a metaclass of their own.
@@ -596,10 +601,16 @@ class _Output:
             return None
         return cls(shell, ipython.display.display(monitor, display_id=True))
 
-    def update(self, monitor: TrainingMonitor) -> None:
-        """Replace what the output shows, while its cell runs: what a cell shows must not depend on later ones."""
-        if self._shell.execution_count == self._cell:
-            self._handle.update(monitor)
+    def update(self, monitor: TrainingMonitor) -> bool:
+        """Replace what the output shows, while its cell runs: what a cell shows must not depend on later ones.
+
+        Returns:
+            Whether it did, for which the monitor is refreshed.
+        """
+        if self._shell.execution_count != self._cell:
+            return False
+        self._handle.update(monitor)
+        return True
 
 
 def _terminal() -> bool:

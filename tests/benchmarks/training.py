@@ -1,0 +1,269 @@
+"""Trains one agent on CartPole-v1 with one library, on one thread; prints JSON: its speed, and what solving it took.
+
+The programs for rlnb and TorchRL are the same text, the loop that a learner writes. All libraries get the same
+networks, the same optimizer, and the same numbers of steps, batches and epochs, and all agents are judged by the same
+function: greedy episodes between two batches, whose time is not counted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from torch import nn
+
+PARTS = ("collectors", "data", "envs", "modules", "objectives")
+ENV, SOLVED, EPISODES = "CartPole-v1", 475.0, 20
+LIMIT = {"ppo": 100_000, "dqn": 60_000}  # frames after which a run that was to solve it gives up
+PPO = {"batch": 1024, "minibatch": 64, "epochs": 10, "lr": 1e-3, "gamma": 0.99, "lmbda": 0.95, "clip": 0.2, "norm": 0.5}
+DQN = {"batch": 256, "minibatch": 64, "updates": 128, "lr": 1e-3, "gamma": 0.99, "capacity": 50_000, "first": 1024}
+DQN |= {"eps": 0.04, "annealed": 4_000, "norm": 10.0}
+
+
+def network(outputs: int, activation: type[nn.Module], gain: float | None = None) -> nn.Sequential:
+    """Make a network of 4-64-64-outputs; with a gain of its last layer, weights are orthogonal, as is usual for PPO."""
+    layers = [nn.Linear(4, 64), activation(), nn.Linear(64, 64), activation(), nn.Linear(64, outputs)]
+    if gain is not None:
+        for layer, size in zip(layers[::2], (math.sqrt(2), math.sqrt(2), gain), strict=True):
+            nn.init.orthogonal_(layer.weight, size)  # type: ignore[arg-type]  # a linear layer
+            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+    return nn.Sequential(*layers)
+
+
+class Watch:
+    """Measures the CPU time of training, without that of its greedy episodes, and stops a run that is over.
+
+    Args:
+        frames: steps to take. None: until CartPole is solved.
+        algorithm: "ppo" or "dqn".
+        seed: of the greedy episodes.
+    """
+
+    def __init__(self, frames: int | None, algorithm: str, seed: int) -> None:
+        self.limit, self.judges, self.seed = frames or LIMIT[algorithm], frames is None, seed
+        self.frames, self.aside, self.solved = 0, 0.0, False
+        self.envs = gymnasium.make_vec(ENV, num_envs=EPISODES, vectorization_mode="vector_entry_point")
+        self.start = 0.0
+
+    def begin(self) -> None:
+        """Start the clock, after imports and the making of networks."""
+        self.start = time.process_time()
+
+    def done(self, frames: int, act: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+        """Count the frames of a batch that was learned from; return whether training is over.
+
+        Args:
+            frames: how many.
+            act: maps observations ``[n, 4]`` to scores of the actions ``[n, 2]``.
+        """
+        self.frames += frames
+        before = time.process_time()
+        self.solved = self.judges and self._mean_return(act) >= SOLVED
+        self.aside += time.process_time() - before
+        return self.solved or self.frames >= self.limit
+
+    def report(self) -> dict[str, float | None]:
+        """Frames a second of CPU time; the seconds and frames to a mean return of 475, None if it was not reached."""
+        seconds = time.process_time() - self.start - self.aside
+        reached = self.solved or None
+        return {
+            "fps": self.frames / seconds,
+            "seconds": reached and seconds,
+            "frames": reached and self.frames,
+        }
+
+    @torch.no_grad()
+    def _mean_return(self, act: Callable[[torch.Tensor], torch.Tensor]) -> float:
+        observation, _ = self.envs.reset(seed=self.seed)
+        alive, total = np.ones(EPISODES, bool), 0
+        while alive.any():
+            action = act(torch.as_tensor(observation)).argmax(-1).numpy()
+            observation, _, terminated, truncated, _ = self.envs.step(action)
+            total += int(alive.sum())
+            alive &= ~(terminated | truncated)
+        return total / EPISODES
+
+
+def ppo(package: str, seed: int, watch: Watch) -> None:
+    """PPO with rlnb or TorchRL."""
+    from tensordict.nn import TensorDictModule
+
+    collectors, data, envs, modules, objectives = parts(package)
+    env = envs.GymEnv(ENV, categorical_action_encoding=True)
+    env.set_seed(seed)
+    policy = network(2, nn.Tanh, 0.01)
+    actor = modules.ProbabilisticActor(
+        TensorDictModule(policy, ["observation"], ["logits"]),
+        in_keys=["logits"],
+        spec=env.action_spec,
+        distribution_class=torch.distributions.Categorical,
+        return_log_prob=True,
+    )
+    critic = modules.ValueOperator(network(1, nn.Tanh, 1.0), in_keys=["observation"])
+    collector = collectors.Collector(env, actor, frames_per_batch=PPO["batch"], total_frames=-1)
+    buffer = data.TensorDictReplayBuffer(
+        storage=data.LazyTensorStorage(PPO["batch"]),
+        sampler=data.SamplerWithoutReplacement(),
+        batch_size=PPO["minibatch"],
+    )
+    advantage = objectives.value.GAE(gamma=PPO["gamma"], lmbda=PPO["lmbda"], value_network=critic)
+    loss = objectives.ClipPPOLoss(
+        actor,
+        critic,
+        clip_epsilon=PPO["clip"],
+        entropy_coeff=0.0,
+        critic_coeff=0.5,
+        loss_critic_type="l2",
+        normalize_advantage=True,
+    )
+    optimizer = torch.optim.Adam(loss.parameters(), lr=PPO["lr"], eps=1e-5)
+    watch.begin()
+    for batch in collector:
+        buffer.extend(advantage(batch))
+        for _ in range(PPO["epochs"]):
+            for minibatch in buffer:
+                terms = loss(minibatch)
+                total = terms["loss_objective"] + terms["loss_critic"] + terms["loss_entropy"]
+                optimizer.zero_grad()
+                total.backward()
+                nn.utils.clip_grad_norm_(loss.parameters(), PPO["norm"])
+                optimizer.step()
+        collector.update_policy_weights_()
+        if watch.done(batch.numel(), policy):
+            return
+
+
+def dqn(package: str, seed: int, watch: Watch) -> None:
+    """DQN with rlnb or TorchRL."""
+    from tensordict.nn import TensorDictSequential
+
+    collectors, data, envs, modules, objectives = parts(package)
+    env = envs.GymEnv(ENV, categorical_action_encoding=True)
+    env.set_seed(seed)
+    net = network(2, nn.ReLU)
+    values = modules.QValueActor(net, spec=env.action_spec)
+    explore = modules.EGreedyModule(
+        env.action_spec, eps_init=1.0, eps_end=DQN["eps"], annealing_num_steps=DQN["annealed"]
+    )
+    collector = collectors.Collector(
+        env, TensorDictSequential(values, explore), frames_per_batch=DQN["batch"], total_frames=-1
+    )
+    buffer = data.TensorDictReplayBuffer(storage=data.LazyTensorStorage(DQN["capacity"]), batch_size=DQN["minibatch"])
+    loss = objectives.DQNLoss(values, loss_function="smooth_l1", delay_value=True, action_space=env.action_spec)
+    loss.make_value_estimator(gamma=DQN["gamma"])
+    target = objectives.HardUpdate(loss, value_network_update_interval=DQN["updates"])
+    optimizer = torch.optim.Adam(loss.parameters(), lr=DQN["lr"])
+    watch.begin()
+    for batch in collector:
+        buffer.extend(batch)
+        explore.step(batch.numel())
+        for _ in range(DQN["updates"] if len(buffer) > DQN["first"] else 0):
+            value = loss(buffer.sample())["loss"]
+            optimizer.zero_grad()
+            value.backward()
+            nn.utils.clip_grad_norm_(loss.parameters(), DQN["norm"])
+            optimizer.step()
+            target.step()
+        if watch.done(batch.numel(), net):
+            return
+
+
+def parts(package: str) -> list[Any]:
+    """Import what both programs need: collectors, data, envs, modules and objectives of rlnb or TorchRL."""
+    importlib.import_module(f"{package}.objectives.value")
+    return [importlib.import_module(f"{package}.{name}") for name in PARTS]
+
+
+def sb3(algorithm: str, seed: int, watch: Watch) -> None:
+    """PPO or DQN with stable-baselines3."""
+    from stable_baselines3 import DQN as AgentDQN
+    from stable_baselines3 import PPO as AgentPPO
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    if algorithm == "ppo":
+        model: Any = AgentPPO(
+            "MlpPolicy",
+            ENV,
+            learning_rate=PPO["lr"],
+            n_steps=int(PPO["batch"]),
+            batch_size=int(PPO["minibatch"]),
+            n_epochs=int(PPO["epochs"]),
+            gamma=PPO["gamma"],
+            gae_lambda=PPO["lmbda"],
+            clip_range=PPO["clip"],
+            max_grad_norm=PPO["norm"],
+            policy_kwargs={"net_arch": [64, 64]},  # orthogonal, with Tanh, as network() makes it
+            seed=seed,
+            device="cpu",
+        )
+
+        def act(observation: torch.Tensor) -> torch.Tensor:
+            scores: torch.Tensor = model.policy.get_distribution(observation).distribution.logits
+            return scores
+    else:
+        model = AgentDQN(
+            "MlpPolicy",
+            ENV,
+            learning_rate=DQN["lr"],
+            buffer_size=int(DQN["capacity"]),
+            learning_starts=int(DQN["first"]),
+            batch_size=int(DQN["minibatch"]),
+            gamma=DQN["gamma"],
+            train_freq=int(DQN["batch"]),
+            gradient_steps=int(DQN["updates"]),
+            target_update_interval=int(DQN["batch"]),  # in steps of the env
+            exploration_fraction=DQN["annealed"] / watch.limit,
+            exploration_final_eps=DQN["eps"],
+            max_grad_norm=DQN["norm"],
+            policy_kwargs={"net_arch": [64, 64]},
+            seed=seed,
+            device="cpu",
+        )
+        act = model.q_net
+
+    class Stop(BaseCallback):
+        """Asks the watch after each batch."""
+
+        seen, over = 0, False
+
+        def _on_training_start(self) -> None:
+            watch.begin()
+
+        def _on_rollout_start(self) -> None:
+            if self.model.num_timesteps > self.seen:
+                frames, self.seen = self.model.num_timesteps - self.seen, self.model.num_timesteps
+                self.over = watch.done(frames, act)
+
+        def _on_step(self) -> bool:
+            return not self.over
+
+    model.learn(watch.limit + int(PPO["batch"]), callback=Stop())
+
+
+def main(library: str, algorithm: str, seed: int, frames: int) -> None:
+    """Train an agent and print the report.
+
+    Args:
+        library: "rlnb", "torchrl" or "sb3".
+        algorithm: "ppo" or "dqn".
+        seed: of networks, env and actions.
+        frames: steps to take; 0: until CartPole is solved.
+    """
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    train = sb3 if library == "sb3" else {"ppo": ppo, "dqn": dqn}[algorithm]
+    watch = Watch(frames or None, algorithm, seed)
+    train(algorithm if library == "sb3" else library, seed, watch)
+    print(json.dumps(watch.report()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -1,0 +1,233 @@
+"""Exercises of lesson 2: a step of the optimizer, and when a curve has reached its goal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .asking import as_number, ask, fail, require, right
+from .black_box import learn_with
+from .curves import Curves
+from .exercise import WrongAnswer, exercise
+from .mutants import instead
+from .verdict import Outcome
+
+IMPROVE = """
+    def improve(optimizer, loss):
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+REACHED = """
+    def reached(goal, frames, returns):
+        for i in range(19, len(returns)):
+            if sum(returns[i - 19 : i + 1]) / 20 >= goal:
+                return frames[i]
+        return None
+"""
+
+
+@exercise(
+    title="The step that learns",
+    prompt="""
+        Write `improve(optimizer, loss)`: one step of learning. It has three lines, the same in every training with
+        PyTorch: forget the gradients of the last step, compute those of this loss, and let the optimizer change the
+        weights. It returns nothing. The check trains an agent with it and draws the returns.
+    """,
+    stub="""
+        def improve(optimizer, loss):
+            # optimizer.zero_grad(), loss.backward() and optimizer.step(), in which order?
+            ...
+            return None
+    """,
+    hints=[
+        "`loss.backward()` *adds* the gradients of the loss to those that are there already.",
+        "`optimizer.step()` uses the gradients that it finds. Which line must come right before it?",
+    ],
+    solution=IMPROVE,
+    wrong=[
+        instead(IMPROVE, of="    optimizer.zero_grad()\n", put="", says="still has the gradients of the loss before"),
+        instead(IMPROVE, of="    optimizer.step()", put="    return", says="took no step"),
+        instead(
+            IMPROVE,
+            of="    optimizer.zero_grad()\n    loss.backward()\n",
+            put="    loss.backward()\n    optimizer.zero_grad()\n",
+            says="found no gradients",
+        ),
+        WrongAnswer(
+            """
+            def improve(optimizer, loss):
+                optimizer.step()
+                optimizer.zero_grad()
+                loss.backward()
+            """,
+            says="one loss late",
+        ),
+        instead(IMPROVE, of="loss.backward()", put="(-loss).backward()", says="away from the smaller loss"),
+        instead(IMPROVE, of="optimizer.step()", put="optimizer.step()\n    optimizer.step()", says="took 4 steps"),
+    ],
+    accepted=[
+        """
+        def improve(optimizer, loss):
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        """,
+    ],
+    setup="import torch",
+    seconds=90.0,
+)
+def improve(improve: Callable[..., Any]) -> Outcome:
+    """Look at the gradients that each step finds, then learn CartPole with it."""
+    weight = torch.nn.Parameter(torch.tensor(1.0))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    found: list[float | None] = []
+    optimizer.register_step_pre_hook(
+        lambda *given: found.append(None if weight.grad is None else round(weight.grad.item(), 4))
+    )
+    for _ in range(2):
+        ask(improve, optimizer, 3 * weight, may_change=True)
+    require(found, "The weight did not change: the optimizer took no step.")
+    require(len(found) == 2, f"The optimizer took {len(found)} steps for two losses.")
+    empty = "The optimizer found no gradients when it took its step."
+    require(any(gradient for gradient in found), f"{empty} What computes them, and what forgets them?")
+    require(found[0], f"For the first loss: {empty[0].lower()}{empty[1:]} It always is one loss late.")
+    again = "In its second step the weight moved twice as far: it still has the gradients of the loss before."
+    require(found != [3.0, 6.0], again)
+    require(found[0] != -3.0, "The weight moves away from the smaller loss.")
+    require(found == [3.0, 3.0], f"Both gradients should be 3, and the optimizer found {found[0]} and {found[1]}.")
+    frames, returns = learn_with(improve)
+    first, last = (sum(part) / len(part) for part in (returns[:50], returns[-50:]))
+    shown = Curves({"mean return": {"with your step": _by_frame(frames, returns)}}, x="frame", first=1024, every=1024)
+    return right(f"The agent learns: the mean return of 50 episodes rises from {first:.0f} to {last:.0f}.", shown)
+
+
+@exercise(
+    title="When was it solved?",
+    prompt="""
+        Single episodes are noisy, and the best of many says little: an agent that falls half of the time has not solved
+        the task. Write `reached(goal, frames, returns)`. The list `returns` has the return of each episode in the order
+        in which they ended, and `frames` has the frame at which each of them ended. Return the first of those frames at
+        which the mean of the *last 20* returns is at least `goal`, and `None` if there is no such frame. The first mean
+        of 20 returns exists when 20 episodes have ended.
+    """,
+    stub="""
+        def reached(goal, frames, returns):
+            # returns[i - 19 : i + 1] are 20 returns, of which the last one is returns[i]
+            ...
+    """,
+    hints=[
+        "Go through the episodes with `for i in range(19, len(returns))`.",
+        "`sum(returns[i - 19 : i + 1]) / 20` is the mean. When it reaches the goal, `return frames[i]`.",
+        "After the loop, no mean has reached the goal: `return None`.",
+    ],
+    solution=REACHED,
+    wrong=[
+        WrongAnswer(
+            """
+            def reached(goal, frames, returns):
+                for i in range(len(returns)):
+                    if returns[i] >= goal:
+                        return frames[i]
+                return None
+            """,
+            says="a single episode",
+        ),
+        instead(
+            REACHED,
+            of="range(19, len(returns)):\n        if sum(returns[i - 19 : i + 1]) / 20 >=",
+            put="range(len(returns)):\n        if sum(returns[: i + 1]) / (i + 1) >=",
+            says="all episodes so far",
+        ),
+        instead(
+            REACHED,
+            of="range(19, len(returns)):\n        if sum(returns[i - 19 : i + 1]) / 20 >=",
+            put="range(len(returns)):\n        if sum(returns[max(i - 19, 0) : i + 1]) / min(i + 1, 20) >=",
+            says="before 20 episodes have ended",
+        ),
+        instead(REACHED, of="return frames[i]", put="return i", says="number of an episode"),
+        instead(REACHED, of=">= goal", put="> goal", says="exactly the goal"),
+        instead(REACHED, of="return None", put="return frames[-1]", says="never reaches"),
+        instead(REACHED, of="return frames[i]", put="return float(returns[i])", says="of a noisy curve"),
+    ],
+    accepted=[
+        """
+        def reached(goal, frames, returns):
+            means = torch.tensor(returns).unfold(0, 20, 1).mean(-1)
+            good = (means >= goal).nonzero()
+            return frames[int(good[0]) + 19] if len(good) else None
+        """,
+    ],
+    setup="import torch",
+)
+def reached(reached: Callable[..., Any]) -> Outcome:
+    """Compare with means of short lists, then show where a noisy curve reaches its goal."""
+    frames, returns = _noisy(0)
+    goal = 300.0
+    wanted = _reached(goal, frames, returns)
+    got = ask(reached, goal, frames, returns)
+    if got is None or not math.isclose(as_number(got), float(wanted or 0)):
+        _explain_reached(got, goal, frames, returns)
+    never = ask(reached, 600.0, frames, returns)
+    require(never is None, f"No mean of 20 returns here reaches 600: it never reaches the goal, and it gave {never}.")
+    early = ask(reached, 50.0, [float(10 * i) for i in range(30)], [900.0] + 29 * [0.0])
+    require(early is None, "It counts means before 20 episodes have ended: one good episode at the start is luck.")
+    flat = ask(reached, 100.0, [float(10 * i) for i in range(30)], 30 * [100.0])
+    require(flat == 190.0, "Where all returns are exactly the goal, 20 of them reach it, at the end of the 20th.")
+    for seed in (1, 2, 3):
+        more = _noisy(seed)
+        text = "It gives another frame for one of a few more curves."
+        require(ask(reached, 350.0, *more) == _reached(350.0, *more), text)
+    means = [sum(returns[max(i - 19, 0) : i + 1]) / min(i + 1, 20) for i in range(len(returns))]
+    best = next(i for i, one in enumerate(returns) if one >= goal)
+    picture = Curves(
+        {"return": {"each episode": returns, "mean of the last 20": means}},
+        x="episode",
+        levels={"return": (goal, "goal")},
+    )
+    return right(
+        f"The mean of 20 returns reaches {goal:.0f} after {wanted:,.0f} frames. A single episode did so after "
+        f"{frames[best]:,.0f}.",
+        picture,
+    )
+
+
+def _noisy(seed: int) -> tuple[list[float], list[float]]:
+    """Make a curve of 200 episodes that rises from 20 to 500, with episodes that go wrong."""
+    draw = torch.Generator().manual_seed(seed)
+    level = torch.linspace(20, 500, 200)
+    returns = (level * (0.3 + 1.4 * torch.rand(200, generator=draw))).clamp(max=500).round()
+    return (returns.cumsum(0) * 1.0).tolist(), returns.tolist()
+
+
+def _reached(goal: float, frames: list[float], returns: list[float]) -> float | None:
+    for i in range(19, len(returns)):
+        if sum(returns[i - 19 : i + 1]) / 20 >= goal:
+            return frames[i]
+    return None
+
+
+def _explain_reached(got: Any, goal: float, frames: list[float], returns: list[float]) -> None:
+    wanted = _reached(goal, frames, returns)
+    single = next((frame for frame, one in zip(frames, returns, strict=True) if one >= goal), None)
+    total = (sum(returns[: i + 1]) / (i + 1) >= goal for i in range(len(returns)))
+    overall = next((frame for frame, good in zip(frames, total, strict=True) if good), None)
+    if got is not None and got == single:
+        fail(f"A mean is wanted, and it stops where a single episode reaches the goal, after {single:,.0f} frames.")
+    if got == overall:
+        fail("Its mean is over all episodes so far, and those at the start never count less.")
+    if got is not None and wanted is not None and got == frames.index(wanted):
+        fail(f"{got} is the number of an episode, and the frame at which it ended is wanted.")
+    fail(f"The mean of 20 returns reaches {goal:.0f} after {wanted:,.0f} frames of a noisy curve, and it gave {got}.")
+
+
+def _by_frame(frames: list[float], returns: list[float], every: int = 1024) -> list[float]:
+    """Average the returns of the episodes that ended in each stretch of frames; NaN where there is none."""
+    parts: list[list[float]] = [[] for _ in range(int((max(frames) - 1) // every) + 1)]
+    for frame, value in zip(frames, returns, strict=True):
+        parts[int((frame - 1) // every)].append(value)
+    return [sum(part) / len(part) if part else math.nan for part in parts]
