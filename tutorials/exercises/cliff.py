@@ -27,7 +27,7 @@ def sarsa(Q: Any, s: Any, a: Any, R: float, s_: Any, a_: Any, over: bool, alpha:
 def steps_of_cliff() -> list[list[tuple[int, float, bool]]]:
     """List the next state, the reward and whether the episode is over, by state and action."""
     table = gymnasium.make("CliffWalking-v1").unwrapped.P  # type: ignore[attr-defined]
-    return [[tuple(table[s][a][0][1:]) for a in range(ACTIONS)] for s in range(STATES)]  # type: ignore[misc]
+    return [[tuple(table[s][a][0][1:]) for a in range(ACTIONS)] for s in range(STATES)]
 
 
 def learn(
