@@ -163,6 +163,47 @@ class LossModule(TensorDictModuleBase):
 
     # Networks ------------------------------------------------------------------------------------------------------
 
+    def convert_to_functional(
+        self,
+        module: Any,
+        module_name: str,
+        expand_dim: int | None = None,
+        create_target_params: bool = False,
+        compare_against: Any = None,
+    ) -> None:
+        """Hold a network, its parameters, and on request those of its target: for losses of your own.
+
+        Afterwards ``loss.<name>`` is the network, ``loss.<name>_params`` its parameters as a TensorDict, and
+        ``loss.target_<name>_params`` those of the target, or the same ones, without gradients, if there is no target.
+        ``with params.to_module(loss.<name>):`` runs the network with either of them.
+
+        Args:
+            module: the network.
+            module_name: the name.
+            expand_dim: how many networks of that kind there are, with stacked parameters of their own. None: one.
+            create_target_params: whether there is a target network, which :class:`SoftUpdate` or :class:`HardUpdate`
+                moves.
+            compare_against: accepted as in TorchRL; parameters that two networks share stay shared.
+
+        Raises:
+            TypeError: If the network is not a module.
+
+        Example:
+            >>> from tensordict.nn import TensorDictModule
+            >>> loss = LossModule()
+            >>> net = TensorDictModule(nn.Linear(3, 1), ["observation"], ["state_value"])
+            >>> loss.convert_to_functional(net, "critic", create_target_params=True)
+            >>> with loss.target_critic_params.to_module(loss.critic):
+            ...     loss.critic(torch.ones(3)).shape
+            torch.Size([1])
+            >>> len(list(loss.parameters()))  # the target has none that is learned
+            2
+        """
+        if expand_dim is None:
+            self._add_network(module_name, module, delay=create_target_params)
+        else:
+            self._add_ensemble(module_name, module, expand_dim, delay=create_target_params)
+
     def _add_network(self, name: str, network: Any, *, delay: bool = False) -> None:
         """Hold a network as a submodule, and with ``delay`` a copy of it as its target."""
         if not isinstance(network, nn.Module):
@@ -211,6 +252,9 @@ class LossModule(TensorDictModuleBase):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Write a number into a buffer of that name, such as ``loss.clip_epsilon = 0.1``."""
+        if name == "_value_estimator":  # as losses written for TorchRL set it
+            self.__dict__["_estimator"] = value
+            return
         buffer = self.__dict__.get("_buffers", {}).get(name)
         if buffer is not None and isinstance(value, (int, float)):
             buffer.fill_(value)
@@ -295,6 +339,11 @@ class LossModule(TensorDictModuleBase):
         """What computes advantages and value targets; the default one is made when it is first needed."""
         if self._estimator is None:
             self.make_value_estimator()
+        return self._estimator
+
+    @property
+    def _value_estimator(self) -> ValueEstimatorBase | None:
+        """The value estimator if there is one, under the name that losses written for TorchRL use."""
         return self._estimator
 
     def make_value_estimator(

@@ -131,10 +131,22 @@ class QValueModule(TensorDictModuleBase):
         return tensordict
 
     def _unwrap(self, batch_size: torch.Size | None) -> Function | None:
-        def choose(entries: Entries) -> None:
-            entries.update(zip(self.out_keys, self._outputs(entries), strict=True))
+        if self.safe:
+            return None
+        leaf, value_key, mask_key = self._spec[self.out_keys[0]], self.action_value_key, self.action_mask_key
+        numbers = isinstance(leaf, Categorical) and not leaf.shape and mask_key is None
+        size = leaf.n if numbers else 0
 
-        return None if self.safe else choose
+        def choose(entries: Entries) -> None:
+            values = entries.get(value_key)
+            if size and values is not None and values.ndim and values.shape[-1] == size:
+                # What _outputs() does for the number of an action, without looking at everything else.
+                chosen, index = _greedy(values)
+                entries.update(zip(self.out_keys, (index, values, chosen), strict=True))
+            else:
+                entries.update(zip(self.out_keys, self._outputs(entries), strict=True))
+
+        return choose
 
     def _outputs(self, data: TensorDictBase | Entries) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the actions, the values, and the values of the actions."""
