@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from exercises.clip_picture import ClipPicture
 from exercises.poles import Poles, log_prob_of, network, returns_to_go
 from exercises.policy_pictures import Slope, Spread, Trained
 
@@ -108,3 +109,34 @@ def test_a_spread_names_mean_and_deviation_and_copes_with_equal_numbers() -> Non
     svg = svg_of(Spread({"a": torch.tensor([1.0, 3.0]), "b": torch.tensor([2.0, 2.0])}))
     assert "mean 2, standard deviation 1.41" in svg and "mean 2, standard deviation 0<" in svg
     assert "<svg" in svg_of(Spread({"a": torch.ones(3)}))
+
+
+def bars(svg: str) -> list[tuple[float, float]]:
+    """Left edge and height of each bar of the histograms, in the order of drawing."""
+    found = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="[\d.]+" height="([\d.]+)"[^>]*class="f-c1"', svg)
+    return [(float(x), float(tall)) for x, tall in found]
+
+
+def test_ratios_are_sorted_by_the_sign_of_the_advantage_and_counted_at_the_edge() -> None:
+    advantage = torch.tensor([1.0, 1.0, 1.0, -1.0])
+    svg = svg_of(ClipPicture({"epoch 1": torch.tensor([1.0, 1.0, 9.0, 0.01])}, advantage))
+    (usual, tall), (far, short), (low, _) = bars(svg)
+    assert usual < far < low and tall == pytest.approx(2 * short, abs=0.2)
+    assert "1.00 to 9.00" in svg and "0.01 to 0.01" in svg
+
+
+def test_the_objective_bends_where_it_is_clipped_and_is_straight_without() -> None:
+    ratio, advantage = torch.ones(2), torch.tensor([1.0, -1.0])
+    for epsilon, corners in ((0.2, [3, 3]), (None, [2, 2])):
+        svg = svg_of(ClipPicture({"epoch 1": ratio}, advantage, epsilon=epsilon))
+        drawn = re.findall(r'<path d="([^"]+)"[^>]*class="s-c0"', svg)
+        assert [len(re.findall("[ML]", d)) for d in drawn] == corners
+    better, worse = (re.findall(r"[ML][\d.-]+ ([\d.-]+)", d) for d in re.findall(
+        r'<path d="([^"]+)"[^>]*class="s-c0"', svg_of(ClipPicture({"epoch 1": ratio}, advantage))
+    ))  # fmt: skip
+    assert better[1] == better[2] != better[0], "flat above 1 + epsilon"
+    assert worse[0] == worse[1] != worse[2], "flat below 1 - epsilon"
+
+
+def test_a_sign_without_steps_says_so() -> None:
+    assert "no steps" in svg_of(ClipPicture({"epoch 1": torch.ones(2)}, torch.ones(2)))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import torch
 from rlnb_widgets._core.svg import Svg
 
-from .curves import Curves
+from .curves import Curves, _ticks
 from .measured_bars import measured_tag
 
-_WIDTH, _EDGE, _LEFT, _TITLE, _AXIS = 660.0, 10.0, 44.0, 42.0, 34.0
+_WIDTH, _EDGE, _LEFT, _TITLE, _AXIS = 660.0, 10.0, 34.0, 56.0, 34.0
 _HIGH, _ROW, _BINS = 250.0, 74.0, 48
 _REACH = 0.55  # how far the lines of slopes go on both sides of the point
 _EPISODES = 40
@@ -89,16 +89,16 @@ class Slope:
         def at(theta: float, value: float) -> tuple[float, float]:
             return left + (theta - low) / (high - low) * wide, _TITLE + (1 - value / top) * _HIGH
 
-        keys = (("mean return, measured at each θ", "c0", 2.0), ("slope from all episodes at one θ", "c1", 3.0))
+        keys = (("mean return at each θ", "c0", 2.0), ("slope from all episodes at one θ", "c1", 3.0))
         x = _EDGE
         for words, role, thick in (*keys, (f"slopes from {_EPISODES} single episodes", "muted", 1.0)):
             svg.line(x, 12, x + 22, 12, stroke=role, stroke_width=thick)
             svg.text(x + 28, 16, words, size=12)
-            x += 28 + 6.3 * len(words) + 16
-        for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-            value = share * top / 1.1
+            x += 28 + 5.9 * len(words) + 12
+        for value in _ticks(0.0, top):
             svg.line(left, at(low, value)[1], left + wide, at(low, value)[1])
             svg.text(left - 5, at(low, value)[1] + 4, f"{value:.0f}", fill="muted", size=10, anchor="end")
+        svg.text(_EDGE, _TITLE - 10, "mean return", bold=True, size=12)
         for theta in range(round(low), round(high) + 1):
             svg.text(at(theta, 0)[0], _TITLE + _HIGH + 14, theta, fill="muted", size=10, anchor="middle")
         svg.text(left + wide / 2, _TITLE + _HIGH + 28, "θ", fill="muted", size=12, anchor="middle")
@@ -108,7 +108,7 @@ class Slope:
         svg.polyline(curve, stroke="c0", stroke_width=2, stroke_linejoin="round")
         mean = float(self.slopes.mean())
         svg.polyline(self._tangent(mean, top, at, 1.6), stroke="c1", stroke_width=3)
-        svg.circle(*at(self.at, self.height), 5, fill="c1")
+        svg.circle(*at(self.at, float(self.height)), 5, fill="c1")
         return svg
 
     def _tangent(
