@@ -397,7 +397,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             if tensordict is None or len(leaves) != 1 or not isinstance(leaves[0][0], str):
                 action = self.full_action_spec.rand(shape)
                 return action if tensordict is None else tensordict.update(action)
-            return tensordict.set(leaves[0][0], leaves[0][1].rand(shape))
+            return set_entry(tensordict, leaves[0][0], leaves[0][1].rand(shape))
 
     def rand_step(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Take one step with a random action.

@@ -160,7 +160,7 @@ def _collect(
     """Step any env, with one TensorDict per step."""
     steps: list[TensorDictBase] = []
     ended: list[torch.Tensor] | None = None
-    done_keys = _deciding_done_keys(env)
+    done_keys = [as_key(("next", *as_tuple(key))) for key in _deciding_done_keys(env)]
     before = set(leaf_keys(data))
     while True:
         acted = act(data)
@@ -176,16 +176,18 @@ def _collect(
             report(data)
         if len(steps) == max_steps:
             return steps
-        done = [data.get(as_key(("next", *as_tuple(key)))) for key in done_keys]
+        if stop == "never":
+            data = env.maybe_reset(env._step_mdp(data))
+            continue
+        done = [data.get(key) for key in done_keys]
         if stop == "any":
             if any(bool(flags.any()) for flags in done):
                 return steps
             data = env._step_mdp(data)
             continue
-        if stop == "all":
-            ended = done if ended is None else [a | b for a, b in zip(ended, done, strict=True)]
-            if all(bool(flags.all()) for flags in ended):
-                return steps
+        ended = done if ended is None else [a | b for a, b in zip(ended, done, strict=True)]
+        if all(bool(flags.all()) for flags in ended):
+            return steps
         data = env.maybe_reset(env._step_mdp(data))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, lazy_stack
 
-from rlnb._tensordict import entry, named
+from rlnb._tensordict import entry, named, raw_entries_of_each
 from rlnb.data.ted.keys import NestedKey
 from rlnb.data.ted.leaves import is_branch
 
@@ -21,8 +21,12 @@ def stack_steps(steps: list[TensorDictBase], dim: int, names: list[Any] | None =
         [[0.0], [1.0], [2.0]]
     """
     entries: dict[str, Any] = {}
+    stored = raw_entries_of_each(steps)
     for name in steps[0].keys():  # noqa: SIM118 - iterating a TensorDict iterates its rows
-        values = [_read(step, name, t) for t, step in enumerate(steps)]
+        if stored is None:
+            values = [_read(step, name, t) for t, step in enumerate(steps)]
+        else:
+            values = [step.get(name) for step in stored]
         first = values[0]
         if any(value is None for value in values):
             continue
