@@ -53,9 +53,9 @@ TRACKS = (
             Lesson("00_welcome", "Welcome", 10),
             Lesson("01_rollouts_and_ted", "Rollouts and TED", 40, (0,)),
             Lesson("02_the_whole_game", "The whole game", 20, (1,)),
-            Lesson("03_bandits", "Bandits", 35, (0, 1)),
-            Lesson("04_bellman", "Bellman", 45, (1, 3)),
-            Lesson("05_monte_carlo_and_td", "Monte Carlo and TD", 45, (3, 4)),
+            Lesson("03_bandits", "Bandits", 40, (1,)),
+            Lesson("04_bellman", "Bellman", 50, (1,)),
+            Lesson("05_monte_carlo_and_td", "Monte Carlo and TD", 50, (4,)),
             Lesson("06_sarsa_and_q_learning", "SARSA, Q-learning", 40, (3, 5)),
             Lesson("07_dqn", "DQN", 50, (2, 6)),
             Lesson("08_actor_critic", "Actor-critic", 60, (2, 5)),
@@ -107,7 +107,7 @@ class CourseMap:
 
     Example:
         >>> print(str(CourseMap()).splitlines()[-1])
-        total: 17 h 55 min
+        total: 18 h 10 min
     """
 
     def __init__(self, tracks: tuple[Track, ...] = TRACKS) -> None:
