@@ -153,7 +153,7 @@ def losses(package: str) -> CASES:
     soft, hard = made["DQNLoss"][0], objectives.DQNLoss(values, delay_value=True, action_space="categorical")
     updates = objectives.SoftUpdate(soft, tau=0.005), objectives.HardUpdate(hard, value_network_update_interval=1)
     return {
-        **{name: backward(loss, batch) for name, (loss, batch) in made.items()},
+        **{name: backward(loss, batch.copy()) for name, (loss, batch) in made.items()},
         "SoftUpdate.step": updates[0].step,
         "HardUpdate.step": updates[1].step,
     }
