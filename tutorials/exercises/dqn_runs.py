@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
+from tensordict import TensorDictBase
 from torch.nn.functional import smooth_l1_loss
 
 from rlnb.collectors import Collector
@@ -142,10 +143,10 @@ class _Memory:
         self.agents, self.size = agents, 0
         self._parts: list[torch.Tensor] = []
 
-    def add(self, batch: object) -> None:
-        td, count = batch, _POLES * _STEPS
+    def add(self, batch: TensorDictBase) -> None:
+        count = _POLES * _STEPS
         keys = ("observation", "action", ("next", "reward"), ("next", "observation"), ("next", "terminated"))
-        fresh = [td[key] for key in keys]  # type: ignore[index]
+        fresh = [batch[key] for key in keys]
         fresh[2], fresh[4] = fresh[2].squeeze(-1), fresh[4].squeeze(-1)
         fresh = [part.reshape(self.agents, count, *part.shape[2:]) for part in fresh]
         self._parts = [torch.cat(pair, 1) for pair in zip(self._parts, fresh, strict=True)] if self._parts else fresh
