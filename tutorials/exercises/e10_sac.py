@@ -104,7 +104,7 @@ def _alpha(line: str, says: str) -> WrongAnswer:
         """,
     ],
     setup="import torch",
-    seconds=60,
+    seconds=120,
 )
 def soft_target(soft_target: Callable[..., Any]) -> Outcome:
     """Compare with targets of a few steps, then train with it."""
@@ -214,6 +214,7 @@ def _explain_target(
         "def policy_loss(log_prob, q1, q2, alpha): return torch.mean(alpha * log_prob) - torch.min(q1, q2).mean()",
     ],
     setup="import torch",
+    seconds=60,
 )
 def policy_loss(policy_loss: Callable[..., Any]) -> Outcome:
     """Compare losses and gradients with those of typical mistakes, then climb."""
@@ -305,6 +306,7 @@ def _loss(got: Any) -> torch.Tensor:
         "    return -log_alpha * (log_prob.detach() + target_entropy).mean()",
     ],
     setup="import torch",
+    seconds=60,
 )
 def alpha_loss(alpha_loss: Callable[..., Any]) -> Outcome:
     """Look at the signs of the gradients, then let it regulate."""
