@@ -16,7 +16,10 @@ from tests.browser.server import Server, copied, jupyter_server
 ROOT = Path(__file__).parents[2]
 
 # What takes longest in a lesson, and a shorter form of it: nbval runs the lesson as it is, and compares what it prints.
-SHORTER = {"42_alphazero.ipynb": ("def train(rounds=8,", "def train(rounds=2,")}
+SHORTER = {
+    "10_sac.ipynb": ("sac(updates=550,", "sac(updates=60,"),
+    "42_alphazero.ipynb": ("def train(rounds=8,", "def train(rounds=2,"),
+}
 
 # What a page shows may wait for a kernel, and that for a core that another test has.
 expect.set_options(timeout=20_000)
