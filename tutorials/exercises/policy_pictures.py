@@ -94,7 +94,7 @@ class Slope:
         for words, role, thick in (*keys, (f"slopes from {_EPISODES} single episodes", "muted", 1.0)):
             svg.line(x, 12, x + 22, 12, stroke=role, stroke_width=thick)
             svg.text(x + 28, 16, words, size=12)
-            x += 28 + 5.9 * len(words) + 12
+            x += 28 + 6.2 * len(words) + 12
         for value in _ticks(0.0, top):
             svg.line(left, at(low, value)[1], left + wide, at(low, value)[1])
             svg.text(left - 5, at(low, value)[1] + 4, f"{value:.0f}", fill="muted", size=10, anchor="end")
