@@ -246,7 +246,7 @@ def policy_loss(policy_loss: Callable[..., Any]) -> Outcome:
     means, densities = climb(policy_loss, alphas)
     policies = dict(zip((f"alpha = {alpha:g}" for alpha in alphas), densities, strict=True))
     picture = Curves(
-        {"value of a torque": {"value": hills(torques())}, "density of the policy": policies},
+        {"value of a torque": {"value": hills(torques()).tolist()}, "density of the policy": policies},
         x="torque",
         first=-LIMIT,
         every=2 * LIMIT / (len(torques()) - 1),
