@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 # the lesson as it is, asserts what its agents reach, and compares what it prints.
 SHORTER = {
     "02_the_whole_game.ipynb": {
-        "total_frames=51_200": "total_frames=3_072",
+        "total_frames=61_440": "total_frames=3_072",
         "total_frames=20_480": "total_frames=1_024",
     },
     "07_dqn.ipynb": {"total_frames=25_000": "total_frames=1_536"},
