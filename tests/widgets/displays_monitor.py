@@ -35,7 +35,7 @@ def monitor() -> TrainingMonitor:
             loss = math.exp(-i / 800) + 0.1 * rng.normal() if i % 300 else math.nan
             found.log(loss=loss, epsilon=max(1 - i / 2_000, 0.05))
             if i % 10 == 0:
-                found.log({"return": 10 + 40 * i / 3_000 + 8 * rng.normal()})
+                found.log({"return": 10 + 40 * i / 3_000 + 3 * rng.normal()})
         raise KeyboardInterrupt
     values = np.linspace(0, 1, 12)
     found.show_values(values, (3, 4), np.arange(12) % 4, blocked=[5], goal=11)
@@ -43,7 +43,7 @@ def monitor() -> TrainingMonitor:
 
 
 def _curve(i: int) -> Callable[[], Made]:
-    return lambda: (curve_displays(monitor()._modelled(80), Columns())[i], {})
+    return lambda: (curve_displays(monitor()._modelled(40), Columns())[i], {})
 
 
 def _film() -> Made:
