@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from tensordict import TensorDictBase
 
+from rlnb.data.ted.keys import COLLECTOR, MASK, TRAJ_IDS
+
 #: Most numbers that wait to be summed up.
 _MOST_WAITING = 200_000
 #: Reward, done and trajectory ids of a batch, each ``[rows, T]``, and the frames before it.
@@ -53,10 +55,10 @@ class EpisodeReturns:
         size = shape.numel()
         if reward is None or done is None or reward.numel() != size or done.numel() != size:
             return False
-        collector: Any = batch.get("collector", None)
-        if collector is not None and "mask" in collector.keys():  # noqa: SIM118 (a TensorDict iterates over rows)
+        collector: Any = batch.get(COLLECTOR, None)
+        if collector is not None and collector.get(MASK, None) is not None:
             return False
-        ids: Any = None if collector is None else collector.get("traj_ids", None)
+        ids: Any = None if collector is None else collector.get(TRAJ_IDS, None)
         form = -1, shape[-1]
         # Copies: a collector may overwrite its batches.
         self._waiting.append((

@@ -16,6 +16,7 @@ import torch
 import traitlets
 from tensordict import TensorDictBase
 
+from rlnb.data.ted.keys import COLLECTOR, MASK
 from rlnb.record.loggers import Logger
 from rlnb_widgets._core.display import Columns
 from rlnb_widgets._core.display_svg import Part, stacked
@@ -581,8 +582,8 @@ def _shows(shown: Sequence[Shown]) -> tuple[dict[str, Any], bytes, bytes]:
 
 def _size(batch: TensorDictBase) -> int:
     """Number of steps in a batch; of padded trajectories only the steps that are data."""
-    collector = batch.get("collector", None)
-    mask = None if collector is None else collector.get("mask", None)
+    collector = batch.get(COLLECTOR, None)
+    mask = None if collector is None else collector.get(MASK, None)
     return int(batch.batch_size.numel()) if mask is None else int(mask.sum())
 
 
