@@ -109,7 +109,7 @@ def td0_return_estimate(
             "Fix: td0_return_estimate(gamma, next_state_value, reward, terminated)."
         )
     _check(gamma, next_state_value=next_state_value, reward=reward, terminated=terminated)
-    return bootstrapped(gamma, next_state_value, reward, terminated)
+    return bootstrapped(gamma, next_state_value, reward, terminated.bool())
 
 
 def td0_advantage_estimate(
@@ -129,8 +129,8 @@ def td0_advantage_estimate(
         >>> td0_advantage_estimate(0.9, torch.ones(1), torch.ones(1), torch.ones(1), torch.tensor([False]))
         tensor([0.9000])
     """
+    done, terminated = _flags(done, terminated)
     _check(gamma, state_value=state_value, next_state_value=next_state_value, reward=reward, done=done)
-    terminated = done if terminated is None else terminated
     return bootstrapped(gamma, next_state_value, reward, terminated) - state_value
 
 

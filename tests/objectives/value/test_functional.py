@@ -169,6 +169,15 @@ def test_the_flags_of_terminated_are_those_of_done_by_default():
     )
 
 
+def test_flags_of_td0_may_be_numbers_and_must_have_the_shape_of_the_values():
+    value, next_value, reward, done, terminated = example()
+    one = f.td0_advantage_estimate(0.9, value, next_value, reward, done.int(), terminated.float())
+    torch.testing.assert_close(one, f.td0_advantage_estimate(0.9, value, next_value, reward, done, terminated))
+    torch.testing.assert_close(one + value, f.td0_return_estimate(0.9, next_value, reward, terminated.float()))
+    with pytest.raises(ValueError, match=r"done \[2, 7, 1\], terminated \[2, 7\]"):
+        f.td0_advantage_estimate(0.9, value, next_value, reward, done, terminated.squeeze(-1))
+
+
 def test_a_discount_for_each_step_belongs_to_the_step_or_to_the_start():
     _, next_value, reward, done, terminated = example()
     gamma = torch.rand(reward.shape, dtype=torch.float64)
