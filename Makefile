@@ -47,9 +47,9 @@ PYTEST := $(PY) -m pytest -n auto --maxprocesses=4 --dist=loadfile --no-loadscop
 test: .venv/.stamp
 	$(PYTEST) -m "not deep"
 
-# The long rest: fuzzing, soak tests, whole products of parameters, lessons in the other theme.
+# The long rest: fuzzing, soak tests, whole products of parameters, lessons in the other theme, more examples of properties.
 test-deep: .venv/.stamp
-	$(PYTEST) -m deep
+	$(PYTEST) -m "deep or hypothesis" --hypothesis-profile=deep
 
 # The library and the widgets with the lowest version of each dependency that pyproject.toml admits.
 .venv-oldest/.stamp: pyproject.toml constraints.txt tests/oldest.py

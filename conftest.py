@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 import hypothesis
 import pytest
 
+from tests.long_lessons import SHORTER
+
 ROOT = Path(__file__).parent
 OPTIONAL: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 
@@ -28,14 +30,17 @@ ORDER = ("unit", "doctest", "javascript", "exercises", "notebook cells", "binder
 # They import torchrl, and run in an interpreter that has it; see beside_torchrl.
 collect_ignore = ["tests/data/specs/torchrl_losses.py", "tests/data/specs/torchrl_round_trip.py"]
 
+# `make test` tries some examples of each property, `make test-deep` many. Timings never decide about a test.
+hypothesis.settings.register_profile("rlnb", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("deep", deadline=None, max_examples=200)
+hypothesis.settings.load_profile("rlnb")  # --hypothesis-profile comes after it
+
 # Set before torch is imported, here and in every process that a test starts.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register what every part shares."""
-    hypothesis.settings.register_profile("rlnb", deadline=None)  # timings never decide about a test
-    hypothesis.settings.load_profile("rlnb")
     config.stash[OPTIONAL] = {}
     config.option.nbval_sanitize_with = str(ROOT / "tutorials" / "sanitize.cfg")
 
@@ -50,6 +55,12 @@ def kind_of(item: pytest.Item) -> str:
         return "notebook cells"
     path = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
     return next((kind for folder, kind in FOLDERS.items() if path.startswith(folder)), "unit")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Leave lessons that train for long to the deep tests: in the browser, a shorter form of them runs each time."""
+    if item.path.name in SHORTER:
+        item.add_marker("deep")
 
 
 @pytest.hookimpl(trylast=True)

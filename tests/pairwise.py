@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -80,6 +80,24 @@ def sampled(*factors: Iterable[Any], strength: int = 2) -> list[Any]:
         values = [value for cell in cells for value in cell.values]
         name = "-".join(cell.id for cell in cells)
         params.append(pytest.param(*values, id=name, marks=() if row in chosen else pytest.mark.deep))
+    return params
+
+
+def few(cases: Iterable[Any], chosen: int | Collection[Any] = 1) -> list[Any]:
+    """Give cases to ``pytest.mark.parametrize``, with all but a few marked ``deep``.
+
+    Args:
+        cases: values of one parameter, tuples of several, or each a ``pytest.param``.
+        chosen: what ``make test`` runs: so many of the first cases, or these.
+
+    Returns:
+        A ``pytest.param`` for each case.
+    """
+    params = []
+    for nth, case in enumerate(cases):
+        param = case if hasattr(case, "marks") else pytest.param(*(case if isinstance(case, tuple) else (case,)))
+        runs = nth < chosen if isinstance(chosen, int) else case in chosen
+        params.append(pytest.param(*param.values, id=param.id, marks=param.marks if runs else pytest.mark.deep))
     return params
 
 

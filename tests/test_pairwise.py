@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tests.pairwise import covering, sampled
+from tests.pairwise import covering, few, sampled
 
 
 @pytest.mark.parametrize("sizes", [(4, 3, 2), (2, 2, 2, 2), (5, 4, 3, 2), (7, 1, 3), (6, 2)])
@@ -36,3 +36,11 @@ def test_the_rest_of_the_product_is_deep():
     assert [param.values for param in params] == [(a, b, *c) for a in (1, 2) for b in (3, 4) for c in ((5, 6), (7, 8))]
     assert params[0].id == "a-3-both" and len({param.id for param in params}) == 8
     assert [bool(param.marks) for param in params].count(False) == len(covering((2, 2, 2)))
+
+
+def test_all_but_a_few_cases_are_deep():
+    params = few(["a", pytest.param("b", id="second"), "c"], 2)
+    assert [param.values for param in params] == [("a",), ("b",), ("c",)] and params[1].id == "second"
+    assert [bool(param.marks) for param in params] == [False, False, True]
+    params = few(itertools.product("ab", [1, 2]), [("b", 1)])
+    assert [param.values for param in params if not param.marks] == [("b", 1)] and len(params) == 4

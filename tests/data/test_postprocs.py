@@ -13,7 +13,7 @@ from tensordict import TensorDict
 import rlnb.data
 from rlnb.data.postprocs import MultiStep, multi_step
 from rlnb.data.ted.columns import read_columns
-from tests.data.ted.generators import law, make_ted, row_lengths, same, teds
+from tests.data.ted.generators import make_ted, row_lengths, same, teds
 
 
 def slowly(row, stops, gamma, n_steps):
@@ -29,7 +29,6 @@ def slowly(row, stops, gamma, n_steps):
     return found
 
 
-@law
 @given(teds(text=False), st.sampled_from([0.0, 0.5, 0.9, 1.0]), st.integers(1, 9))
 def test_it_is_the_slow_reference(data, gamma, n_steps):
     before = data.clone()
@@ -123,7 +122,6 @@ def test_bad_data_is_refused():
     )
 
 
-@law
 @given(st.data(), st.integers(1, 5))
 def test_non_tensor_data_moves_too(draws, steps):
     data = make_ted(draws.draw(row_lengths(2, steps)), text=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Categorical, OneHotCategorical, kl_divergence
 
 from rlnb.modules import MaskedCategorical, MaskedOneHotCategorical, ReparamGradientStrategy
 
-law = settings(max_examples=40, deadline=None)
 BOTH = pytest.mark.parametrize("kind", [MaskedCategorical, MaskedOneHotCategorical])
 NEG_INF = -float("inf")
 
@@ -29,7 +28,6 @@ def cases(draw):
 
 
 @BOTH
-@law
 @given(case=cases())
 def test_probabilities_are_normalised_over_the_legal_actions(kind, case):
     name, weights, mask = case
@@ -49,7 +47,6 @@ def rows(*tensors):
 
 
 @BOTH
-@law
 @given(case=cases(), sample_shape=st.sampled_from([(), (4,), (2, 3)]), neg_inf=st.sampled_from([NEG_INF, -1.0]))
 def test_no_masked_action_is_ever_drawn(kind, case, sample_shape, neg_inf):
     name, weights, mask = case
@@ -65,7 +62,6 @@ def test_no_masked_action_is_ever_drawn(kind, case, sample_shape, neg_inf):
 
 
 @BOTH
-@law
 @given(case=cases(), neg_inf=st.sampled_from([NEG_INF, -50.0]))
 def test_log_prob_is_that_of_the_probabilities_and_neg_inf_for_masked_actions(kind, case, neg_inf):
     name, weights, mask = case
@@ -78,7 +74,6 @@ def test_log_prob_is_that_of_the_probabilities_and_neg_inf_for_masked_actions(ki
     assert torch.equal(dist.logits, found)
 
 
-@law
 @given(case=cases())
 def test_without_masked_actions_it_is_torchs_categorical(case):
     name, weights, mask = case
@@ -102,7 +97,6 @@ def test_without_masked_actions_it_is_torchs_categorical(case):
 
 
 @BOTH
-@law
 @given(case=cases(), padding=st.sampled_from([-1, 99]), seed=st.integers(0, 2**31))
 def test_indices_are_another_way_to_write_the_mask(kind, case, padding, seed):
     name, weights, mask = case
@@ -118,7 +112,6 @@ def test_indices_are_another_way_to_write_the_mask(kind, case, padding, seed):
 
 
 @BOTH
-@law
 @given(case=cases())
 def test_entropy_lies_between_zero_and_the_log_of_the_number_of_legal_actions(kind, case):
     name, weights, mask = case
@@ -130,7 +123,6 @@ def test_entropy_lies_between_zero_and_the_log_of_the_number_of_legal_actions(ki
 
 
 @BOTH
-@law
 @given(case=cases())
 def test_expand_repeats_the_distribution(kind, case):
     name, weights, mask = case
@@ -145,7 +137,6 @@ def test_expand_repeats_the_distribution(kind, case):
 
 
 @BOTH
-@law
 @given(case=cases())
 def test_gradients_are_finite_and_zero_for_masked_actions(kind, case):
     name, weights, mask = case
@@ -156,7 +147,6 @@ def test_gradients_are_finite_and_zero_for_masked_actions(kind, case):
     assert (weights.grad[~mask] == 0).all()
 
 
-@law
 @given(case=cases(), method=st.sampled_from(list(ReparamGradientStrategy)))
 def test_rsample_is_one_hot_legal_and_carries_a_gradient(case, method):
     name, weights, mask = case
@@ -170,7 +160,6 @@ def test_rsample_is_one_hot_legal_and_carries_a_gradient(case, method):
     assert weights.grad.isfinite().all() and (weights.grad[~mask] == 0).all()
 
 
-@law
 @given(case=cases())
 def test_kl_divergence_to_itself_is_zero_and_to_a_narrower_one_infinite(case):
     name, weights, mask = case

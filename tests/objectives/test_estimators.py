@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
@@ -86,7 +86,6 @@ def loop(kind, data, network):
     return advantage.unsqueeze(-1), target.unsqueeze(-1)
 
 
-@settings(max_examples=40)
 @given(
     kind=st.sampled_from(sorted(KINDS)),
     batch=st.integers(1, 3),

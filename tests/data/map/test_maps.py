@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
@@ -104,7 +104,6 @@ def test_unknown_data_is_one_past_the_last():
 
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=5), max_size=6), st.booleans())
-@settings(max_examples=60, deadline=None)
 def test_collisions_merge_nothing(blocks, known):
     """With a hash that is the same for all, places are those of a dictionary."""
     query, model = QueryModule(["a"], hash_module=zero), {}
@@ -202,7 +201,6 @@ def test_map_of_wide_rows():
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 99)), min_size=1, max_size=4), max_size=6))
-@settings(max_examples=60, deadline=None)
 def test_a_map_is_a_dictionary(blocks):
     storage = TensorDictMap(query_module=QueryModule(["a"]), storage={"out": LazyTensorStorage(10)})
     model: dict[int, int] = {}

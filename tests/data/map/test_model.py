@@ -6,7 +6,7 @@ import random
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnb.data import MCTSForest
@@ -79,7 +79,6 @@ def steps_of(rollout) -> list[Step]:
 
 
 @given(walks(), st.booleans())
-@settings(max_examples=120, deadline=None)
 def test_trees_are_those_of_the_model(rollouts, compact):
     forest, model = MCTSForest(), Model()
     for steps in rollouts:
@@ -107,7 +106,6 @@ def test_trees_are_those_of_the_model(rollouts, compact):
 
 
 @given(walks())
-@settings(max_examples=60, deadline=None)
 def test_every_rollout_comes_back(rollouts):
     forest = MCTSForest()
     for steps in rollouts:
@@ -129,7 +127,6 @@ def test_every_rollout_comes_back(rollouts):
 
 
 @given(walks(), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
 def test_the_order_does_not_matter(rollouts, shuffle):
     def what_is_there(order):
         forest = MCTSForest()
@@ -146,7 +143,6 @@ def test_the_order_does_not_matter(rollouts, shuffle):
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=25), st.integers(1, 5))
-@settings(max_examples=300, deadline=None)
 def test_cycles_are_found_and_nothing_else(edges, size):
     """Against a search of the whole graph; edges come in blocks, and a block that closes a cycle is not added."""
     graph, known = StepGraph(), set()

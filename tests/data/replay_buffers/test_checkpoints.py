@@ -36,7 +36,7 @@ SAMPLERS: dict[str, Any] = {
     "prioritized": lambda: PrioritizedSampler(20, alpha=0.7, beta=0.5),
     "slices": lambda: SliceSampler(num_slices=2, end_key=("next", "done"), strict_length=False),
 }
-steps = settings(deadline=None, max_examples=25)
+steps = settings(max_examples=25)
 
 
 def drawn(rb: Any, count: int = 4) -> list[Any]:

@@ -31,6 +31,7 @@ from tests.data.replay_buffers.checkpoint_worlds import (
     refused,
 )
 from tests.data.ted.generators import same
+from tests.pairwise import few
 
 NAMES = {".lock", "checkpoint.json", "state", "storage"}
 
@@ -107,7 +108,7 @@ def test_a_process_killed_at_any_step_leaves_a_checkpoint(name: str, tmp_path: P
     assert {each.name for each in path.iterdir()} == NAMES  # what the crashes left is gone
 
 
-@pytest.mark.parametrize("name", ["tensor", pytest.param("flat", marks=pytest.mark.deep), "h5"])
+@pytest.mark.parametrize("name", few(["tensor", "flat", "h5"]))
 def test_a_full_disk_at_any_step_leaves_the_checkpoint(name: str, tmp_path: Path) -> None:  # CP-01
     path = tmp_path / "it"
     new = filled(100, name)

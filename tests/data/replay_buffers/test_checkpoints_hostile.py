@@ -37,6 +37,7 @@ from tests.data.replay_buffers.checkpoint_worlds import (
     no_disk,  # noqa: F401 - a fixture for the whole module
     refused,
 )
+from tests.pairwise import few
 
 WATCH = checkpoint_fuzz.Watch()
 
@@ -171,7 +172,7 @@ def test_expanded_tensors_and_wrong_counts_are_no_state() -> None:  # CP-01
 # Any string and number ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "step"), [("tree", 211), ("nested", 307), ("hooked", 499)])
+@pytest.mark.parametrize(("name", "step"), few([("tree", 211), ("nested", 307), ("hooked", 499)]))
 def test_some_of_the_strings_and_numbers_are_harmless(name: str, step: int, tmp_path: Path) -> None:  # CP-01
     count, wrong = checkpoint_fuzz.run(name, tmp_path, WATCH, step)
     assert count > 10 and not wrong, "\n".join(wrong)

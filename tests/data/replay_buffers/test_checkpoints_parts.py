@@ -222,6 +222,7 @@ for name in ("Tensor", "Flat", "Nested", "H5"):
 """
 
 
+@pytest.mark.deep
 def test_no_second_copy_of_the_data_is_made(tmp_path: Path, missing: Any) -> None:  # CP-01 CP-08 CP-09 CP-10
     if not Path("/proc/self/clear_refs").exists():
         missing("/proc", "Linux says there how much memory was used")

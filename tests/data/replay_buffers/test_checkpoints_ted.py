@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
@@ -36,7 +36,6 @@ MAKERS: dict[str, Any] = {
     "h5": H5StorageCheckpointer,
     "gzip": lambda: H5StorageCheckpointer(h5_kwargs={"compression": "gzip", "compression_opts": 1}),
 }
-law = settings(deadline=None, max_examples=30)
 
 
 def buffer(name: str, size: int, ndim: int, storage: Any = LazyTensorStorage) -> ReplayBuffer:
@@ -59,7 +58,6 @@ def extensions(draw: Any) -> tuple[int, list[list[list[bool]]]]:
 
 @pytest.mark.parametrize("name", MAKERS)
 @given(world=extensions(), rows=st.integers(1, 20), known=st.booleans(), gap=st.booleans())
-@law
 def test_round_trips_are_exact(name: str, world: Any, rows: int, known: bool, gap: bool, tmp_path_factory: Any) -> None:
     """CP-08 CP-09 CP-10: any episodes, any place of the cursor, one and several envs."""
     envs, writes = world

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnb.data import (
@@ -111,7 +111,6 @@ def priorities(rb: ReplayBufferEnsemble) -> list[list[float]]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.floats(0, 10)), min_size=1, max_size=12))
-@settings(max_examples=40, deadline=None)
 def test_priorities_go_to_the_members(updates: list[tuple[int, int, float]]) -> None:
     rb, expected = prioritized(), [[1.0] * 4 for _ in range(2)]
     ids, index, values = map(torch.tensor, zip(*updates, strict=True))

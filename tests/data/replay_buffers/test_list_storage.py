@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase, tensorclass
 from torch.utils import _pytree as pytree
@@ -46,7 +46,6 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(kind=st.sampled_from(sorted(KINDS)), data=st.data())
-@settings(deadline=None, max_examples=60)
 def test_batches_give_what_their_elements_would(kind: str, data: st.DataObject) -> None:
     make, size = KINDS[kind], 40
     whole, single = (ReplayBuffer(storage=ListStorage(size)) for _ in range(2))

@@ -18,6 +18,7 @@ from tensordict import TensorDict
 
 from rlnb.data import LazyMemmapStorage, ReplayBuffer
 from rlnb.data.replay_buffers.storages import lazy_memmap
+from tests.pairwise import few
 
 NAMES: list[Any] = [
     "a b",
@@ -60,7 +61,7 @@ def test_names_with_any_characters(tmp_path: Path) -> None:  # ST-04 RB-16
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rb"]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", few(METHODS))
 def test_a_worker_writes_entries_of_any_name(method: str) -> None:  # ST-04 RB-16
     rb = ReplayBuffer(storage=LazyMemmapStorage(6))
     rb.extend(named(torch.arange(4)))

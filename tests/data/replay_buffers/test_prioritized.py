@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
@@ -64,7 +64,6 @@ def test_probabilities_and_weights_are_those_of_the_paper(alpha: float) -> None:
     written=st.lists(st.integers(0, 9), min_size=1, max_size=5),
     within=st.booleans(),
 )
-@settings(deadline=None, max_examples=80)
 def test_priorities_against_a_dictionary(rounds: list[Any], written: list[int], within: bool) -> None:
     sampler = PrioritizedSampler(3, alpha=1.0, beta=1.0, eps=0.0, max_priority_within_buffer=within)
     rb = ReplayBuffer(storage=LazyTensorStorage(12), sampler=sampler, batch_size=50)

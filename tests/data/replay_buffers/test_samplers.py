@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnb.data import LazyTensorStorage, RandomSampler, ReplayBuffer, Sampler, SamplerWithoutReplacement
@@ -34,7 +34,6 @@ def test_every_element_is_drawn_as_often_as_any_other() -> None:
     shuffle=st.booleans(),
     passes=st.integers(1, 3),
 )
-@settings(deadline=None, max_examples=80)
 def test_a_pass_gives_every_element_once(length: int, batch: int, drop_last: bool, shuffle: bool, passes: int) -> None:
     if batch > length:
         return
@@ -58,7 +57,6 @@ def test_passes_are_shuffled_anew() -> None:
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=60)
 def test_elements_that_come_during_a_pass_are_part_of_it(data: st.DataObject) -> None:
     sampler = SamplerWithoutReplacement(shuffle=data.draw(st.booleans()))
     rb = ReplayBuffer(storage=LazyTensorStorage(40), sampler=sampler)

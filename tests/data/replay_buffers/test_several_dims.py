@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnb.data import LazyTensorStorage, RandomSampler, ReplayBuffer, SamplerWithoutReplacement, TensorDictReplayBuffer
@@ -47,7 +47,6 @@ def test_steps_of_two_envs_are_appended_along_time(kind: str, form: str) -> None
     envs=st.integers(1, 4),
     dim=st.integers(0, 1),
 )
-@settings(deadline=None, max_examples=60)
 def test_the_ring_of_several_envs_against_a_list(times: list[int], size: int, envs: int, dim: int) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(size, ndim=2), dim_extend=dim)
     rows = -(-size // envs)

@@ -20,6 +20,7 @@ from rlnb.data import (
 )
 from tests.data.replay_buffers.slice_worlds import buffer, episodes, pieces
 from tests.data.replay_buffers.test_sharing import METHODS
+from tests.pairwise import few
 
 # Trajectories that are given ---------------------------------------------------------------------------------------
 
@@ -108,7 +109,7 @@ def write_elsewhere(rb: TensorDictReplayBuffer) -> None:
     rb.extend(episodes(7, 2, first=5))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", few(METHODS))
 def test_slices_of_what_another_process_wrote(method: str, tmp_path: Path) -> None:
     rb = TensorDictReplayBuffer(
         storage=LazyMemmapStorage(12, scratch_dir=tmp_path / "rb"), sampler=SliceSampler(slice_len=4)

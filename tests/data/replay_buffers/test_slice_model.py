@@ -27,6 +27,7 @@ from rlnb.data import (
     SliceSamplerWithoutReplacement,
     TensorDictReplayBuffer,
 )
+from tests.pairwise import sampled
 
 KEYS = {
     "done": {"end_key": ("next", "done")},
@@ -212,14 +213,12 @@ class SliceModel(RuleBasedStateMachine):
         assert sorted(where[piece[0]] for piece in drawn) == list(range(len(whole)))
 
 
-@pytest.mark.parametrize("memmap", [False, True], ids=["lazy", "memmap"])
-@pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize(
+    ("keys", "width", "memmap"), sampled(KEYS.keys(), [1, 3], {"lazy": False, "memmap": True}, strength=1)
+)
 def test_slices_are_those_of_a_plain_model(keys: str, width: int, memmap: bool) -> None:
     machine = type("Model", (SliceModel,), {"keys": keys, "width": width, "memmap": memmap})
     run_state_machine_as_test(
         machine,
-        settings=settings(
-            max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        settings=settings(max_examples=15, stateful_step_count=15, suppress_health_check=list(HealthCheck)),
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnb.data import LazyTensorStorage, SliceSamplerWithoutReplacement, TensorDictReplayBuffer
@@ -40,7 +40,6 @@ def batches(rb: Any) -> list[list[int]]:
     shuffle=st.booleans(),
     strict=st.booleans(),
 )
-@settings(deadline=None, max_examples=80)
 def test_a_pass_takes_one_slice_of_every_trajectory(
     lengths: list[int], slices: int, slice_len: int, drop_last: bool, shuffle: bool, strict: bool
 ) -> None:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnb.data.replay_buffers.sum_tree import SumTree
@@ -15,7 +15,6 @@ VALUES = st.one_of(st.just(0.0), st.floats(1e-8, 1e8), st.sampled_from([1e-8, 1.
 
 
 @given(size=st.sampled_from([1, 2, 31, 32, 33, 1000, 1024, 1025, 33_000]), data=st.data())
-@settings(deadline=None, max_examples=60)
 def test_sums_and_least_are_those_of_the_numbers(size: int, data: st.DataObject) -> None:
     tree, numbers = SumTree(size), [0.0] * size
     for _ in range(data.draw(st.integers(1, 6))):
@@ -33,7 +32,6 @@ def test_sums_and_least_are_those_of_the_numbers(size: int, data: st.DataObject)
 
 
 @given(size=st.sampled_from([1, 33, 1025, 40_000]), data=st.data())
-@settings(deadline=None, max_examples=80)
 def test_what_is_found_has_mass_and_is_where_the_running_sum_passes(size: int, data: st.DataObject) -> None:
     tree = SumTree(size)
     positions = np.unique(np.array(data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=30))))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
@@ -69,7 +69,6 @@ def test_an_immutable_dataset_refuses_to_be_written(call: object) -> None:
     kind=st.sampled_from([LazyTensorStorage, ListStorage, LazyMemmapStorage]),
     one_by_one=st.booleans(),
 )
-@settings(deadline=None, max_examples=60)
 def test_the_highest_ranks_stay(scores: list[list[int]], size: int, kind: type, one_by_one: bool) -> None:
     rb = TensorDictReplayBuffer(storage=kind(size), writer=TensorDictMaxValueWriter("score"))
     everything: list[int] = []

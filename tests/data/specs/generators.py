@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from rlnb.data import (
@@ -18,8 +17,6 @@ from rlnb.data import (
     OneHot,
     Unbounded,
 )
-
-law = settings(deadline=None, max_examples=60)
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnb.data import Binary, Bounded, Categorical, MultiCategorical, MultiOneHot, OneHot, violations
-from tests.data.specs.generators import anything, composites, law, leads, leaf_and_value, leaves, same
+from tests.data.specs.generators import anything, composites, leads, leaf_and_value, leaves, same
 
 
-@law
 @given(leaves, st.integers(1, 20), st.integers(0, 2**31))
 def test_one_draw_of_many_rows_equals_many_draws_of_one_row(spec, rows, seed):
     torch.manual_seed(seed)
@@ -22,7 +21,6 @@ def test_one_draw_of_many_rows_equals_many_draws_of_one_row(spec, rows, seed):
     assert torch.equal(together, apart)
 
 
-@law
 @given(anything, leads)
 def test_draws_have_the_shape_and_lie_in_the_spec(spec, lead):
     for value in (spec.rand(lead), spec.sample(lead)):
@@ -33,7 +31,6 @@ def test_draws_have_the_shape_and_lie_in_the_spec(spec, lead):
         assert blank.shape == torch.Size((*lead, *spec.shape))
 
 
-@law
 @given(leaves)
 def test_every_draw_of_a_finite_leaf_is_finite(spec):
     value = spec.rand((50,))
@@ -55,7 +52,6 @@ def test_draws_reach_every_choice_about_equally_often(spec):
     assert counts.min() > 0.8 * 6000 / every
 
 
-@law
 @given(leaf_and_value())
 def test_projecting_gives_a_value_of_the_spec_and_leaves_such_values_alone(case):
     spec, value = case
@@ -66,7 +62,6 @@ def test_projecting_gives_a_value_of_the_spec_and_leaves_such_values_alone(case)
         assert not same(projected, value)
 
 
-@law
 @given(leaf_and_value())
 def test_a_value_is_in_the_spec_exactly_when_there_is_no_violation(case):
     spec, value = case
@@ -80,7 +75,6 @@ def test_a_value_is_in_the_spec_exactly_when_there_is_no_violation(case):
             assert got == violation.value or np.isnan(got)
 
 
-@law
 @given(composites(), leads, st.randoms(use_true_random=False))
 def test_a_damaged_tensordict_is_not_in_the_spec_and_the_violation_names_the_key(spec, lead, random):
     data = spec.rand(lead)

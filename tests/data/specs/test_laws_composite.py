@@ -22,7 +22,7 @@ from rlnb.data import (
     contains_lazy_spec,
     make_composite_from_td,
 )
-from tests.data.specs.generators import composites, law, leads, leaves, same
+from tests.data.specs.generators import composites, leads, leaves, same
 
 
 @st.composite
@@ -67,7 +67,6 @@ stacks = st.one_of(composite_stacks(), leaf_stacks())
 # ---------------------------------------------------------------------------------------------------------- composites
 
 
-@law
 @given(composites(), leads)
 def test_projecting_twice_is_projecting_once(spec, lead):
     once = spec.project(spec.one(lead))
@@ -75,7 +74,6 @@ def test_projecting_twice_is_projecting_once(spec, lead):
     assert spec.project(once) is once
 
 
-@law
 @given(composites(), leaves, st.sampled_from(["a", "new", ("a", "new"), ("new", "deep", "er")]))
 def test_what_was_set_is_there_and_what_was_deleted_is_not(spec, leaf, key):
     before = spec.clone()
@@ -95,7 +93,6 @@ def test_what_was_set_is_there_and_what_was_deleted_is_not(spec, leaf, key):
         spec.pop(key)
 
 
-@law
 @given(composites())
 def test_keys_and_items_and_values_agree(spec):
     for flags in ((), (True,), (True, True), (False, True)):
@@ -106,7 +103,6 @@ def test_keys_and_items_and_values_agree(spec):
     assert set(spec.keys(True, True)) <= set(spec.keys(True))
 
 
-@law
 @given(composites(), st.data())
 def test_selected_and_excluded_keys_make_up_the_whole(spec, data):
     leaves = spec.keys(True, True)
@@ -121,7 +117,6 @@ def test_selected_and_excluded_keys_make_up_the_whole(spec, data):
     assert spec.keys(True, True) == leaves
 
 
-@law
 @given(composites(), st.lists(st.integers(1, 3), min_size=1, max_size=2).map(tuple))
 def test_reshaping_moves_rows_and_nothing_else(spec, lead):
     big = spec.expand(*lead, *spec.shape)
@@ -133,7 +128,6 @@ def test_reshaping_moves_rows_and_nothing_else(spec, lead):
     assert len(flat.unbind(0)) == count and all(row == spec for row in flat.unbind(0))
 
 
-@law
 @given(composites(), leads)
 def test_the_spec_of_data_contains_it(spec, lead):
     data = spec.rand(lead)
@@ -148,7 +142,6 @@ def test_the_spec_of_data_contains_it(spec, lead):
 # --------------------------------------------------------------------------------------------------------- lazy stacks
 
 
-@law
 @given(stacks, leads)
 def test_draws_of_a_stack_are_in_it_and_each_part_in_its_member(spec, lead):
     value = spec.rand(lead)
@@ -161,7 +154,6 @@ def test_draws_of_a_stack_are_in_it_and_each_part_in_its_member(spec, lead):
     assert spec.is_in(fixed) and spec.project(fixed) is fixed
 
 
-@law
 @given(stacks)
 def test_a_stack_is_its_members(spec):
     at = spec.stack_dim
@@ -178,7 +170,6 @@ def test_a_stack_is_its_members(spec):
     assert again == spec or not contains_lazy_spec(again) or all(m == spec.specs[0] for m in spec.specs)
 
 
-@law
 @given(stacks, leads)
 def test_expanding_and_indexing_a_stack_are_inverse(spec, lead):
     big = spec.expand(*lead, *spec.shape)
@@ -187,7 +178,6 @@ def test_expanding_and_indexing_a_stack_are_inverse(spec, lead):
     assert big.is_in(big.rand()) and big.is_in(spec.rand(lead))
 
 
-@law
 @given(stacks, st.data())
 def test_unsqueezing_and_squeezing_a_stack_are_inverse(spec, data):
     dim = data.draw(st.integers(0, spec.ndim - spec._event_dims))
@@ -197,7 +187,6 @@ def test_unsqueezing_and_squeezing_a_stack_are_inverse(spec, data):
     assert wider.is_in(wider.rand((2,)))
 
 
-@law
 @given(stacks)
 def test_copies_of_a_stack_are_equal(spec):
     for copy in (spec.clone(), pickle.loads(pickle.dumps(spec))):
@@ -211,7 +200,6 @@ def test_copies_of_a_stack_are_equal(spec):
     assert contains_lazy_spec(spec)
 
 
-@law
 @given(composite_stacks())
 def test_consolidating_leaves_no_exclusive_keys(spec):
     before = spec.clone()
@@ -225,7 +213,6 @@ def test_consolidating_leaves_no_exclusive_keys(spec):
     assert all(whole.is_in(whole.rand(lead)) for lead in ((), (2,)))
 
 
-@law
 @given(composite_stacks(), st.sampled_from(["new", ("new", "deep"), "a"]))
 def test_writing_to_a_stack_writes_to_all_members_or_none(spec, key):
     part = Unbounded((*spec.shape, 3))
@@ -237,7 +224,6 @@ def test_writing_to_a_stack_writes_to_all_members_or_none(spec, key):
     assert key not in spec and all(key not in member for member in spec.specs)
 
 
-@law
 @given(composite_stacks(), leads)
 def test_a_stack_inside_a_composite(spec, lead):
     outer = Composite(s=spec, shape=spec.shape)

@@ -21,17 +21,15 @@ from rlnb.data import (
     space_from_spec,
     spec_from_space,
 )
-from tests.data.specs.generators import choices, composites, law, leads, leaves, nvecs, same, shapes
+from tests.data.specs.generators import choices, composites, leads, leaves, nvecs, same, shapes
 
 
-@law
 @given(leaves, leads)
 def test_encoding_undoes_to_numpy(spec, lead):
     value = spec.rand(lead)
     assert same(spec.encode(spec.to_numpy(value)), value)
 
 
-@law
 @given(composites().filter(lambda spec: not any(isinstance(s, NonTensor) for s in spec.values(True, True))), leads)
 def test_encoding_undoes_to_numpy_in_a_composite(spec, lead):
     keys = [key for key in spec.keys(True, True) if spec[key] is not None]
@@ -41,7 +39,6 @@ def test_encoding_undoes_to_numpy_in_a_composite(spec, lead):
     assert same(spec.encode(spec.to_numpy(value)), value)
 
 
-@law
 @given(choices, leads)
 def test_one_hot_and_categorical_convert_into_one_another(spec, lead):
     value = spec.rand(lead)
@@ -95,7 +92,6 @@ def gym_spaces(draw, depth=2):
     return spaces.Dict({f"k{i}": part for i, part in enumerate(parts)})
 
 
-@law
 @given(gym_spaces(), st.booleans())
 def test_a_space_survives_the_way_to_a_spec_and_back(space, categorical):
     spec = spec_from_space(space, categorical=categorical)
@@ -105,7 +101,6 @@ def test_a_space_survives_the_way_to_a_spec_and_back(space, categorical):
     assert spec_from_space(back, categorical=categorical) == spec
 
 
-@law
 @given(gym_spaces(), st.booleans(), st.integers(0, 2**31))
 def test_samples_of_a_space_encode_into_its_spec_and_come_back(space, categorical, seed):
     space.seed(seed)
@@ -117,7 +112,6 @@ def test_samples_of_a_space_encode_into_its_spec_and_come_back(space, categorica
     np.testing.assert_equal(spec.to_numpy(value), sample)
 
 
-@law
 @given(leaves)
 def test_what_to_numpy_gives_is_in_the_space_of_the_spec(spec):
     if spec.dtype == torch.bfloat16 or (isinstance(spec, Binary) and spec.dtype.is_floating_point):
@@ -127,7 +121,6 @@ def test_what_to_numpy_gives_is_in_the_space_of_the_spec(spec):
     assert space_from_spec(spec).contains(spec.to_numpy(spec.rand()))
 
 
-@law
 @given(choices, leads)
 def test_indexing_with_a_value_takes_the_numbers_that_it_chooses(spec, lead):
     value = spec.rand(lead)
@@ -156,7 +149,6 @@ def one_row(spec):
     return spec[(0,) * rows] if rows else spec
 
 
-@law
 @given(leaves, st.booleans())
 def test_all_values_of_one_row_are_listed_once(spec, use_mask):
     assume(spec.cardinality() <= 3000 and spec.shape.numel() > 0)

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnb.data import Composite
-from tests.data.specs.generators import anything, law, leads, leaf_and_value, leaves, same
+from tests.data.specs.generators import anything, leads, leaf_and_value, leaves, same
 
 
-@law
 @given(anything, leads)
 def test_expanding_and_indexing_are_inverse(spec, lead):
     big = spec.expand(*lead, *spec.shape)
@@ -22,7 +21,6 @@ def test_expanding_and_indexing_are_inverse(spec, lead):
     assert big.is_in(spec.rand(lead))
 
 
-@law
 @given(anything, st.integers(1, 3))
 def test_stacking_equals_expanding(spec, count):
     stacked = torch.stack([spec] * count)
@@ -31,7 +29,6 @@ def test_stacking_equals_expanding(spec, count):
     assert stacked.is_in(torch.stack([spec.rand() for _ in range(count)]))
 
 
-@law
 @given(anything, st.data())
 def test_unsqueezing_and_squeezing_are_inverse(spec, data):
     fixed = getattr(type(spec), "_event_dims", 0)
@@ -45,7 +42,6 @@ def test_unsqueezing_and_squeezing_are_inverse(spec, data):
     )
 
 
-@law
 @given(leaves, st.integers(2, 4), st.data())
 def test_indexing_a_spec_indexes_its_values(spec, rows, data):
     big = spec.expand(rows, 3, *spec.shape)
@@ -71,7 +67,6 @@ def test_indexing_a_spec_indexes_its_values(spec, rows, data):
     assert big[index].is_in(part)
 
 
-@law
 @given(anything)
 def test_copies_are_equal_and_pickling_keeps_everything(spec):
     for copy in (spec.clone(), pickle.loads(pickle.dumps(spec))):
@@ -110,7 +105,6 @@ def reshapings(spec):
     return found
 
 
-@law
 @given(leaf_and_value(), st.data())
 def test_a_value_is_in_the_spec_exactly_when_it_is_in_the_reshaped_one(case, data):
     spec, value = case
@@ -125,7 +119,6 @@ def test_a_value_is_in_the_spec_exactly_when_it_is_in_the_reshaped_one(case, dat
         assert same(new.project(moved), change(spec.project(value)))
 
 
-@law
 @given(leaves, st.integers(1, 3), st.data())
 def test_reshaping_there_and_back_changes_nothing(spec, rows, data):
     count = spec.ndim - spec._event_dims
@@ -139,7 +132,6 @@ def test_reshaping_there_and_back_changes_nothing(spec, rows, data):
     assert torch.stack([spec] * rows, dim).unbind(dim) == (spec,) * rows
 
 
-@law
 @given(leaves, leaves)
 def test_equal_leaves_have_equal_hashes(first, second):
     copy = pickle.loads(pickle.dumps(first))

@@ -26,7 +26,6 @@ from rlnb.data import (
     space_from_spec,
     spec_from_space,
 )
-from tests.data.specs.generators import law
 
 
 def raises(kind, text):
@@ -116,7 +115,6 @@ every_space = st.recursive(
 )
 
 
-@law
 @given(every_space, st.booleans(), st.integers(0, 2**31 - 1))
 def test_nested_spaces_and_their_samples_survive(space, categorical, seed):
     spec = spec_from_space(space, categorical=categorical)

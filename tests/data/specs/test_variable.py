@@ -13,7 +13,6 @@ from tensordict import TensorDict
 
 from rlnb.data import Binary, Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
 from rlnb.data.specs.variable import map_size
-from tests.data.specs.generators import law
 
 
 def row_bounds(shape):
@@ -100,7 +99,6 @@ OPERATIONS = {
 }
 
 
-@law
 @given(st.sampled_from(list(MAKERS)), st.sampled_from(list(OPERATIONS)), st.integers(1, 4))
 def test_shape_operations_do_the_same_to_values_of_any_size(kind, operation, size):
     change = OPERATIONS[operation]

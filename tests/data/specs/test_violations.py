@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
@@ -134,7 +134,6 @@ LEAVES = [
 ]
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.integers(1, 3), max_size=2).map(tuple),
     st.lists(st.integers(1, 3), max_size=1).map(tuple),

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 
 import torch
-from hypothesis import settings
 from hypothesis import strategies as st
 from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase, lazy_stack
 
 from rlnb.data.ted.columns import Constant, read_columns
 from rlnb.data.ted.timeline import bits
-
-law = settings(deadline=None, max_examples=60)
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 DTYPES = (*FLOATS, torch.int64, torch.uint8, torch.bool, torch.complex64)

@@ -12,7 +12,7 @@ from rlnb.data import MultiStep, check_ted
 from rlnb.data.ted import TED_RULES
 from rlnb.data.ted.trajectories import split_trajectories
 from rlnb.envs import GymEnv
-from tests.data.ted.generators import law, make_ted, teds
+from tests.data.ted.generators import make_ted, teds
 
 
 def well_formed(**changes) -> TensorDict:
@@ -48,7 +48,6 @@ def broken(data):
     return check_ted(data).broken()
 
 
-@law
 @given(teds(adjacent=True))
 def test_what_an_env_makes_is_well_formed(data):
     report = check_ted(data)

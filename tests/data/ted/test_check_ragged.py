@@ -13,7 +13,6 @@ from tensordict import NonTensorData, TensorDict, lazy_stack
 from rlnb.data import check_ted
 from rlnb.data.ted.ragged import RaggedColumn, gaps_of, padded, ragged_column, row_kind, values_of
 from rlnb.envs import ParallelEnv, SerialEnv
-from tests.data.ted.generators import law
 from tests.envs.dynamic import EnvWithDynamicSpec
 
 ENDS = ("done", "terminated", "truncated")
@@ -65,7 +64,6 @@ def test_rows_of_different_sizes(batch):
     ]
 
 
-@law
 @given(st.lists(st.integers(0, 3), min_size=3, max_size=9), st.data())
 def test_any_sizes_are_well_formed_and_any_break_is_found(sizes, data):
     ends = data.draw(st.sets(st.integers(0, len(sizes) - 2)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict, lazy_stack
 
 from rlnb.data import Flat2TED, MultiStep, TED2Flat
-from tests.data.ted.generators import law, lazily, make_ted, number_of_bytes, same, teds
+from tests.data.ted.generators import lazily, make_ted, number_of_bytes, same, teds
 
 
 def ring(hook, data, shift):
@@ -20,7 +20,6 @@ def ring(hook, data, shift):
     return hook(data)
 
 
-@law
 @given(teds(), st.data())
 def test_the_flat_form_gives_back_the_same_data(data, draws):
     same(Flat2TED()(TED2Flat()(data)), data)
@@ -28,7 +27,6 @@ def test_the_flat_form_gives_back_the_same_data(data, draws):
     same(Flat2TED()(ring(TED2Flat(), data, shift)), data)
 
 
-@law
 @given(teds(text=False))
 def test_a_lazy_stack_gives_back_the_same_data(data):
     stacked = lazily(data)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from rlnb.data import Flat2TED, TED2Flat
-from tests.data.ted.generators import law, make_ted, number_of_bytes, same, teds
+from tests.data.ted.generators import make_ted, number_of_bytes, same, teds
 
 STEPS, FRAME = 600, 84 * 84
 
@@ -60,7 +60,6 @@ def test_one_observation_on_disk_and_ted_on_reading(tmp_path):
     assert whole > 2 * STEPS * FRAME, "what is measured is what a whole TED takes"
 
 
-@law
 @given(teds(), st.data())
 def test_any_index_gives_what_the_ted_gives(data, draw):
     rows = Flat2TED().rows(TED2Flat()(data))

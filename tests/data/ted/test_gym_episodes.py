@@ -13,10 +13,9 @@ from tensordict import TensorDict
 from rlnb.data import check_ted, from_gym_episodes, to_gym_episodes
 from rlnb.data.ted import GymEpisode
 from rlnb.envs import GymEnv
-from tests.data.ted.generators import law, make_ted, row_lengths, same
+from tests.data.ted.generators import make_ted, row_lengths, same
 
 
-@law
 @given(st.data(), st.integers(1, 8), st.booleans(), st.booleans(), st.booleans())
 def test_there_and_back(draws, steps, open_last, nested, text):
     lengths = draws.draw(row_lengths(1, steps))
@@ -30,7 +29,6 @@ def test_there_and_back(draws, steps, open_last, nested, text):
     same(from_gym_episodes(episodes, info_keys=["only_next"]), data)
 
 
-@law
 @given(st.data(), st.integers(1, 8))
 def test_entries_in_the_infos(draws, steps):
     data = make_ted(draws.draw(row_lengths(1, steps)), adjacent=True)[0].exclude("collector", "hidden")

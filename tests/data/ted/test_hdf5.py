@@ -16,7 +16,7 @@ from tensordict import TensorDict
 from rlnb.data import Flat2TED, H5Combine, H5Split, Nested2TED, TED2Flat, TED2Nested, read_h5, write_h5
 from tests.data.ted.generators import make_ted, number_of_bytes, same, teds
 
-files = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+files = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ from tensordict import TensorDict
 
 from rlnb.collectors.utils import split_trajectories
 from rlnb.data import Flat2TED, H5Combine, H5Split, Nested2TED, TED2Flat, TED2Nested
-from tests.data.ted.generators import law, make_ted, same, teds
+from tests.data.ted.generators import make_ted, same, teds
 
 
-@law
 @given(teds(), st.data())
 def test_both_forms_give_back_the_same_data(data, draws):
     hook = TED2Nested()

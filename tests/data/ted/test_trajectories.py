@@ -11,7 +11,7 @@ from tensordict import NonTensorStack, TensorDict
 from rlnb.collectors.utils import split_trajectories
 from rlnb.data.ted.columns import read_columns
 from rlnb.data.ted.timeline import bits
-from tests.data.ted.generators import law, make_ted, row_lengths, same
+from tests.data.ted.generators import make_ted, row_lengths, same
 
 
 def slowly(data, stops):
@@ -26,7 +26,6 @@ def slowly(data, stops):
     return found[:-1]
 
 
-@law
 @given(st.data(), st.integers(1, 3), st.integers(1, 6), st.booleans(), st.sampled_from(["ids", "done", "no ids"]))
 def test_rows_are_the_trajectories(draws, rows, steps, nested, by):
     lengths = draws.draw(row_lengths(rows, steps))

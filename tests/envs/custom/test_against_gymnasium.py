@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
@@ -102,13 +102,11 @@ def test_random_episodes_in_single_precision(name):
     assert any(run[-1][3] for run in runs) if name == "CartPole-v1" else all(len(run) == 200 for run in runs)
 
 
-@settings(max_examples=60, deadline=None)
 @given(state=st.tuples(*[st.floats(-w, w) for w in (2.4, 3.0, 0.2, 3.0)]), action=st.integers(0, 1))
 def test_any_step_of_cart_pole(state, action):
     compare("CartPole-v1", [state], lambda t, _: action, 1, torch.float64)
 
 
-@settings(max_examples=60, deadline=None)
 @given(state=st.tuples(st.floats(-1.2, 0.6), st.floats(-0.07, 0.07)), action=st.integers(0, 2))
 def test_any_step_of_mountain_car(state, action):
     compare("MountainCar-v0", [state], lambda t, _: action, 1, torch.float64)
@@ -146,7 +144,6 @@ def test_the_specs_are_those_of_the_gymnasium_env(name, categorical):
         assert getattr(own, spec) == getattr(other, spec), spec
 
 
-@settings(max_examples=60, deadline=None)
 @given(th=st.floats(-3.14, 3.14), thdot=st.floats(-8, 8), torque=st.floats(-3, 3))
 def test_any_step_of_the_pendulum(th, thdot, torque):
     other = gymnasium.make("Pendulum-v1").unwrapped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
@@ -53,7 +53,6 @@ def test_one_env_takes_any_batch(game, batch):
 
 @EVERY_GAME
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
 def test_games_follow_the_rules(game, data):
     """Step by step as the plain implementation says, with the right rewards and ends."""
     env = GAMES[game]()
@@ -78,7 +77,6 @@ def test_games_follow_the_rules(game, data):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
 def test_lines_are_found_as_by_walking(data):
     rows, columns = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))
     connect = data.draw(st.integers(1, max(rows, columns)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
@@ -40,7 +40,6 @@ def _unique(boards):
 
 
 @given(st.lists(st.integers(0, 4), max_size=20))
-@settings(max_examples=50, deadline=None)
 def test_discs_lie_on_one_another(moves):
     env = ConnectFourEnv(4, 5, 4)
     board = empty(env)

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnb.data import Categorical, OneHot
@@ -115,7 +115,6 @@ def swaps(cells, wanted, i, j):
     return wanted[i] == cells[j] and wanted[j] == cells[i]
 
 
-@settings(max_examples=300, deadline=None)
 @given(data=st.data(), n=st.integers(1, 6), rows=st.integers(1, 4), columns=st.integers(2, 4))
 def test_moves_are_settled_as_the_rules_say(data, n, rows, columns):
     n = min(n, rows * columns)
@@ -149,7 +148,6 @@ def test_who_meets_whom(cells, wanted, after, met):
     assert [part[1].tolist() for part in found] == [cells, [0] * len(cells)], "a batch is settled row by row"
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
     n=st.integers(1, 4),

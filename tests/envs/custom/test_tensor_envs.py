@@ -47,7 +47,6 @@ def test_check_env_specs_does_not_seed_again_what_was_used(make):
     assert not torch.equal(env.reset()["observation"], first)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     make=st.sampled_from(list(TENSOR_ENVS.values())),
     batch=st.sampled_from(BATCHES),
@@ -79,7 +78,7 @@ def test_the_laws_of_episodes(make, batch, seed, steps, limit):
             length = 0 if done else length
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(make=st.sampled_from(list(TENSOR_ENVS.values())), batch=st.sampled_from(BATCHES), seed=st.integers(0, 2**63 - 1))
 def test_one_seed_is_one_rollout_and_torchs_generator_is_left_alone(make, batch, seed):
     outer = torch.get_rng_state()

@@ -46,14 +46,21 @@ def test_every_transform_has_a_place_in_the_table():
 
 every = pytest.mark.parametrize("case", CASES, ids=str)
 IN_ENVS = [pytest.param(case, env, id=f"{case}-{env.__name__}") for case in CASES for env in case.envs]
-IN_FIRST = [
-    pytest.param(*each.values, id=each.id, marks=() if each.values[1] is each.values[0].envs[0] else pytest.mark.deep)
-    for each in IN_ENVS
-]
-in_every_env = pytest.mark.parametrize(("case", "env"), IN_ENVS)
-in_every_env_and_batch = pytest.mark.parametrize(
-    ("case", "env", "batch_size"), sampled(IN_ENVS, [(), (3,)], strength=1)
-)
+IN_BATCHES = sampled(IN_ENVS, [(), (3,)], strength=1)
+
+
+def in_first(params):
+    """Mark all but the first env of each case ``deep``."""
+    return [
+        pytest.param(
+            *each.values, id=each.id, marks=each.marks if each.values[1] is each.values[0].envs[0] else pytest.mark.deep
+        )
+        for each in params
+    ]
+
+
+in_every_env = pytest.mark.parametrize(("case", "env"), in_first(IN_ENVS))
+in_every_env_and_batch = pytest.mark.parametrize(("case", "env", "batch_size"), in_first(IN_BATCHES))
 
 
 def leaves(td):
@@ -78,7 +85,7 @@ def rollout(env, seed=0, steps=12):
 # In an env ----------------------------------------------------------------------------------------------------------
 
 
-@in_every_env_and_batch
+@pytest.mark.parametrize(("case", "env", "batch_size"), IN_BATCHES)
 def test_keeps_to_its_specs(case, env, batch_size):
     base = env(batch_size)
     transformed = TransformedEnv(base, case.make(base))
@@ -90,7 +97,7 @@ def test_keeps_to_its_specs(case, env, batch_size):
     assert found.batch_size == (*batch_size, 12)
 
 
-@pytest.mark.parametrize(("case", "env"), IN_FIRST)
+@in_every_env
 def test_begun_in_inference_mode_it_goes_on_outside_of_it(case, env):
     base = env((3,))
     transformed = TransformedEnv(base, case.make(base))
@@ -187,7 +194,9 @@ def test_fake_data_has_the_layout_of_real_data(case, env):
 # Copies -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("case", "env", "way"), sampled(IN_ENVS, ["deepcopy", "pickle", "clone"], strength=1))
+@pytest.mark.parametrize(
+    ("case", "env", "way"), in_first(sampled(IN_ENVS, ["deepcopy", "pickle", "clone"], strength=1))
+)
 def test_copies_do_the_same(case, env, way):
     base, other = env((2,)), env((2,))
     if way == "pickle" and "function" not in case.name:

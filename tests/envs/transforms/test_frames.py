@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
@@ -75,7 +75,6 @@ def test_time_is_the_dimension_of_that_name():
     assert torch.equal(out["next", "position"], expected["next", "position"].transpose(0, 1))
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     n=st.integers(1, 5),
     done=st.lists(st.booleans(), min_size=1, max_size=9),

@@ -169,7 +169,6 @@ def test_resize_rounds_integers_and_leaves_what_fits_alone():
     assert apply(Resize(20, 21), image) is image
 
 
-@settings(max_examples=60, deadline=None)
 @given(rows=st.integers(1, 12), columns=st.integers(1, 12), w=st.integers(1, 14), h=st.integers(1, 14))
 def test_a_crop_is_the_middle_with_a_border_where_there_is_nothing(rows, columns, w, h):
     image = torch.arange(1, rows * columns + 1).float().reshape(1, rows, columns)
@@ -280,7 +279,7 @@ def test_an_image_of_one_column():
         torch.testing.assert_close(found, torch.tensor([0.0, 0.5, 1.0]))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     size=st.tuples(st.integers(1, 150), st.integers(1, 700)),
     target=st.tuples(st.integers(1, 40), st.integers(1, 40)),

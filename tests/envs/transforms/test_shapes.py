@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
@@ -49,7 +49,6 @@ def test_shapes(make, before, after, batch):
     assert shaped(make(), before, batch) == (*batch, *after)
 
 
-@settings(max_examples=50, deadline=None)
 @given(data=st.data(), n=st.integers(1, 4))
 def test_a_permutation_and_its_inverse(data, n):
     dims = data.draw(st.permutations(range(-n, 0)))

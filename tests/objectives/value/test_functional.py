@@ -44,7 +44,6 @@ def trajectories(draw):
     return draw(discounts), draw(discounts), value, next_value, reward, ends, ends & kinds
 
 
-@settings(max_examples=100)
 @given(trajectories())
 def test_gae_and_lambda_returns_are_those_of_the_loop(case):
     gamma, lmbda, value, next_value, reward, _, terminated = case

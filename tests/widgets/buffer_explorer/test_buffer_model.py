@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rlnb_widgets import BufferExplorer
 from rlnb_widgets.buffer_explorer.parts import MAX_CELLS
@@ -67,7 +67,6 @@ def test_a_ring_that_went_round(buffer, steps):
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 9), st.lists(st.tuples(st.integers(1, 12), st.integers(0, 2**12)), max_size=6))
 def test_ages_trajectories_and_losses_against_a_plain_model(size, writes):
     """RB: a deque of (number, ends) is what a ring holds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rlnb_widgets.rollout_player.agents import RESTART
 from rlnb_widgets.rollout_player.episodes import KINDS
@@ -80,7 +80,6 @@ def said(data):
     return whole, sorted(alone), cuts
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 10_000),
     groups=st.sampled_from([ALL, EACH]),
