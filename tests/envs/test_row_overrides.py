@@ -60,7 +60,7 @@ def assert_same_both_ways(make, monkeypatch):
                 patch.setattr(rollout_module, "fills_rows", lambda env, act: False)
             env = make(calls)
             env.set_seed(3)
-            results.append((env.rollout(30, break_when_any_done=False), list(calls), env._generator_state))
+            results.append((env.rollout(9, break_when_any_done=False), list(calls), env._generator_state))
     (data, called, state), (slow_data, slow_called, slow_state) = results
     assert set(data.keys(True, True)) == set(slow_data.keys(True, True))
     assert bool((data == slow_data).all()) and torch.equal(state, slow_state)
@@ -69,14 +69,16 @@ def assert_same_both_ways(make, monkeypatch):
 
 @pytest.mark.parametrize("name", MEMBERS)
 def test_an_override_of_any_attribute_is_honoured(name, monkeypatch):
-    called, slow_called = assert_same_both_ways(lambda calls: overriding(name, calls)("CartPole-v1"), monkeypatch)
+    called, slow_called = assert_same_both_ways(
+        lambda calls: overriding(name, calls)("CartPole-v1", max_episode_steps=4), monkeypatch
+    )
     assert called == slow_called
 
 
 @pytest.mark.parametrize("name", ON_THE_ENV)
 def test_a_method_that_is_replaced_on_the_env_is_called(name, monkeypatch):
     def make(calls):
-        env = GymEnv("CartPole-v1")
+        env = GymEnv("CartPole-v1", max_episode_steps=4)
         before = getattr(env, name)
 
         def method(*args, **kwargs):
@@ -124,11 +126,12 @@ def test_a_batch_that_overrides_a_method_is_stepped_method_by_method(name):
         return stored(self, *args, **kwargs)
 
     own, plain = (
-        cls(2, lambda: GymEnv("CartPole-v1")) for cls in (type("Own", (SerialEnv,), {name: method}), SerialEnv)
+        cls(2, lambda: GymEnv("CartPole-v1", max_episode_steps=4))
+        for cls in (type("Own", (SerialEnv,), {name: method}), SerialEnv)
     )
     for env in (own, plain):
         env.set_seed(3)
-    assert bool((own.rollout(30, break_when_any_done=False) == plain.rollout(30, break_when_any_done=False)).all())
+    assert bool((own.rollout(9, break_when_any_done=False) == plain.rollout(9, break_when_any_done=False)).all())
     assert plain._fills_rows and not own._fills_rows
 
 

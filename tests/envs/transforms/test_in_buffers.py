@@ -24,7 +24,8 @@ from rlnb.envs import (
 from rlnb.envs.transforms.transform import as_transform
 from rlnb.modules import GRUModule
 from tests.envs.transforms.cases import Numbers
-from tests.envs.transforms.test_every_transform import every, same, write_inputs
+from tests.envs.transforms.test_every_transform import CASES, same, write_inputs
+from tests.pairwise import sampled
 
 BUFFERS = {
     "list": lambda **kwargs: ReplayBuffer(storage=ListStorage(10), **kwargs),
@@ -36,6 +37,7 @@ STORAGES = {
     "files": lambda **kwargs: ReplayBuffer(storage=LazyMemmapStorage(10), **kwargs),
 }
 in_each_buffer = pytest.mark.parametrize("buffer", BUFFERS.values(), ids=BUFFERS)
+of_each_in_a_buffer = pytest.mark.parametrize(("case", "buffer"), sampled(CASES, BUFFERS, strength=1))
 in_each_storage = pytest.mark.parametrize("buffer", STORAGES.values(), ids=STORAGES)
 
 
@@ -50,8 +52,7 @@ def alike(a, b):
     return same(a.exclude("index"), b.exclude("index"))
 
 
-@every
-@in_each_buffer
+@of_each_in_a_buffer
 def test_forwards_on_what_is_sampled(case, buffer):
     rb, written = buffer(batch_size=5), case.data((6,))
     rb.extend(written)
@@ -75,8 +76,7 @@ def test_forwards_on_what_is_sampled(case, buffer):
     assert same(held(rb), before), "reading changes nothing of what is stored"
 
 
-@every
-@in_each_buffer
+@of_each_in_a_buffer
 def test_backwards_on_what_is_written(case, buffer):
     made = case.make(case.envs[0]())
     rb, transform = buffer(transform=made), as_transform(case.make(case.envs[0]()))
