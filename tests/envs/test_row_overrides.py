@@ -50,6 +50,10 @@ def overriding(name: str, calls: list[str]) -> type[GymEnv]:
     return type("Own", (GymEnv,), {name: stored})
 
 
+def short_env():
+    return GymEnv("CartPole-v1", max_episode_steps=4)
+
+
 def assert_same_both_ways(make, monkeypatch):
     """Compare a rollout that may fill rows with one that may not: the data, and what was called for it."""
     results = []
@@ -78,7 +82,7 @@ def test_an_override_of_any_attribute_is_honoured(name, monkeypatch):
 @pytest.mark.parametrize("name", ON_THE_ENV)
 def test_a_method_that_is_replaced_on_the_env_is_called(name, monkeypatch):
     def make(calls):
-        env = GymEnv("CartPole-v1", max_episode_steps=4)
+        env = short_env()
         before = getattr(env, name)
 
         def method(*args, **kwargs):
@@ -125,10 +129,7 @@ def test_a_batch_that_overrides_a_method_is_stepped_method_by_method(name):
         calls.append(name)
         return stored(self, *args, **kwargs)
 
-    own, plain = (
-        cls(2, lambda: GymEnv("CartPole-v1", max_episode_steps=4))
-        for cls in (type("Own", (SerialEnv,), {name: method}), SerialEnv)
-    )
+    own, plain = (cls(2, lambda: short_env()) for cls in (type("Own", (SerialEnv,), {name: method}), SerialEnv))
     for env in (own, plain):
         env.set_seed(3)
     assert bool((own.rollout(9, break_when_any_done=False) == plain.rollout(9, break_when_any_done=False)).all())
