@@ -11,6 +11,7 @@ from tensordict import NonTensorStack, TensorDict
 from rlnb.data import Categorical, Composite, Unbounded
 from rlnb.envs import EnvBase, TicTacToeEnv
 from rlnb.envs.partial_reset import merge_reset
+from tests.pairwise import sampled
 
 T, F = True, False
 
@@ -151,10 +152,15 @@ def test_partial_resets_keep_shapes_whatever_the_shape_of_done(counter, batch, s
         assert not out.any()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool])
-@pytest.mark.parametrize("shape", [(1,), (3,), (40,), (4, 5), (2, 3, 4)])
-@pytest.mark.parametrize("batch", [(6,), (2, 3)])
-@pytest.mark.parametrize("own", [(1,), (3,), ()])
+@pytest.mark.parametrize(
+    ("dtype", "shape", "batch", "own"),
+    sampled(
+        [torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool],
+        [(1,), (3,), (40,), (4, 5), (2, 3, 4)],
+        [(6,), (2, 3)],
+        [(1,), (3,), ()],
+    ),
+)
 def test_rows_are_new_or_what_they_were_to_the_bit(batch, shape, dtype, own):
     """Whatever the width of a row, and however many end signals an env has."""
     if own == (3,):

@@ -33,6 +33,7 @@ from rlnb.modules import (
     TanhNormal,
     ValueOperator,
 )
+from tests.pairwise import sampled
 
 
 def logits():
@@ -84,9 +85,10 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("kind", [ExplorationType.RANDOM, ExplorationType.DETERMINISTIC, None])
-@pytest.mark.parametrize("batch", [(), (5,), (3, 2)], ids=str)
-@pytest.mark.parametrize("make", KNOWN.values(), ids=KNOWN)
+@pytest.mark.parametrize(
+    ("kind", "batch", "make"),
+    sampled([ExplorationType.RANDOM, ExplorationType.DETERMINISTIC, None], [(), (5,), (3, 2)], KNOWN),
+)
 def test_the_same_numbers(make, batch, kind):
     torch.manual_seed(1)
     policy, data = make(), TensorDict({"observation": torch.randn(*batch, 4)}, batch)

@@ -34,6 +34,7 @@ from rlnb.modules import (
     set_recurrent_mode,
 )
 from rlnb.modules.utils import get_primers_from_module as from_utils
+from tests.pairwise import sampled
 
 kinds = pytest.mark.parametrize("kind", [GRUModule, LSTMModule])
 python_based = pytest.mark.parametrize("python_based", [False, True])
@@ -80,9 +81,7 @@ def step_by_step(module, data):
 
 @kinds
 @python_based
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("starts", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("batch", [(), (5,), (2, 3)], ids=str)
+@pytest.mark.parametrize(("layers", "starts", "batch"), sampled([1, 2], [0.0, 0.3, 1.0], [(), (5,), (2, 3)]))
 def test_sequences_give_what_steps_give(kind, python_based, layers, starts, batch):
     module = make(kind, num_layers=layers, python_based=python_based)
     data = sequences(batch, 9, module, starts)

@@ -14,21 +14,31 @@ from rlnb.envs import MarlGroupMapType, SpreadEnv, check_env_specs, step_mdp
 from rlnb.envs.custom.grid_world import move_table
 from rlnb.envs.custom.spread import MOVES, settle
 from tests.envs.custom.spreads import act, index_env, state_of
+from tests.pairwise import sampled
 
 BATCHES = [(), (1,), (3,), (2, 2)]
 STAY, LEFT, DOWN, RIGHT, UP = range(5)
 PAIRS = {"red": ["agent_2", "agent_0"], "blue": ["agent_1"]}
-GROUPS = [MarlGroupMapType.ALL_IN_ONE_GROUP, MarlGroupMapType.ONE_GROUP_PER_AGENT, PAIRS]
+GROUPS = {
+    "all in one": MarlGroupMapType.ALL_IN_ONE_GROUP,
+    "one each": MarlGroupMapType.ONE_GROUP_PER_AGENT,
+    "pairs": PAIRS,
+}
 
 
 # Specs ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch", BATCHES, ids=str)
-@pytest.mark.parametrize("categorical", [True, False], ids=["categorical", "one-hot"])
-@pytest.mark.parametrize("shared_reward", [True, False], ids=["shared reward", "own rewards"])
-@pytest.mark.parametrize("ends", ["root", "all", "any"])
-@pytest.mark.parametrize("extras", [True, False], ids=["mask and info", "bare"])
+@pytest.mark.parametrize(
+    ("batch", "categorical", "shared_reward", "ends", "extras"),
+    sampled(
+        BATCHES,
+        {"categorical": True, "one-hot": False},
+        {"shared reward": True, "own rewards": False},
+        ["root", "all", "any"],
+        {"mask and info": True, "bare": False},
+    ),
+)
 def test_specs_hold(batch, categorical, shared_reward, ends, extras):
     env = SpreadEnv(
         batch_size=batch,
@@ -53,11 +63,16 @@ def test_specs_hold(batch, categorical, shared_reward, ends, extras):
         assert spec.is_in(data[..., 0][key]), key
 
 
-@pytest.mark.parametrize("group_map", GROUPS, ids=["all in one", "one each", "pairs"])
-@pytest.mark.parametrize("batch", [(), (2, 2)], ids=str)
-@pytest.mark.parametrize("agent_done", [True, False])
-@pytest.mark.parametrize("shared_reward", [True, False])
-@pytest.mark.parametrize("categorical", [True, False])
+@pytest.mark.parametrize(
+    ("group_map", "batch", "agent_done", "shared_reward", "categorical"),
+    sampled(
+        GROUPS,
+        [(), (2, 2)],
+        [True, False],
+        [True, False],
+        [True, False],
+    ),
+)
 def test_any_grouping_is_the_same_env(group_map, batch, agent_done, shared_reward, categorical):
     options = {
         "batch_size": batch,
