@@ -18,6 +18,7 @@ from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.measures import cut_text, format_value, text_width, thin, ticks
 from rlnb_widgets._core.svg import Svg
 
+from tests.pairwise import sampled
 from tests.widgets.displays import SCENES
 
 MARGIN = 4
@@ -193,7 +194,7 @@ def test_measures_are_the_same_in_both_languages(page: Page) -> None:
         assert asked == [[i, b] for i, b in zip(kept.tolist(), broken.tolist(), strict=True)]
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize(("page", "name"), sampled(["light", "dark"], SCENES.keys(), strength=1), indirect=["page"])
 def test_each_scene_looks_the_same_on_a_canvas_and_as_svg(page: Page, name: str) -> None:
     make: Callable[[], tuple[Display, dict[str, Any]]] = SCENES[name]
     display, params = make()
