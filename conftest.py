@@ -32,7 +32,7 @@ collect_ignore = ["tests/data/specs/torchrl_losses.py", "tests/data/specs/torchr
 
 # `make test` tries some examples of each property, `make test-deep` many. Timings never decide about a test.
 hypothesis.settings.register_profile("rlnb", deadline=None, max_examples=30)
-hypothesis.settings.register_profile("deep", deadline=None, max_examples=200)
+hypothesis.settings.register_profile("deep", deadline=None, max_examples=100)
 hypothesis.settings.load_profile("rlnb")  # --hypothesis-profile comes after it
 
 # Set before torch is imported, here and in every process that a test starts.
