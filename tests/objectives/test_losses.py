@@ -214,6 +214,18 @@ def test_padded_steps_do_not_count(name):
         assert torch.allclose(term, part[key], atol=1e-5), key
 
 
+@pytest.mark.parametrize("name", OFF_POLICY)
+def test_a_loss_writes_td_errors_into_the_data_and_nothing_else(name):
+    loss, batch = made(name)
+    before = batch.clone()
+    loss(batch)
+    changed = batch.exclude("td_error")
+    assert set(changed.keys(True, True)) == set(before.keys(True, True))
+    assert (changed == before).all()
+    assert batch["td_error"].shape[: batch.ndim] == batch.shape
+    assert not batch["td_error"].requires_grad
+
+
 @pytest.mark.parametrize("name", [*OFF_POLICY, "ReinforceLoss"])
 def test_only_an_updater_moves_targets(name):
     options = {"delay_value": True} if name == "ReinforceLoss" else {}
