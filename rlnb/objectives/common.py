@@ -21,7 +21,7 @@ from rlnb.envs.exploration import ExplorationType, set_exploration_type
 from rlnb.envs.unwrapped import Entries, Unwrapping, unwrapped
 from rlnb.objectives.ensembles import run_members, slots_of
 from rlnb.objectives.errors import missing_entry, unknown_choice, unknown_key_name
-from rlnb.objectives.utils import ValueEstimators, build_value_estimator
+from rlnb.objectives.utils import ValueEstimators, build_value_estimator, distance_loss
 from rlnb.objectives.value.advantages import ValueEstimatorBase, changed_keys
 
 Tensor = torch.Tensor
@@ -376,17 +376,23 @@ class LossModule(TensorDictModuleBase):
         """Reduce a term ``[*B]`` or ``[*B, 1]`` over the steps that are not padding."""
         if self.reduction == "none":
             return term if weight is None else term * weight.reshape(term.shape)
-        for key in MASK_KEYS:
-            mask = entry(data, key)
-            if isinstance(mask, Tensor) and mask.shape == term.shape[: mask.ndim]:
-                term = term[mask]
-                weight = None if weight is None else weight[mask]
-                break
+        mask = _mask_of(data, term)
+        if mask is not None:
+            term = term[mask]
+            weight = None if weight is None else weight[mask]
         if weight is not None:
             weight = weight.reshape(term.shape)
             total = (term * weight).sum()
             return total / weight.sum() if self.reduction == "mean" else total
         return term.mean() if self.reduction == "mean" else term.sum()
+
+    def _distance(
+        self, value: Tensor, target: Tensor, function: str, data: TensorDictBase, weight: Tensor | None = None
+    ) -> Tensor:
+        """Reduce the distances of values and targets ``[*B]``: in one operation where all steps count alike."""
+        if weight is None and _mask_of(data, value) is None:
+            return distance_loss(value, target, function, reduction=self.reduction)
+        return self._reduce(distance_loss(value, target, function), data, weight)
 
     def _terms(self, terms: dict[str, Tensor]) -> TensorDict:
         """Make the result, and refuse terms that are not finite."""
@@ -409,6 +415,15 @@ def not_finite(owner: object, bad: Sequence[str], losses: dict[str, Tensor]) -> 
         "learning rate that is too large, or actions at the bounds of a TanhNormal. "
         "Fix: look at the batch that this loss got, or clip with nn.utils.clip_grad_norm_ before the step."
     )
+
+
+def _mask_of(data: TensorDictBase, term: Tensor) -> Tensor | None:
+    """Return the flags of the steps that are not padding, where the data has some that fit a term ``[*B, ...]``."""
+    for key in MASK_KEYS:
+        mask = entry(data, key)
+        if isinstance(mask, Tensor) and mask.shape == term.shape[: mask.ndim]:
+            return mask
+    return None
 
 
 def frozen_copy(network: nn.Module) -> nn.Module:

@@ -14,7 +14,7 @@ from rlnb.envs.unwrapped import unwrapped
 from rlnb.modules.tensordict_module.q_values import QValueActor, QValueModule
 from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
-from rlnb.objectives.utils import check_distance, distance_loss
+from rlnb.objectives.utils import check_distance
 
 Tensor = torch.Tensor
 
@@ -113,12 +113,12 @@ class DQNLoss(OffPolicyLoss):
         """Compute "loss" of transitions ``[*B]``, and write "td_error" into them."""
         values = self._values(self._run(self.value_network, tensordict, make=_values_alone))
         value = chosen(values, self._get(tensordict, "action"), self.action_space)
-        target = self._returns(tensordict, self._next_value(tensordict))
-        self._prioritize(tensordict, (value.detach() - target).square().unsqueeze(-1))
-        loss = distance_loss(value, target, self.loss_function)
-        return self._terms({"loss": self._reduce(loss, tensordict, self._weights(tensordict))})
+        with torch.no_grad():
+            target = self._returns(tensordict, self._next_value(tensordict))
+            self._prioritize(tensordict, (value - target).square_().unsqueeze(-1))
+        loss = self._distance(value, target, self.loss_function, tensordict, self._weights(tensordict))
+        return self._terms({"loss": loss})
 
-    @torch.no_grad()
     def _next_value(self, data: TensorDictBase) -> Tensor:
         """Compute the value of the best next action, ``[*B]``."""
         after, keys = self._after(data), self.tensor_keys

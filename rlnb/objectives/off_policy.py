@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb._tensordict import entry, set_entry, shallow_copy
+from rlnb._tensordict import entry, set_entry
 from rlnb.data.specs.base import TensorSpec
 from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.multi import MultiOneHot
@@ -55,11 +55,11 @@ class OffPolicyLoss(LossModule):
         return found
 
     def _after(self, data: TensorDictBase) -> TensorDictBase:
-        """Return a shallow copy of what is under "next"."""
+        """Return what is under "next", which is not to be written to."""
         found = entry(data, "next")
         if found is None:
             raise KeyError(missing_entry(self, next_key(self.tensor_keys.reward), "reward", data))
-        return shallow_copy(found)
+        return found
 
     def _returns(self, data: TensorDictBase, next_value: Tensor) -> Tensor:
         """Compute the target of each step, ``[*B]``, from the value of the next state, ``[*B]``."""
@@ -68,8 +68,7 @@ class OffPolicyLoss(LossModule):
             if (*next_value.shape, 1) != reward.shape:
                 raise ValueError(wrong_value_shape(self, next_value, reward))
             next_value = next_value.unsqueeze(-1)
-        with torch.no_grad():
-            return self.value_estimator.value_estimate(data, next_value=next_value).squeeze(-1)
+        return self.value_estimator.value_estimate(data, next_value=next_value).squeeze(-1)
 
     def _prioritize(self, data: TensorDictBase, error: Tensor) -> None:
         """Write the TD errors, ``[*B]``, into the data."""
@@ -79,6 +78,8 @@ class OffPolicyLoss(LossModule):
         """Draw actions from a policy, with gradients, and return them, their log-probability and the distribution."""
         network: Any = self._target(name.removeprefix("target_")) if name.startswith("target_") else getattr(self, name)
         distribution = self._distribution(network, data)
+        if hasattr(distribution, "rsample_and_log_prob"):  # one pass, exact where an action is at a bound
+            return *distribution.rsample_and_log_prob(), distribution
         action = distribution.rsample()
         return action, distribution.log_prob(action), distribution
 
@@ -141,8 +142,10 @@ def chosen(values: Tensor, action: Tensor, space: str) -> Tensor:
         return (values * action).sum(-1)
     if action.ndim and action.shape[-1] == 1 and action.ndim >= values.ndim:
         action = action.squeeze(-1)
-    index = action.unsqueeze(-1).expand(*values.shape[:-1], 1).to(torch.int64)
-    return values.gather(-1, index).squeeze(-1)
+    index = action.unsqueeze(-1)
+    if action.shape != values.shape[:-1]:
+        index = index.expand(*values.shape[:-1], 1)
+    return values.gather(-1, index.long()).squeeze(-1)
 
 
 def is_spec(value: object) -> bool:

@@ -273,7 +273,7 @@ class SACLoss(SoftLoss):
             found: Tensor = self._run(self._target("value_network"), after).get(self.tensor_keys.value)
             return found.squeeze(-1)
         action, log_prob, _ = self._draw("target_actor_network", after)
-        after.set(self.tensor_keys.action, action)
+        after = set_entry(shallow_copy(after), self.tensor_keys.action, action)
         return self._values(after, "target").min(0).values - alpha * log_prob
 
     def _values(self, data: TensorDictBase, of: str) -> Tensor:

@@ -174,7 +174,7 @@ class TD3Loss(OffPolicyLoss):
             action = self._run(self._target("actor_network"), after).get(self.tensor_keys.action)
             noise = (torch.randn_like(action) * self.policy_noise).clamp(-self.noise_clip, self.noise_clip)
             low, high = (bound.to(action.dtype) for bound in (self.min_action, self.max_action))
-            after.set(self.tensor_keys.action, (action + noise).clamp(low, high))
+            after = set_entry(shallow_copy(after), self.tensor_keys.action, (action + noise).clamp(low, high))
             next_value = self._values(after, "target").min(0).values
             target = self._returns(tensordict, next_value)
         self._prioritize(tensordict, (values - target).pow(2).amax(0))

@@ -86,7 +86,9 @@ _DISTANCES = {
 }
 
 
-def distance_loss(v1: Tensor, v2: Tensor, loss_function: str, strict_shape: bool = True) -> Tensor:
+def distance_loss(
+    v1: Tensor, v2: Tensor, loss_function: str, strict_shape: bool = True, *, reduction: str = "none"
+) -> Tensor:
     """Compute the distance of each number of two tensors.
 
     Args:
@@ -95,9 +97,10 @@ def distance_loss(v1: Tensor, v2: Tensor, loss_function: str, strict_shape: bool
         loss_function: ``"l1"`` for the absolute difference d, ``"l2"`` for its square, ``"smooth_l1"`` for d²/2 below 1
             and d - 1/2 above.
         strict_shape: whether different shapes are refused instead of being broadcast.
+        reduction: ``"none"``, or ``"mean"`` or ``"sum"`` over all numbers.
 
     Returns:
-        The distances, without reduction.
+        The distances, or their mean or sum.
 
     Raises:
         ValueError: If shapes differ, or the function is unknown.
@@ -115,7 +118,7 @@ def distance_loss(v1: Tensor, v2: Tensor, loss_function: str, strict_shape: bool
                 "dimension of 1 is the difference."
             )
         v1, v2 = torch.broadcast_tensors(v1, v2)
-    return _DISTANCES[loss_function](v1, v2, reduction="none")
+    return _DISTANCES[loss_function](v1, v2, reduction=reduction)
 
 
 def check_distance(loss_function: str) -> None:

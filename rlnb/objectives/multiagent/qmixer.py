@@ -13,7 +13,7 @@ from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.common import next_key, unique
 from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
-from rlnb.objectives.utils import check_distance, distance_loss
+from rlnb.objectives.utils import check_distance
 
 Tensor = torch.Tensor
 
@@ -130,12 +130,12 @@ class QMixerLoss(OffPolicyLoss):
         values = self._values(self._run(self.local_value_network, tensordict))
         local = chosen(values, self._get(tensordict, "action"), self.action_space)
         value = self._mixed(self.mixer_network, tensordict, local)
-        target = self._returns(tensordict, self._next_value(tensordict))
-        self._prioritize(tensordict, (value - target).square().unsqueeze(-1))
-        loss = distance_loss(value, target, self.loss_function)
-        return self._terms({"loss": self._reduce(loss, tensordict, self._weights(tensordict))})
+        with torch.no_grad():
+            target = self._returns(tensordict, self._next_value(tensordict))
+            self._prioritize(tensordict, (value - target).square_().unsqueeze(-1))
+        loss = self._distance(value, target, self.loss_function, tensordict, self._weights(tensordict))
+        return self._terms({"loss": loss})
 
-    @torch.no_grad()
     def _next_value(self, data: TensorDictBase) -> Tensor:
         """Compute the mixed value of the best next actions, ``[*B]``."""
         after = self._after(data)
