@@ -22,6 +22,7 @@ import torch
 from exercises import Outcome, Verdict, WrongAnswer, ask, exercise, fail, right
 from exercises.apart import can_run_apart
 from exercises.asking import Stop
+from exercises.curves import Curves
 from exercises.running import BoundedText
 from hypothesis import given
 from hypothesis import strategies as st
@@ -213,6 +214,29 @@ def test_a_check_changes_nothing_here() -> None:
 
     assert "[1, 2]" in repr(changing.check(lambda x: x.append(2)))
     assert held == [1]
+
+
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize(
+    ("make", "here"),
+    [
+        (lambda: Curves({"y": {"a": [1.0, 2.0]}}, x="step"), 0),
+        (lambda: {"not": "a dataclass"}, 1),
+        (lambda: Curves({"y": {"a": [1.0, 2.0]}}, x=lambda: "cannot leave"), 1),  # type: ignore[arg-type]
+    ],
+    ids=["plain data", "an object", "holds a function"],
+)
+def test_only_a_picture_of_plain_data_comes_from_the_other_process(make: Callable[[], Any], here: int) -> None:
+    held: list[int] = []
+
+    @exercise(title="t", prompt="p", stub="def f(): ...", solution="", hints=[], wrong=[])
+    def drawing(f: Any) -> Outcome:
+        f(held)
+        return right("Look:", make())
+
+    picture = drawing.check(lambda x: x.append(2)).outcome.picture
+    assert type(picture) is type(make())
+    assert len(held) == here, "the check runs here only to make a picture that cannot be sent"
 
 
 @pytest.mark.usefixtures("apart")

@@ -82,6 +82,7 @@ def train(
     frames: int = 8192,
     seed: int = 0,
     every: int = 512,
+    report: Callable[[int, float], None] | None = None,
 ) -> Run:
     """Train agents on CartPole, all in the same tensors.
 
@@ -94,6 +95,7 @@ def train(
         frames: steps of each agent.
         seed: seed of all of them.
         every: frames of a stretch of the curves.
+        report: called after each stretch with the frames so far and the mean return.
 
     Returns:
         The curves, means over the agents.
@@ -133,6 +135,8 @@ def train(
             run.returns.append(ended[0] / max(ended[1], 1))
             run.values.append(level)
             ended = [0.0, 0]
+            if report:
+                report(memory.size, run.returns[-1])
     return run
 
 

@@ -102,7 +102,8 @@ def improve(improve: Callable[..., Any]) -> Outcome:
     require(found == [3.0, 3.0], f"Both gradients should be 3, and the optimizer found {found[0]} and {found[1]}.")
     frames, returns = learn_with(improve)
     first, last = (sum(part) / len(part) for part in (returns[:50], returns[-50:]))
-    shown = Curves({"mean return": {"with your step": _by_frame(frames, returns)}}, x="frame", first=1024, every=1024)
+    curve = {"with your step": _moving_means(frames, returns)}
+    shown = Curves({"mean return of the last 30 episodes": curve}, x="frame", first=1024, every=1024)
     return right(f"The agent learns: the mean return of 50 episodes rises from {first:.0f} to {last:.0f}.", shown)
 
 
@@ -225,9 +226,10 @@ def _explain_reached(got: Any, goal: float, frames: list[float], returns: list[f
     fail(f"The mean of 20 returns reaches {goal:.0f} after {wanted:,.0f} frames of a noisy curve, and it gave {got}.")
 
 
-def _by_frame(frames: list[float], returns: list[float], every: int = 1024) -> list[float]:
-    """Average the returns of the episodes that ended in each stretch of frames; NaN where there is none."""
-    parts: list[list[float]] = [[] for _ in range(int((max(frames) - 1) // every) + 1)]
-    for frame, value in zip(frames, returns, strict=True):
-        parts[int((frame - 1) // every)].append(value)
-    return [sum(part) / len(part) if part else math.nan for part in parts]
+def _moving_means(frames: list[float], returns: list[float], every: int = 1024, count: int = 30) -> list[float]:
+    """Average the last returns before each multiple of some frames; NaN where no episode has ended before."""
+    means = []
+    for limit in range(every, int(max(frames)) + every, every):
+        past = [value for frame, value in zip(frames, returns, strict=True) if frame <= limit][-count:]
+        means.append(sum(past) / len(past) if past else math.nan)
+    return means

@@ -177,7 +177,8 @@ def q_learning(q_learning: Callable[..., Any]) -> Outcome:
     prompt="""
         Write `expected_sarsa(Q, s, a, R, s_, epsilon, over, alpha, gamma)`. The value of `s_` is the *average* that an
         ε-greedy agent gets there: with probability `epsilon` any of the four actions, and otherwise the best one. It
-        changes `Q[s, a]` and returns nothing. The check compares it with SARSA, both with a large step size.
+        changes `Q[s, a]` and returns nothing. The check compares it with SARSA, both with a large step size, which
+        takes a few seconds.
     """,
     stub="""
         def expected_sarsa(Q, s, a, R, s_, epsilon, over, alpha, gamma):

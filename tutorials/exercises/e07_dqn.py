@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from rlnb_widgets import TrainingMonitor
 
 from .asking import as_number, ask, fail, require, right
 from .curves import Curves
-from .dqn_runs import GAMMA, Run, double_target, q_target, td_loss, train
+from .dqn_runs import GAMMA, Run, q_target, train
 from .exercise import exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -296,12 +297,19 @@ def _picture(runs: dict[str, Run]) -> Curves:
 
 
 def parts() -> Curves:
-    """Train with all parts of DQN, and with one of them turned off at a time."""
-    return _picture(
-        {
-            "all parts": train(double_target, td_loss),
-            "no replay buffer": train(replay=False),
-            "no target network": train(interval=1),
-            "not double": train(q_target),
-        }
-    )
+    """Train with all parts of DQN, and with one of them turned off at a time; show the returns meanwhile."""
+    kinds: dict[str, dict[str, Any]] = {
+        "all parts": {},
+        "no replay buffer": {"replay": False},
+        "no target network": {"interval": 1},
+        "not double": {"target": q_target},
+    }
+    runs: dict[str, Run] = {}
+    with TrainingMonitor(curves=list(kinds), unit="frames") as monitor:
+        for name, kind in kinds.items():
+
+            def report(frames: int, mean_return: float, name: str = name) -> None:
+                monitor.log({name: mean_return}, step=frames)
+
+            runs[name] = train(**kind, report=report)
+    return _picture(runs)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import linecache
+import pickle
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -95,10 +97,11 @@ class Exercise:
 
         Whatever the learner's code does (raise, print, loop without end, exhaust the memory, crash) ends up in the
         verdict. On Linux the check runs in a process of its own, which is killed at the limits of time and memory, so
-        that it changes nothing in the notebook; when it has a picture to show it runs once more in the notebook's
-        process, to make it. On other systems it runs in the notebook's process: there a loop that catches every
-        exception, or a long call into C, can outlive the limit, and memory is not limited. The global random
-        generators are seeded for the check and have their old state afterwards.
+        that it changes nothing in the notebook. A picture of plain data comes from there, too; when it has another
+        picture to show, such as a widget, it runs once more in the notebook's process, to make it. On other systems it
+        runs in the notebook's process: there a loop that catches every exception, or a long call into C, can outlive
+        the limit, and memory is not limited. The global random generators are seeded for the check and have their old
+        state afterwards.
 
         Args:
             *answers: what the stub defines, in its order.
@@ -158,7 +161,8 @@ class Exercise:
             warned = BoundedText()
             with contextlib.redirect_stderr(warned):  # a kernel's stream would use the kernel's sockets
                 outcome, printed = self._here(answers, forked=True)
-            return outcome.status, outcome.message, outcome.picture is not None, printed, warned.text()
+            picture = _packed(outcome.picture)
+            return outcome.status, outcome.message, outcome.picture is not None, picture, printed, warned.text()
 
         try:
             ended = run_apart(judge, self.seconds, learners_place)
@@ -172,12 +176,12 @@ class Exercise:
         if ended.value is None:
             how = f" ({ended.signal})" if ended.signal else ""
             return Outcome("error", f"The process that ran your code ended before the check did{how}."), ""
-        status, message, has_picture, printed, warned = ended.value
-        if has_picture:
+        status, message, has_picture, picture, printed, warned = ended.value
+        if has_picture and picture is None:
             return self._here(answers)
         if warned:
             print(warned, file=sys.stderr)
-        return Outcome(status, message), printed
+        return Outcome(status, message, picture and pickle.loads(picture)), printed
 
     def _here(self, answers: tuple[Any, ...], forked: bool = False) -> tuple[Outcome, str]:
         """Judge in this process: the outcome, with its message bounded, and what was printed."""
@@ -264,6 +268,16 @@ def exercise(
         )
 
     return make
+
+
+def _packed(picture: Any) -> bytes | None:
+    """Pack a picture of plain data for another process; None for a widget, which must be made where it is shown."""
+    if not dataclasses.is_dataclass(picture):
+        return None
+    try:
+        return pickle.dumps(picture)
+    except Exception:  # it holds something that cannot leave its process
+        return None
 
 
 def _clean(text: str) -> str:
