@@ -101,7 +101,7 @@ class SavedTensorDict:
                 f"source must be a TensorDict or a dictionary of tensors, got {type(source).__name__}. "
                 'Fix: SavedTensorDict(source={"observation": tensor}, batch_size=[len(tensor)]).'
             )
-        if not isinstance(data, TensorDictBase) or (batch_size is not None and data.batch_size != batch_size):
+        if not isinstance(data, TensorDictBase) or (batch_size is not None and [*data.batch_size] != [*batch_size]):
             data = TensorDict(data, batch_size=batch_size)
         leaves = list(_leaves(data, ()))
         _check(leaves)
