@@ -89,8 +89,17 @@ def _union_by_level(data: TensorDictBase, full_done_spec: Composite | None) -> d
 def override(env: EnvBase, data: TensorDictBase, given: TensorDictBase) -> None:
     """Overwrite what a step computed with the entries that were under "next" before the step, ``given``.
 
-    Where an end signal is overridden, the others of its level are dropped, to be derived from it.
+    Where an end signal is overridden, the others of its level are dropped, to be derived from it. Warns once if nothing
+    of what was computed is left: then ``given`` is rather of an earlier step.
     """
+    if set(data.keys(True, True)) <= set(given.keys(True, True)):
+        warn_once(
+            env,
+            "all is given",
+            'The TensorDict given to step has a "next" with all that the step computes, so the result of the step is '
+            'dropped: entries under "next" prevail. Likely they are of the step before, or of memory made to hold a '
+            'step. Fix: env.step(td.exclude("next")).',
+        )
     for group in env.done_keys_groups:
         if any(given.get(key, None) is not None for key in group):
             for key in group:

@@ -39,8 +39,9 @@ def check_open(env: EnvBase, what: str) -> None:
 def check_unlocked(tensordict: TensorDictBase, what: str) -> None:
     """Raise RuntimeError if a TensorDict, the input of the method ``what``, is locked."""
     if tensordict.is_locked:
+        given = 'td.exclude("next")' if what == "step" else "td.clone()"  # a "next" in shared memory would prevail
         raise RuntimeError(
-            f"{what} writes to the TensorDict that it is given, and this one is locked. Fix: env.{what}(td.clone())."
+            f"{what} writes to the TensorDict that it is given, and this one is locked. Fix: env.{what}({given})."
         )
 
 

@@ -287,7 +287,8 @@ def test_a_locked_tensordict_changes_nothing():
     state = env._state.clone()
     for call in (env.reset, env.step):
         what = call.__name__
-        text = f"{what} writes to the TensorDict that it is given, and this one is locked. Fix: env.{what}(td.clone())."
+        given = {"reset": "td.clone()", "step": 'td.exclude("next")'}[what]
+        text = f"{what} writes to the TensorDict that it is given, and this one is locked. Fix: env.{what}({given})."
         with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
             call(td.clone().lock_())
         assert torch.equal(env._state, state)

@@ -79,6 +79,8 @@ def _leaf(entry: TedEntry, batch_dims: int, has_time: bool) -> Cell:
         nbytes=None,
         storage="",
     )
+    if tensor.is_meta:
+        return replace(cell, nbytes=tensor.numel() * tensor.element_size(), storage="no values")
     try:
         array = as_array(tensor)
         return replace(

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 from tensordict import is_non_tensor, is_tensor_collection
 
+from rlnb.data.saved import SavedTensorDict
 from rlnb.data.ted.facts import Facts
 from rlnb_widgets.ted_explorer.carry import carry_of
 from rlnb_widgets.ted_explorer.difference import ted_differences
 from rlnb_widgets.ted_explorer.entries import Path, TedEntry, ted_entries
 from rlnb_widgets.ted_explorer.episodes import boundaries, ends_by_kind, facts_of, stepped_past
 from rlnb_widgets.ted_explorer.measure import measure
+from rlnb_widgets.ted_explorer.memory import sharing_of
 from rlnb_widgets.ted_explorer.overlay import problems_of
 from rlnb_widgets.ted_explorer.schema import Boundary, Carry, Cell, Row, TedModel, Verdict
 from rlnb_widgets.ted_explorer.verdicts import verdicts_of
@@ -23,6 +25,10 @@ NEXT = frozenset({"next"})
 NOT_A_TED = (
     'This TensorDict has no "next", so it is not an episode in TED form; its entries are shown in one column. '
     "A rollout, a collector batch or a sample of stored transitions has one."
+)
+SAVED = (
+    "This is a SavedTensorDict: its tensors are in a file, and none was loaded. "
+    "TEDExplorer(saved.load()) shows their values."
 )
 
 
@@ -37,7 +43,7 @@ def ted_model(
     """Build the model of TED data; the arguments are those of `TEDExplorer`. It holds no tensors.
 
     Raises:
-        TypeError: If ``td`` or ``other`` is not a TensorDict.
+        TypeError: If ``td`` or ``other`` is not a TensorDict. A SavedTensorDict is shown without loading it.
 
     Example:
         >>> import torch
@@ -47,11 +53,14 @@ def ted_model(
         >>> ted_model(td).row("x").carry.holds
         True
     """
+    if isinstance(td, SavedTensorDict) and other is None and spec is None:
+        return _saved(td)
     for name, value in (("td", td), ("other", other)):
         if not is_tensor_collection(value) and not (name == "other" and value is None):
             raise TypeError(
                 f"{name} must be a TensorDict such as env.rollout(...) returns, got {type(value).__name__}."
                 + (" Wrap the dict: TensorDict(data, batch_size=[T])." if isinstance(value, dict) else "")
+                + (f" Fix: {name}.load()." if isinstance(value, SavedTensorDict) else "")
             )
     following = next_of(td)
     has_time = following is not None and len(td.batch_size) > 0
@@ -59,7 +68,8 @@ def ted_model(
     problems, unchecked = problems_of(spec, td, following) if spec is not None else ({}, ())
     differs = ted_differences(td, other) if other is not None else {}
     keys = _names(action_keys), _names(reward_keys)
-    rows = _with_sums(_rows(td, following, episodes.facts, problems, differs, keys))
+    shared = sharing_of(td, other) if other is not None else {}
+    rows = _with_sums([_told(row, shared) for row in _rows(td, following, episodes.facts, problems, differs, keys)])
     return TedModel(
         is_ted=following is not None,
         batch=tuple(int(size) for size in (td.batch_size[:-1] if has_time else td.batch_size)),
@@ -70,10 +80,41 @@ def ted_model(
         ends=episodes.ends,
         past=episodes.past,
         verdicts=episodes.verdicts,
-        notes=(*_notes(td, following), *episodes.doubts, *unchecked),
+        notes=(*_notes(td, following), *_shared_note(shared), *episodes.doubts, *unchecked),
         compared=other is not None,
         checked=spec is not None,
     )
+
+
+def _saved(saved: SavedTensorDict) -> TedModel:
+    """Build the model of a TensorDict in a file from shapes and dtypes alone."""
+
+    def in_file(cell: Cell | None) -> Cell | None:
+        return cell and replace(cell, device=place, storage="saved")
+
+    place = next((str(meta.device) for _, meta in saved.items_meta()), "cpu")
+    no_keys: frozenset[str | Path] = frozenset()
+    found = _rows(saved.to("meta"), None, None, {}, {}, (no_keys, no_keys))
+    rows = [replace(row, root=in_file(row.root)) for row in found]
+    nbytes = sum(row.root.nbytes or 0 for row in rows if row.leaf and row.root)
+    return TedModel(False, tuple(saved.batch_size), None, _with_sums(rows), nbytes, notes=(SAVED,))
+
+
+def _told(row: Row, shared: Mapping[Path, str]) -> Row:
+    """Set which memory the entries of a row share."""
+    if not shared or not row.leaf:
+        return row
+    root, following = shared.get(row.path, ""), shared.get(("next", *row.path), "")
+    return replace(
+        row, root=row.root and replace(row.root, sharing=root), next=row.next and replace(row.next, sharing=following)
+    )
+
+
+def _shared_note(shared: Mapping[Path, str]) -> tuple[str, ...]:
+    if not shared:
+        return ()
+    count = f"{len(shared)} tensors are" if len(shared) > 1 else "1 tensor is"
+    return (f"{count} in memory that the other TensorDict uses, too: what is written to one is read from both.",)
 
 
 class _Episodes(NamedTuple):

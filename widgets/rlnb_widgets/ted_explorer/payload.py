@@ -97,8 +97,12 @@ def _cell(cell: Cell, ref: dict[str, Any] | None) -> dict[str, Any]:
         "dtype": cell.dtype,
         "dims": [[dim.role[0], dim.size] for dim in cell.dims],
         "shape": cell.shape,
-        "storage": cell.storage,
+        "storage": cell.place or cell.storage,
     }
+    if cell.storage not in ("in memory", "non-tensor", ""):
+        out["kept"] = cell.storage
+    if cell.sharing:
+        out["sharing"] = cell.sharing
     if cell.device:
         out["device"] = cell.device
     if cell.nbytes is not None:

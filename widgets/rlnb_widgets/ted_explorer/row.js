@@ -34,6 +34,8 @@ function badges(row) {
   const out = [];
   if (row.spec) out.push(row.spec.every((f) => f.kind === "extra") ? "not in spec" : row.spec.every((f) => f.kind === "missing") ? "missing" : "spec");
   if (row.diff) out.push("diff");
+  const sharing = row.root?.sharing ?? row.next?.sharing;
+  if (sharing) out.push(sharing);
   if (total(0)) out.push(`${total(0)} NaN`);
   if (total(1)) out.push(`${total(1)} inf`);
   return out;
@@ -78,6 +80,7 @@ function cellOf(row, side, view) {
     box.classList.add("ted-whole");
     return box;
   }
+  if (cell.kept) spec.append(h("span", { class: "rlnb-quiet" }, ` ${cell.kept}`));
   box.append(h("span", { class: "ted-value", "data-value": side }));
   if (cell.thumb) box.append(h("canvas", { class: "ted-thumb", "data-thumb": side, "aria-hidden": "true" }));
   paintValue(box, row, side, view);

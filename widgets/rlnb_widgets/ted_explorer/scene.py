@@ -130,8 +130,13 @@ def _cell(display: Display, cell: Cell | None, x: float) -> None:
     room = max(x + _NEXT - _ROOT - 14 - end, 0.0)
     if cell.message.startswith("cannot"):
         display.text(end + 6, 12, cell.message, fill="bad", size=10, within=room)
-    elif cell.storage not in ("in memory", "non-tensor"):
-        display.text(end + 6, 12, cell.storage, fill="warn", size=10, within=room)
+    elif cell.place:
+        if cell.sharing:  # two blocks, of which one lies on the other
+            display.rect(end + 6, end + 14, 4, 6, stroke="accent", radius=1)
+            display.rect(end + 9, end + 17, 6, 6, fill="accent", radius=1)
+        shift = 15.0 if cell.sharing else 0.0
+        words = cell.place.removesuffix(" as other")  # which the two blocks say
+        display.text(end + 6 + shift, 12, words, fill="warn", size=10, within=max(room - shift, 0.0))
     elif cell.thumb is not None and end < x + _THUMB:
         arrays = thumb_arrays(cell.thumb)
         n, column = len(next(iter(arrays.values()))), stored(display.columns, arrays)

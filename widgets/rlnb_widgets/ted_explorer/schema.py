@@ -44,11 +44,20 @@ class Cell:
     device: str  #: ``"cpu"`` and so on; empty without a device
     dims: tuple[Dim, ...]  #: the shape
     nbytes: int | None  #: bytes of the data; None if not known
-    storage: str  #: ``"in memory"``, ``"shared"``, ``"memory-mapped"``, ``"lazily stacked"`` or ``"non-tensor"``
+    #: ``"in memory"``, ``"shared"``, ``"memory-mapped"``, ``"lazily stacked"``, ``"saved"`` (in a file, not loaded),
+    #: ``"no values"`` (on the meta device) or ``"non-tensor"``
+    storage: str
     stats: Stats | None = None  #: statistics of a numeric leaf
     thumb: Thumb | None = None  #: thumbnail of a numeric leaf
     preview: str = ""  #: the value as short text, if it does not depend on time (non-tensor data, or no time dimension)
     message: str = ""  #: the reason if the entry cannot be summarised, or a remark about it
+    sharing: str = ""  #: ``"same memory"`` or ``"part of its memory"`` if the other data are there, too
+
+    @property
+    def place(self) -> str:
+        """Where the values are, in words; empty for memory of their own."""
+        storage = "" if self.storage in ("in memory", "non-tensor") else self.storage
+        return ", ".join(filter(None, (storage, self.sharing and f"{self.sharing} as other")))
 
     @property
     def shape(self) -> str:

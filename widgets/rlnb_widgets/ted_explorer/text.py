@@ -58,14 +58,14 @@ def ted_row_name(row: Row) -> str:
 
 
 def cell_text(cell: Cell | None) -> str:
-    """Return one side of a row: dtype, shape, and the storage if it is not plain memory."""
+    """Return one side of a row: dtype, shape, and where the values are if not in memory of their own."""
     if cell is None:
         return "-"
     if cell.dtype == "?":
         return cell.message
     parts = [cell.dtype, cell.shape]
-    if cell.storage not in ("in memory", "non-tensor", ""):
-        parts.append(f"({cell.storage})")
+    if cell.place:
+        parts.append(f"({cell.place})")
     if cell.storage == "non-tensor":
         parts.append(shorten(visible(cell.preview), 32))
     if cell.message:

@@ -34,9 +34,9 @@ class TEDExplorer(TimeTraits, Visualizer):
 
     Args:
         td: a TensorDict ``[*B, T]``, with time last, such as a rollout, a collector batch or a sample. Without
-            ``"next"`` it is shown in one column.
+            ``"next"`` it is shown in one column, and so is a SavedTensorDict, of which nothing is loaded.
         spec: a ``Composite`` (such as ``env.observation_spec`` or ``env.specs``) or an env to check the data against.
-        other: a second TensorDict; differences are marked.
+        other: a second TensorDict; differences are marked, and tensors that are in the same memory.
         t: first position of the playhead.
         element: the batch element whose values are shown, as a flat index.
         action_keys: keys of actions: a name (in any group) or a path each. Default: those of ``spec`` if it is an env.
@@ -100,7 +100,7 @@ class TEDExplorer(TimeTraits, Visualizer):
         keys = {"action_keys": _keys(action_keys, spec, "action"), "reward_keys": _keys(reward_keys, spec, "reward")}
         self.model: TedModel = ted_model(td, spec, other, **keys)
         self._elements = math.prod(self.model.batch) if self.model.steps is not None else 1
-        self._td, self._next = td, next_of(td)
+        self._td, self._next = td, next_of(td) if self.model.is_ted else None
         timed = self.model.is_ted and bool(self.model.steps)
         self._forms = self.forms() if timed else ()
         first = facts_of(td, self._next).stops[: self.model.steps] if timed and self._elements else None
