@@ -378,7 +378,7 @@ class TensorDictRecorder(Transform):
         self._clear()
 
     def _clear(self) -> None:
-        self._steps: list[TensorDictBase] = []
+        self._steps: list[tuple[torch.Size, dict[NestedKey, Any]]] = []
         self._seen = self._held = 0
         self._warned = self._was_reset = False
 
@@ -399,12 +399,11 @@ class TensorDictRecorder(Transform):
         wanted = self._seen % self.skip == 0 or (self._was_reset and not self.skip_reset)
         self._seen, self._was_reset = self._seen + 1, False
         if wanted and not self._warned:
-            step = TensorDict({}, tensordict.batch_size)
-            for prefix, data in (((), tensordict), (("next",), next_tensordict)):
-                for key in self._wanted(data):
-                    value = data.get(key)
-                    step.set((*prefix, *as_tuple(key)), value.clone() if hasattr(value, "clone") else value)
-            self._add(step)
+            # A TensorDict is built from these entries when they are written: building one takes as long as the copies.
+            entries = {key: tensordict.get(key).clone() for key in self._wanted(tensordict)}
+            for key in self._wanted(next_tensordict):
+                entries["next", *as_tuple(key)] = next_tensordict.get(key).clone()
+            self._add(tensordict.batch_size, entries)
         return next_tensordict
 
     def _wanted(self, data: TensorDictBase) -> list[NestedKey]:
@@ -415,14 +414,14 @@ class TensorDictRecorder(Transform):
             return found
         return [key for key in leaf_keys(data) if as_tuple(key)[0] not in ("next", "_step", "_reset")]
 
-    def _add(self, step: TensorDictBase) -> None:
-        nbytes = step.bytes()
+    def _add(self, batch_size: torch.Size, entries: dict[NestedKey, Any]) -> None:
+        nbytes = sum(value.nbytes for value in entries.values() if isinstance(value, torch.Tensor))
         if self._held + nbytes > self.max_bytes:
             _warn_full(self, f"TensorDictRecorder {self.out_file_base!r}", f"{len(self._steps):,} steps")
             self._warned = True
             return
         self._held += nbytes
-        self._steps.append(step)
+        self._steps.append((batch_size, entries))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         self._was_reset = True
@@ -446,8 +445,9 @@ class TensorDictRecorder(Transform):
         """
         if not self._steps:
             return
-        dims = self._steps[0].batch_dims
-        recording = stack_steps(self._steps, dims, [*[None] * dims, "time"])
+        dims = len(self._steps[0][0])
+        steps = [TensorDict(entries, batch_size) for batch_size, entries in self._steps]
+        recording = stack_steps(steps, dims, [*[None] * dims, "time"])
         path = Path(
             f"{self.out_file_base}_{suffix if suffix is not None else self._dumps if step is None else step}.pt"
         )

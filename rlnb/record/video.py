@@ -129,7 +129,7 @@ def check_format(video_format: str) -> str:
 
 def _write_bytes(file: IO[bytes], frames: torch.Tensor) -> None:
     # Not through a memory map: on a full disk, writing to one kills the process.
-    file.write(memoryview(frames.cpu().contiguous().numpy()).cast("B"))
+    file.write(frames.cpu().contiguous().numpy().data.cast("B"))
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:

@@ -48,8 +48,8 @@ def small(frame: np.ndarray) -> np.ndarray:
     return frame[32:368:4, 132:468:4]
 
 
-def rollouts(folder: str) -> dict[str, tuple[Callable[[], object], int]]:
-    """Rollouts of 500 frames of 84 x 84, alone and recorded; with how many calls count as one."""
+def rollouts(folder: str) -> dict[str, Callable[[], object]]:
+    """Rollouts of 500 frames of 84 x 84, alone and recorded."""
     logger = CSVLogger("bench", log_dir=folder)
 
     def cartpole(*more: VideoRecorder) -> TransformedEnv:
@@ -57,23 +57,30 @@ def rollouts(folder: str) -> dict[str, tuple[Callable[[], object], int]]:
             GymEnv("CartPole-v1", render_mode="rgb_array"), Compose(PixelRenderTransform(preproc=small), *more)
         )
 
-    def rollout(env: object) -> Callable[[], object]:
+    def rollout(env: TransformedEnv) -> Callable[[], object]:
         def run() -> None:
             env.rollout(STEPS, break_when_any_done=False)
-            if isinstance(env, TransformedEnv):
-                for transform in env.transform if isinstance(env.transform, Compose) else [env.transform]:
-                    if isinstance(transform, (VideoRecorder, TensorDictRecorder)):
-                        transform._clear()  # what is measured is recording, not writing
+            for transform in env.transform:
+                if isinstance(transform, (VideoRecorder, TensorDictRecorder)):
+                    transform._clear()  # what is measured is recording, not writing
 
         return run
 
-    whole = TransformedEnv(GymWrapper(Squares()), TensorDictRecorder(f"{folder}/steps", skip=1))
+    def squares(*transforms: VideoRecorder | TensorDictRecorder) -> TransformedEnv:
+        return TransformedEnv(GymWrapper(Squares()), Compose(*transforms))
+
+    def with_callback() -> None:
+        plain.rollout(STEPS, callback=lambda step: None, break_when_any_done=False)
+
+    plain = squares()
+    rendered, cheap = "CartPole, rendered and shrunk", "squares, the cheapest frames"
     return {
-        "frames alone": rollout(GymWrapper(Squares())),
-        "frames, VideoRecorder": rollout(TransformedEnv(GymWrapper(Squares()), VideoRecorder(logger, "video", skip=1))),
-        "frames, TensorDictRecorder": rollout(whole),
-        "CartPole rendered alone": rollout(cartpole()),
-        "CartPole rendered, VideoRecorder": rollout(cartpole(VideoRecorder(logger, "video", skip=1))),
+        f"{rendered}: alone": rollout(cartpole()),
+        f"{rendered}: recorded": rollout(cartpole(VideoRecorder(logger, "video", skip=1))),
+        f"{cheap}: alone": rollout(plain),
+        f"{cheap}: recorded": rollout(squares(VideoRecorder(logger, "video", skip=1))),
+        "squares, with a callback: alone": with_callback,
+        f"{cheap}: TensorDictRecorder": rollout(squares(TensorDictRecorder(f"{folder}/steps", skip=1))),
     }
 
 
@@ -85,9 +92,9 @@ def encoders() -> dict[str, Callable[[], object]]:
     texture = (torch.nn.functional.interpolate(noise, 556, mode="bilinear")[0] * 255).to(torch.uint8)
     moving = torch.stack([texture[:, t : t + 256, t : t + 256] for t in range(300)])
     return {
-        "mp4, CartPole": lambda: encode_mp4(frames),
-        "mp4, moving texture": lambda: encode_mp4(moving),
-        "gif, CartPole": lambda: encode_gif(frames),
+        "mp4 of CartPole": lambda: encode_mp4(frames),
+        "mp4 of a moving texture": lambda: encode_mp4(moving),
+        "gif of CartPole": lambda: encode_gif(frames),
     }
 
 
@@ -100,6 +107,7 @@ def memory(folder: str) -> dict[str, float]:
     env = TransformedEnv(GymWrapper(Squares()), recorder)
     env.rollout(10)
     recorder._clear()
+    recorder._frames.spare = None
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     with warnings.catch_warnings(action="ignore"):
@@ -107,7 +115,7 @@ def memory(folder: str) -> dict[str, float]:
             env.rollout(STEPS)
     found = {"bytes kept": recorder.nbytes, "bytes held": tracemalloc.get_traced_memory()[0] - before}
     tracemalloc.stop()
-    return {**found, "frames kept": len(recorder)}
+    return {**found, "frames kept": len(recorder), "limit": LIMIT}
 
 
 def main(rounds: int) -> None:

@@ -78,14 +78,14 @@ def test_the_example_of_the_documentation(tmp_path, inside, missing):
     except ImportError:
         missing("av", "pip install 'rlnb[video]'")
     logger = CSVLogger("dummy", tmp_path, video_format="mp4")
-    env = ParallelEnv(4, EnvCreator(rendering if inside else cartpole))
+    env = ParallelEnv(3, EnvCreator(rendering if inside else cartpole))
     env.start()
     if not inside:
         env = env.append_transform(PixelRenderTransform())
     env = env.append_transform(VideoRecorder(logger=logger, tag="pixels_record"))
     env.rollout(3)
     check_env_specs(env)
-    env.rollout(30)
+    env.rollout(10)
     env.transform.dump()
     env.close()
     assert read_video(logger.folder / "videos/pixels_record_0.mp4").shape[1:] == (

@@ -53,7 +53,7 @@ class TensorboardLogger(Logger):
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise unwritable(folder, error, "Nothing was written.") from error
-        self.experiment = SummaryWriter(str(folder))
+        self.experiment: Any = SummaryWriter(str(folder))
 
     def log_scalar(self, name: str, value: Any, step: int | None = None) -> None:
         """Log one number; see :meth:`Logger.log_scalar`."""
