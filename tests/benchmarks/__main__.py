@@ -300,6 +300,25 @@ def objectives(peer: str | None) -> None:
         ratio(f"{key}: rlnb / torchrl", seconds / ours[key], 1)
 
 
+def recording() -> None:
+    """Measure what a recorder adds to a rollout, how fast videos are encoded, and the memory of a recorder."""
+    best = best_times("recording.py", {"rlnb": sys.executable})["rlnb"]
+    memory = {key: best.pop(key) for key in ("bytes kept", "bytes held", "frames kept", "limit")}
+    print("Recording: rollouts of 500 frames of 84 x 84, and videos of 256 x 256   us of CPU/frame")
+    for key, seconds in best.items():
+        print(f"  {key:60s} {seconds * 1e6:12.1f}")
+    for env in ("CartPole, rendered and shrunk", "squares, the cheapest frames"):
+        bound(f"VideoRecorder / taking the frames, {env}", best[f"{env}: recorded"] / best[f"{env}: alone"], 1.3)
+    steps = best["squares, the cheapest frames: TensorDictRecorder"] / best["squares, with a callback: alone"]
+    print(f"  TensorDictRecorder / the same rollout with a callback, which also needs a TensorDict a step: {steps:.2f}")
+    for video in ("mp4 of CartPole", "mp4 of a moving texture"):
+        ratio(f"{video}: frames a second on one core", 1 / best[video], 300)
+    kept, held, limit = (memory[key] / 1e6 for key in ("bytes kept", "bytes held", "limit"))
+    print(f"  a recorder with max_bytes={limit:.1f} MB, offered 31.8 MB: keeps {memory['frames kept']:.0f} frames")
+    bound("MB that it keeps", kept, limit)
+    bound("MB that the process holds more for it", held, limit + 0.2)
+
+
 def training(peer: str | None, sb3: str | None, full: bool) -> None:
     """Compare whole programs that train PPO and DQN on CartPole.
 
@@ -463,6 +482,7 @@ def main() -> None:
         "search": lambda: search(given.spiel),
         "solver": lambda: solver(given.spiel),
         "imports": imports,
+        "recording": recording,
         "players": players,
         "explorer": explorer,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from tensordict import MemoryMappedTensor, TensorDict
 
 from rlnb.record import CSVLogger
-from rlnb.record.loggers import generate_exp_name, get_logger
+from rlnb.record.loggers import Logger, generate_exp_name, get_logger
 
 
 @pytest.fixture
@@ -89,14 +90,6 @@ def test_no_name_leads_out_of_the_log(logger, name):
         logger.log_video(name, torch.zeros(1, 3, 4, 4, dtype=torch.uint8))
 
 
-def test_what_is_no_video_is_refused(logger):
-    text = "A video is a tensor [T, C, H, W] or [N, T, C, H, W], got a tensor of shape [3, 4]. Nothing was written."
-    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
-        logger.log_video("eval", torch.zeros(3, 4))
-    with pytest.raises(ValueError, match=r"^video_format must be one of 'pt', 'memmap', got 'avi'"):
-        CSVLogger("first", video_format="avi")
-
-
 def test_a_logger_by_name(tmp_path):
     logger = get_logger("csv", str(tmp_path), "run", video_format="memmap")
     assert (type(logger), logger.exp_name, logger.log_dir, logger.video_format) == (
@@ -107,8 +100,103 @@ def test_a_logger_by_name(tmp_path):
     )
     assert get_logger("csv", "mine", "run", log_dir="other").log_dir == "other"
     assert get_logger(None, "mine", "run") is None
-    with pytest.raises(NotImplementedError, match=r"^logger_type must be 'csv', or '' for no logger, got 'wandb'"):
-        get_logger("wandb", "mine", "run")
+    text = "logger_type must be 'csv', 'tensorboard', 'wandb', 'mlflow', or '' for no logger, got 'comet'."
+    with pytest.raises(NotImplementedError, match=f"^{re.escape(text)}$"):
+        get_logger("comet", "mine", "run")
+
+
+@pytest.mark.parametrize(
+    ("logger_type", "module", "text"),
+    [
+        (
+            "tensorboard",
+            "tensorboard",
+            "TensorboardLogger needs the package tensorboard, which is not installed. "
+            "Fix: pip install 'rlnb[tensorboard]', or use CSVLogger, which needs no package.",
+        ),
+        (
+            "wandb",
+            "wandb",
+            "WandbLogger needs the package wandb, which is not installed. "
+            "Fix: pip install wandb, or use CSVLogger, which needs no package.",
+        ),
+        (
+            "mlflow",
+            "mlflow",
+            "MLFlowLogger needs the package mlflow, which is not installed. "
+            "Fix: pip install mlflow, or use CSVLogger, which needs no package.",
+        ),
+    ],
+)
+def test_a_missing_package_is_named(tmp_path, monkeypatch, logger_type, module, text):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=f"^{re.escape(text)}$"):
+        get_logger(logger_type, str(tmp_path), "run")
+    assert not any(tmp_path.iterdir())
+
+
+def test_texts_are_files(logger):
+    logger.log_str("notes", "first\nline")
+    logger.log_str("notes", "second")
+    logger.log_str("notes", "later", step=70)
+    expected = {"texts/notes0.txt": "first\nline", "texts/notes1.txt": "second", "texts/notes70.txt": "later"}
+    assert files(logger) == expected
+
+
+CALLS = {
+    "log_scalar": ("loss", 1.0),
+    "log_video": ("eval", torch.zeros(1, 3, 8, 8, dtype=torch.uint8)),
+    "log_hparams": ({"lr": 0.1},),
+    "log_str": ("notes", "text"),
+    "log_metrics": ({"loss": 1.0},),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_closed_logger_logs_nothing_more(logger, call):
+    logger.log_scalar("loss", 1)
+    before = files(logger)
+    logger.close()
+    logger.close()
+    text = (
+        "CSVLogger 'first' was closed, so it logs nothing more. "
+        "Fix: call close() after the last log, or make a new CSVLogger."
+    )
+    with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
+        getattr(logger, call)(*CALLS[call])
+    assert files(logger) == before and logger.closed
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, call):
+    (tmp_path / "file").write_text("in the way")
+    logger = CSVLogger("first", log_dir=tmp_path / "file")
+    with pytest.raises(NotADirectoryError) as caught:
+        getattr(logger, call)(*CALLS[call])
+    place = re.escape(str(tmp_path / "file" / "first"))
+    assert re.fullmatch(
+        rf"'{place}\S+' cannot be written: Not a directory\. Nothing was written\. Fix: log to another folder, such as "
+        r"CSVLogger\(exp_name, log_dir='runs'\), or free space on the disk\.",
+        str(caught.value),
+    )
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_a_logger_of_ones_own_writes_no_text_unless_it_says_how():
+    class Silent(Logger):
+        def log_scalar(self, name, value, step=None): ...
+        def log_video(self, name, video, step=None, **kwargs): ...
+        def log_hparams(self, cfg): ...
+
+    text = "Silent writes no text. Fix: use CSVLogger, or implement log_str(name, value, step=None)."
+    with pytest.raises(NotImplementedError, match=f"^{re.escape(text)}$"):
+        Silent("mine", "logs").log_str("notes", "text")
+
+
+def test_an_unknown_option_of_a_video_is_refused(logger):
+    with pytest.raises(TypeError, match=r"^log_video of a CSVLogger takes fps, and got caption\.$"):
+        logger.log_video(*CALLS["log_video"], caption="mine")
+    assert files(logger) == {}
 
 
 def test_names_of_experiments_differ():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,8 @@ from tensordict import TensorDictBase
 class Logger(ABC):
     """Abstract base class of loggers, which write what an experiment measures.
 
-    A subclass implements :meth:`log_scalar`, :meth:`log_video` and :meth:`log_hparams`.
+    A subclass implements :meth:`log_scalar`, :meth:`log_video` and :meth:`log_hparams`, and :meth:`log_str` if it can
+    write text.
 
     Args:
         exp_name: name of the experiment.
@@ -34,8 +36,12 @@ class Logger(ABC):
         {'loss': 0.5, 'train/return': 20.0}
     """
 
+    #: Whether :meth:`close` was called.
+    closed = False
+
     def __init__(self, exp_name: str, log_dir: str | os.PathLike[str]) -> None:
         self.exp_name, self.log_dir = exp_name, os.fspath(log_dir)
+        self._counts: Counter[str] = Counter()
 
     @abstractmethod
     def log_scalar(self, name: str, value: Any, step: int | None = None) -> None:
@@ -55,12 +61,43 @@ class Logger(ABC):
             name: name of the video.
             video: frames ``[T, C, H, W]`` or videos ``[N, T, C, H, W]``, of dtype ``uint8``.
             step: see :meth:`log_scalar`.
-            **kwargs: options of the logger.
+            **kwargs: options of the logger, such as ``fps``, the frames per second.
         """
 
     @abstractmethod
     def log_hparams(self, cfg: Mapping[str, Any]) -> None:
         """Log the hyperparameters of the experiment."""
+
+    def log_str(self, name: str, value: str, step: int | None = None) -> None:
+        """Log a text.
+
+        Args:
+            name: name of the text.
+            value: the text.
+            step: see :meth:`log_scalar`.
+
+        Raises:
+            NotImplementedError: If the logger writes no text.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} writes no text. Fix: use CSVLogger, or implement log_str(name, value, step=None)."
+        )
+
+    def close(self) -> None:
+        """Finish the log. Logging afterwards raises ``RuntimeError``; closing twice does nothing."""
+        self.closed = True
+
+    def _assert_open(self) -> None:
+        if self.closed:
+            name = type(self).__name__
+            raise RuntimeError(
+                f"{name} {self.exp_name!r} was closed, so it logs nothing more. "
+                f"Fix: call close() after the last log, or make a new {name}."
+            )
+
+    def _step(self, name: str, step: int | None) -> int:
+        """Return the step of a value: the given one, or the number of values so far."""
+        return self._counts[name] if step is None else int(step)
 
     def log_metrics(
         self, metrics: Mapping[str, Any] | TensorDictBase, step: int | None = None, *, keys_sep: str = "/"

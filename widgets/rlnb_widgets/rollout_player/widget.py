@@ -14,6 +14,7 @@ from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.rollout_player.model import PlayerModel, player_model
 from rlnb_widgets.rollout_player.payload import player_payload
+from rlnb_widgets.rollout_player.recordings import opened
 from rlnb_widgets.rollout_player.static import player_svg
 from rlnb_widgets.rollout_player.text import player_explanation, player_headline, player_text
 
@@ -36,7 +37,8 @@ class RolloutPlayer(TimeTraits, Visualizer):
     count as a difference.
 
     Args:
-        rollout: TensorDict ``[T]`` or ``[*B, T]`` in TED format. Missing entries are reported and left out.
+        rollout: TensorDict ``[T]`` or ``[*B, T]`` in TED format. Missing entries are reported and left out. Or the path
+            of a recording: a file of ``TensorDictRecorder``, or a video of ``CSVLogger`` (pt, gif or mp4).
         env: The environment that draws the states, or its id. It is not run.
         frames: Images, one per step, ``[T, H, W, C]`` or ``[B, T, H, W, C]``; an additional one may show the state
             after the last step. Default: ``"pixels"`` of the rollout if present, else the drawing of the env.
@@ -44,7 +46,7 @@ class RolloutPlayer(TimeTraits, Visualizer):
         strips: The strips below reward and return: keys, or keys with the index of a component last, such as
             ``("observation", 2)``; one of these, or a list. None: a selection.
         envs: The environments of a batch to show, as one flat index or several. None: the first 16.
-        compare: A second rollout, shown next to the first one, with the first step at which they diverge.
+        compare: A second rollout or recording, shown next to the first one, with the first step at which they diverge.
         max_bytes: The most bytes of encoded images; beyond that frames are left out, with a note.
         t: First position of the playhead.
         speed: Factor on `fps`.
@@ -55,8 +57,11 @@ class RolloutPlayer(TimeTraits, Visualizer):
         selected_env: The environment that the strips and the row show.
 
     Raises:
-        TypeError: If the rollout is not a TensorDict, `env` is not an environment, or an argument is unknown.
-        ValueError: If the rollout is empty or has no time dimension, or the shape of `frames` does not match.
+        TypeError: If the rollout is neither a TensorDict nor a path, `env` is not an environment, or an argument is
+            unknown.
+        ValueError: If the rollout is empty or has no time dimension, the shape of `frames` does not match, or a file is
+            not a recording.
+        FileNotFoundError: If there is no recording at the path.
         KeyError: If a key in `strips` is missing.
         IndexError: If `envs` or `strips` name an environment or component that does not exist.
 
@@ -95,6 +100,7 @@ class RolloutPlayer(TimeTraits, Visualizer):
         **unknown: Any,
     ) -> None:
         self._refuse_unknown(unknown)
+        rollout, compare = opened(rollout), opened(compare)
         model = player_model(
             rollout, env, frames=frames, strips=strips, envs=envs, compare=compare, max_bytes=max_bytes
         )
