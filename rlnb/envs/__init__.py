@@ -23,13 +23,15 @@ from rlnb.envs.libs.gym import GymEnv, GymWrapper, default_info_dict_reader, gym
 from rlnb.envs.libs.gym.backend import get_available_libraries
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.metadata import EnvMetaData
+from rlnb.envs.model_based import DreamerDecoder, DreamerEnv, ModelBasedEnvBase
 from rlnb.envs.policies import RandomPolicy
 from rlnb.envs.transforms import *  # noqa: F403 - the list of transforms has one home, transforms.__all__
 
 __all__ = [
-    "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "EnvBase", "EnvCreator", "EnvMetaData", "ExplorationType",
-    "GridWorldEnv", "GymEnv", "GymLikeEnv", "GymWrapper", "MarlGroupMapType", "MountainCarEnv", "MultiThreadedEnv",
-    "MultiThreadedEnvWrapper", "ParallelEnv", "PendulumEnv", "RandomPolicy", "SerialEnv", "SpreadEnv", "TicTacToeEnv",
+    "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "DreamerDecoder", "DreamerEnv", "EnvBase", "EnvCreator",
+    "EnvMetaData", "ExplorationType", "GridWorldEnv", "GymEnv", "GymLikeEnv", "GymWrapper", "MarlGroupMapType",
+    "ModelBasedEnvBase", "MountainCarEnv", "MultiThreadedEnv", "MultiThreadedEnvWrapper", "ParallelEnv",
+    "PendulumEnv", "RandomPolicy", "SerialEnv", "SpreadEnv", "TicTacToeEnv",
     "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type",
     "get_available_libraries", "gym_backend", "set_exploration_type", "set_gym_backend", "step_mdp",
     "terminated_or_truncated", *transforms.__all__,

@@ -27,6 +27,7 @@ COMMITS = (
     "checkpoints",
     "collectors",
     "objectives",
+    "models",
     "trees",
     "search",
 )
@@ -319,6 +320,21 @@ def recording() -> None:
     bound("MB that the process holds more for it", held, limit + 0.2)
 
 
+def models(peer: str | None) -> None:
+    """Compare imagined rollouts with the bare modules: 1,024 latent states by 15 steps."""
+    libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
+    best = best_times("models.py", libraries)
+    print("DreamerEnv, 1,024 states by 15 steps                        ms of CPU")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            print(f"  {name:10s} {key:50s} {seconds * 1e3:10.1f}")
+    ours = best["rlnb"]
+    for case in [key.removesuffix(": rollout") for key in ours if key.endswith(": rollout")]:
+        bound(f"{case}: rollout / bare modules", ours[f"{case}: rollout"] / ours[f"{case}: bare modules"], 1.3)
+        if peer:
+            print(f"  {case}: torchrl / rlnb: {best['torchrl'][f'{case}: rollout'] / ours[f'{case}: rollout']:.2f}")
+
+
 def training(peer: str | None, sb3: str | None, full: bool) -> None:
     """Compare whole programs that train PPO and DQN on CartPole.
 
@@ -477,6 +493,7 @@ def main() -> None:
         "checkpoints": lambda: checkpoints(given.peer),
         "collectors": lambda: collectors(given.peer),
         "objectives": lambda: objectives(given.peer),
+        "models": lambda: models(given.peer),
         "training": lambda: training(given.peer, given.sb3, given.full),
         "trees": lambda: trees(given.peer),
         "search": lambda: search(given.spiel),
