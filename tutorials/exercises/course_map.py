@@ -77,6 +77,7 @@ TRACKS = (
             Lesson("27_replay_buffers", "Replay buffers", 50, (23, 26)),
             Lesson("28_prioritized_and_slices", "Prioritized, slices", 50, (27,)),
             Lesson("29_checkpoints", "Checkpoints", 40, (27,)),
+            Lesson("32_dreaming", "Dreaming", 40, (22,)),
         ),
     ),
     Track(
@@ -107,7 +108,7 @@ class CourseMap:
 
     Example:
         >>> print(str(CourseMap()).splitlines()[-1])
-        total: 18 h 10 min
+        total: 18 h 50 min
     """
 
     def __init__(self, tracks: tuple[Track, ...] = TRACKS) -> None:
