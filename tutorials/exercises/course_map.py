@@ -77,6 +77,8 @@ TRACKS = (
             Lesson("27_replay_buffers", "Replay buffers", 50, (23, 26)),
             Lesson("28_prioritized_and_slices", "Prioritized, slices", 50, (27,)),
             Lesson("29_checkpoints", "Checkpoints", 40, (27,)),
+            Lesson("30_tensordict_from_nothing", "TensorDict", 40, (1,)),
+            Lesson("31_stacks_views_and_memory", "Stacks and memory", 50, (30,)),
             Lesson("32_dreaming", "Dreaming", 40, (22,)),
         ),
     ),
@@ -108,7 +110,7 @@ class CourseMap:
 
     Example:
         >>> print(str(CourseMap()).splitlines()[-1])
-        total: 18 h 50 min
+        total: 20 h 20 min
     """
 
     def __init__(self, tracks: tuple[Track, ...] = TRACKS) -> None:

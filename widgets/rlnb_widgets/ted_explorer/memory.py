@@ -11,7 +11,7 @@ from tensordict import LazyStackedTensorDict, is_non_tensor, is_tensor_collectio
 
 from rlnb_widgets.ted_explorer.entries import Path
 
-SAME, PART = "same memory", "part of its memory"
+SAME, PART = "same memory", "overlapping memory"
 
 
 class _Span(NamedTuple):
@@ -34,7 +34,7 @@ def sharing_of(td: Any, other: Any) -> dict[Path, str]:
         >>> sharing_of(td, TensorDict({"a": td["a"], "b": td["b"].clone()}, [4]))
         {('a',): 'same memory'}
         >>> sharing_of(td, td[1:].exclude("a"))
-        {('b',): 'part of its memory'}
+        {('b',): 'overlapping memory'}
     """
     blocks: dict[str | int, list[tuple[Path, _Span]]] = {}
     for path, span in _spans(other, ()):

@@ -135,7 +135,7 @@ def _cell(display: Display, cell: Cell | None, x: float) -> None:
             display.rect(end + 6, end + 14, 4, 6, stroke="accent", radius=1)
             display.rect(end + 9, end + 17, 6, 6, fill="accent", radius=1)
         shift = 15.0 if cell.sharing else 0.0
-        words = cell.place.removesuffix(" as other")  # which the two blocks say
+        words = cell.place.removesuffix(" as other").removesuffix(" with other")  # which the two blocks say
         display.text(end + 6 + shift, 12, words, fill="warn", size=10, within=max(room - shift, 0.0))
     elif cell.thumb is not None and end < x + _THUMB:
         arrays = thumb_arrays(cell.thumb)

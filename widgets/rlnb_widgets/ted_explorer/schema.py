@@ -51,13 +51,14 @@ class Cell:
     thumb: Thumb | None = None  #: thumbnail of a numeric leaf
     preview: str = ""  #: the value as short text, if it does not depend on time (non-tensor data, or no time dimension)
     message: str = ""  #: the reason if the entry cannot be summarised, or a remark about it
-    sharing: str = ""  #: ``"same memory"`` or ``"part of its memory"`` if the other data are there, too
+    sharing: str = ""  #: ``"same memory"`` or ``"overlapping memory"`` if the other data are there, too
 
     @property
     def place(self) -> str:
         """Where the values are, in words; empty for memory of their own."""
         storage = "" if self.storage in ("in memory", "non-tensor") else self.storage
-        return ", ".join(filter(None, (storage, self.sharing and f"{self.sharing} as other")))
+        whose = f"{self.sharing} {'as' if self.sharing == 'same memory' else 'with'} other" if self.sharing else ""
+        return ", ".join(filter(None, (storage, whose)))
 
     @property
     def shape(self) -> str:
