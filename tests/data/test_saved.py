@@ -140,6 +140,19 @@ def test_to_another_device_class_or_dtype() -> None:
         saved.to(dict)
 
 
+@pytest.mark.parametrize("device", [None, "meta"])
+def test_tensors_come_back_to_their_device(device: str | None, tmp_path: Path) -> None:
+    """The file of data on another device; the meta device stands for one that this machine may lack."""
+    node = {"batch_size": [2], "entries": {"a": torch.zeros(2), "n": {"batch_size": [2], "entries": {}}}}
+    file = tmp_path / "file.pt"
+    torch.save({"format": "rlnb-saved-tensordict-1", "data": node, "device": device, "place": "meta"}, file)
+    saved = SavedTensorDict.from_file(file)
+    assert saved["a"].is_meta and saved[0]["a"].is_meta and saved.load()["a"].is_meta
+    assert saved.get_meta("a").device == torch.device("meta")
+    assert saved.device == saved.load().device == (None if device is None else torch.device("meta"))
+    assert saved.load("cpu")["a"].device == saved.load("cpu").device == torch.device("cpu")
+
+
 def test_sources() -> None:
     data = example()
     assert same(SavedTensorDict(source=data, batch_size=[3]).load(), data)

@@ -64,6 +64,15 @@ def _ends() -> Made:
     return ends_display(column, columns), {"t": 9, "last": 59}
 
 
+def _shared() -> Made:
+    """Entries of which some are in the memory of another TensorDict, in each of two ways."""
+    td = CartPoleEnv(seed=0).rollout(20)
+    other = td.clone()
+    other["observation"] = td["observation"]
+    other["next", "reward"] = td["next", "reward"][:1].expand(*td["next", "reward"].shape)
+    return entries_display(TEDExplorer(td, other=other).model), {}
+
+
 def _of(draw: Callable[[TEDExplorer], Display]) -> Callable[[], Made]:
     return lambda: (draw(_explorer()), {})
 
@@ -73,6 +82,7 @@ SCENES: dict[str, Callable[[], Made]] = {
     "thumbnails": _thumbs,
     "ends of episodes": _ends,
     "entries of a TED": _of(lambda explorer: entries_display(explorer.model)),
+    "entries in shared memory": _shared,
     "bytes of the forms": _of(lambda explorer: bytes_display(explorer.forms())),
     "a flat form": _of(lambda explorer: form_display(explorer._layouts["flat"])),
     "Gymnasium's tuples": _of(lambda explorer: form_display(explorer._layouts["tuples"])),

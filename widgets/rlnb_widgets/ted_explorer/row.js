@@ -10,6 +10,8 @@ import { valueText } from "./values.js";
 /** Make the element of a row. `place` is { position, count, folded (or null), id }. */
 export function rowElement(row, i, view, place) {
   const element = rowOf(row, i, place, { spoken: spoken(row, view.ted), badges: badges(row) });
+  // shared memory is a fact and no fault, as the other badges are
+  for (const badge of element.querySelectorAll(".rlnb-badge")) badge.classList.toggle("ted-memory", badge.textContent === sharingOf(row));
   element.append(cellOf(row, "root", view));
   if (view.ted) element.append(cellOf(row, "next", view), h("div", { class: "ted-mark" }, ...markOf(row, view)));
   return element;
@@ -29,13 +31,14 @@ export function spoken(row, ted) {
   return [label(row), side("root"), side("next"), carry, check, ...badges(row), ...found].filter(Boolean).join("; ");
 }
 
+const sharingOf = (row) => row.root?.sharing ?? row.next?.sharing;
+
 function badges(row) {
   const total = (k) => Math.max(row.root?.odd?.[k] ?? 0, row.next?.odd?.[k] ?? 0);
   const out = [];
   if (row.spec) out.push(row.spec.every((f) => f.kind === "extra") ? "not in spec" : row.spec.every((f) => f.kind === "missing") ? "missing" : "spec");
   if (row.diff) out.push("diff");
-  const sharing = row.root?.sharing ?? row.next?.sharing;
-  if (sharing) out.push(sharing);
+  if (sharingOf(row)) out.push(sharingOf(row));
   if (total(0)) out.push(`${total(0)} NaN`);
   if (total(1)) out.push(`${total(1)} inf`);
   return out;
