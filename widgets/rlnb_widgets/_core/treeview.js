@@ -13,7 +13,7 @@ export function rowOf(row, i, place, { spoken, badges = [] }) {
   const twisty = h("span", { class: "rlnb-twisty", "aria-hidden": "true" },
     place.folded === null ? "" : place.folded ? "▸" : "▾");
   const text = h("div", { class: "rlnb-label" }, h("span", { class: "rlnb-name" }, printable(row.path.at(-1) ?? row.name ?? "")));
-  const key = h("div", { class: "rlnb-key", title: label(row) }, twisty, text);
+  const key = h("div", { class: "rlnb-treekey", title: label(row) }, twisty, text);
   key.style.setProperty("--depth", Math.min(depthOf(row), 8));
   if (badges.length) text.append(h("span", { class: "rlnb-badges", "aria-hidden": "true" }, ...badges.map((b) => h("span", { class: "rlnb-badge" }, b))));
   return h("div", {

@@ -163,7 +163,7 @@ class PlayerScene:
             for value in (*named, *(ends or [high])):
                 at = _y(value, low, high, y, h)
                 if all(abs(at - other) >= 9 for other in taken):
-                    _, words, role = named.get(value, Limit(value, number(value, 3), "muted"))
+                    _, words, role = named.get(value, Limit(value, _end(value), "muted"))
                     display.text(LEFT - 5, min(max(at + 3.5, y + 8), y + h), words, fill=role, size=9, anchor="end")
                     taken.append(at)
 
@@ -290,6 +290,16 @@ def ends_legend(model: PlayerModel, envs: Sequence[int]) -> list[tuple[str, str]
     looks = {"terminated": "solid line", "truncated": "dashed line", "done": "solid line", "cut": "dotted line"}
     occurs = [kind for kind in ENDS if (model.code[list(envs)] == KINDS.index(kind)).any()]
     return [(ENDS[kind][0], f"{kind} ({looks[kind]})") for kind in occurs]
+
+
+def _end(value: float) -> str:
+    """Format an end of a scale with three significant digits, or in full where that is as short.
+
+    Example:
+        >>> _end(-1472.4), _end(2.4), _end(2e6)
+        ('-1,472', '2.4', '2e+06')
+    """
+    return f"{value:,.0f}" if 999.5 <= abs(value) < 1e6 else number(value, 3)
 
 
 def _y(value: float, low: float, high: float, y: float, h: float) -> float:

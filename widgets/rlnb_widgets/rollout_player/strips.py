@@ -57,15 +57,15 @@ def line_role(strip: Strip, k: int) -> str:
     return agent_role(strip.numbers[k]) if strip.numbers else f"c{0 if k == 0 else k % 7 + 1}"
 
 
-#: Colours of categories: those of lines and of the first agents come last.
-_CATEGORIES = ("c2", "c4", "c5", "c6", "c7", "c3", "c0", "c1")
+#: Colours of categories: that of lines comes last, and orange, which is much like an agent's, is left out.
+_CATEGORIES = ("c2", "c4", "c5", "c6", "c7", "c3", "c0")
 
 
 def category_role(k: int) -> str:
     """Return the colour of category k, such as an action; the first ones are no colour of an agent or a line.
 
     Example:
-        >>> category_role(0), category_role(8)
+        >>> category_role(0), category_role(7)
         ('c2', 'c2')
     """
     return _CATEGORIES[k % len(_CATEGORIES)]

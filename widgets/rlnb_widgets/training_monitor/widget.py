@@ -572,7 +572,7 @@ def _shows(shown: Sequence[Shown]) -> tuple[dict[str, Any], bytes, bytes]:
     for one in shown:
         head, poses_after, images = frames_payload(one.player.frames, poses)
         found.append({
-            "name": one.name, "words": episode_words(one), "after": f"after {one.frames:,}",
+            "name": one.name, "words": episode_words(one), "after": f"at {one.frames:,}",
             "labels": ["env 0"], "steps": one.player.length,
             "extra": one.player.frames.extra.tolist(), "frames": head, "pictures": [len(pictures), len(images)],
         })  # fmt: skip

@@ -60,7 +60,7 @@ export default visualizer("transform-inspector", ({ model, root }) => {
       const chosen = i === box.value;
       return h("div", {
         class: "ti-box", title: [title, ...lines.map(([what, keys]) => `${what} ${keys.join(", ") || "nothing"}`)].join("\n"), role: "option", id: `${id}-${i}`, "aria-selected": String(chosen), "data-box": i, "data-fate": state,
-        "data-beyond": box.value >= 0 && i >= box.value ? "1" : null, onclick: () => box.set(i),
+        onclick: () => box.set(i),
       }, h("div", { class: "ti-name" }, title), ...lines.filter(([what]) => IN_A_BOX.includes(what)).map(([what, keys]) => h("div", { class: "ti-keys" }, h("span", { class: "rlnb-note" }, `${what} `), keyList(keys))),
       state === "failed" ? h("div", { class: "ti-failed" }, "stopped here") : null,
       state === "unreached" ? h("div", { class: "rlnb-note" }, "not reached") : null);

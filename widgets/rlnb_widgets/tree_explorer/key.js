@@ -19,6 +19,7 @@ export function legend({ look }) {
     const any = (flag) => tree.flags.some((flags) => (flags & flag) !== 0);
     el.replaceChildren(...[
       visits ? h("li", {}, `value ${short(low)} `, scale, ` ${short(high)}${tree.players ? ` for player${tree.toPlay[0]}, who moves at the root` : ""}`) : null,
+      visits ? h("li", {}, "at a node: visits · mean value") : null,
       item("size", visits ? "larger and wider: more visits" : "larger and wider: more nodes below"),
       item("main", visits ? "line visited most" : "largest branch"),
       any(TERMINAL) ? item("ring", "the episode ends") : null,

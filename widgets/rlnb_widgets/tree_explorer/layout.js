@@ -8,7 +8,7 @@ const NARROW = 66;
 export const ROW = 22;
 const INNER = 42;
 const LEFT = 46;
-const RIGHT = 76;
+const RIGHT = 92; // room for what is written beside the last node, such as 23→24 · −0.75
 /** Children drawn of a node at first, and of the root. */
 export const CHILDREN = 2;
 const AT_ROOT = 6;
