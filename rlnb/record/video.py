@@ -16,9 +16,6 @@ import torch
 FORMATS = ("pt", "memmap", "gif", "mp4")
 """Formats: "pt" (``torch.save``), "memmap" (the bytes alone), "gif" (256 colors a frame) and "mp4" (H.264)."""
 
-GAP = 2
-"""Pixels between the images of a grid."""
-
 
 def as_video(video: Any) -> torch.Tensor:
     """Check the frames of a video, and return them as a tensor.
@@ -58,28 +55,24 @@ def as_video(video: Any) -> torch.Tensor:
 
 
 def image_grid(images: torch.Tensor) -> torch.Tensor:
-    """Lay out images in the rows of a grid that is as square as possible, with a black gap between them.
+    """Lay out images in the rows of a grid that is as square as possible.
 
     Args:
         images: images ``[N, C, H, W]``.
 
     Returns:
-        One image ``[C, H', W']``. A single image is returned as it is.
+        One image ``[C, rows * H, columns * W]``. Cells without an image are black.
 
     Example:
         >>> image_grid(torch.ones(3, 1, 8, 8, dtype=torch.uint8)).shape
-        torch.Size([1, 18, 18])
+        torch.Size([1, 16, 16])
     """
     n, channels, height, width = images.shape
-    if n == 1:
-        return images[0]
     columns = math.isqrt(n - 1) + 1
     rows = -(-n // columns)
-    # Each cell is an image with a gap below and to the right; the outer ones are cut off again.
-    cells = images.new_zeros(rows * columns, channels, height + GAP, width + GAP)
-    cells[:n, :, :height, :width] = images
+    cells = torch.cat([images, images.new_zeros(rows * columns - n, channels, height, width)])
     grid = cells.unflatten(0, (rows, columns)).permute(2, 0, 3, 1, 4)
-    return grid.reshape(channels, rows * (height + GAP), columns * (width + GAP))[:, :-GAP, :-GAP]
+    return grid.reshape(channels, rows * height, columns * width)
 
 
 def write_video(path: str | os.PathLike[str], video: Any, fps: float = 30) -> None:

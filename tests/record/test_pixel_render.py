@@ -89,7 +89,7 @@ def test_the_example_of_the_documentation(tmp_path, inside, missing):
     env.transform.dump()
     env.close()
     assert read_video(logger.folder / "videos/pixels_record_0.mp4").shape[1:] == (
-        (3, 82, 122) if inside else (3, 802, 1202)
+        (3, 80, 120) if inside else (3, 800, 1200)
     )
 
 

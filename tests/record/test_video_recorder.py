@@ -138,7 +138,7 @@ def test_a_batch_is_a_grid_in_which_each_env_is_reset_alone(logger, batch):
     (video,) = logger.videos[0][1]
     assert torch.equal(video[0], image_grid(torch.full((env.batch_size.numel(), 3, 12, 16), 10, dtype=torch.uint8)))
     n = env.batch_size.numel()
-    cells = [video[:, 0, 14 * (i // 2), 18 * (i % 2)].tolist() for i in range(n)]
+    cells = [video[:, 0, 12 * (i // 2), 16 * (i % 2)].tolist() for i in range(n)]
     # Env 0 is done after two steps and reset, then env 1, and so on: meanwhile the others stand still.
     assert cells[0] == [10, 11, 12, 20, 21, 21, 22]
     assert cells[1] == [10, 11, 12, 12, 13, 20, 21]
