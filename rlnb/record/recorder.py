@@ -44,7 +44,8 @@ class VideoRecorder(ObservationTransform):
     Frames are kept until :meth:`dump` is called, and at most ``max_bytes`` of them: then it warns once, and records no
     more until the next :meth:`dump`.
 
-    Without an env, as a transform of a buffer or called as a module, each image of the data is a frame.
+    Without an env, as a transform of a buffer or called as a module, each image of the data is a frame. Put it around a
+    batch of envs rather than into each of them, where each would write a video of the same name.
 
     Args:
         logger: where the video is written, such as ``CSVLogger("run", video_format="mp4")``.

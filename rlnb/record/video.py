@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -197,10 +198,10 @@ def encode_gif(video: torch.Tensor, fps: float = 30) -> bytes:
     pause = 10 * max(2, round(100 / fps))
     images = [_paletted(frame) for frame in frames]
     encoded = io.BytesIO()
-    # Equal frames become one that is shown longer; the comment tells how long a frame is.
+    # Equal frames become one that is shown longer: the comment tells how many there were.
     images[0].save(
         encoded, "GIF", save_all=True, append_images=images[1:], duration=pause, loop=0, optimize=False,
-        comment=f"{pause} ms/frame",
+        comment=f"{len(images)} frames of {pause} ms",
     )  # fmt: skip
     return encoded.getvalue()
 
@@ -284,12 +285,12 @@ def _decode_gif(path: str | os.PathLike[str]) -> Sequence[np.ndarray]:
 
     frames = []
     with Image.open(path) as image:
-        comment = image.info.get("comment", b"").split(b" ms/frame")[0]
-        pause = int(comment) if comment.isdigit() else 0
+        ours = re.fullmatch(rb"(\d+) frames of (\d+) ms", image.info.get("comment", b""))
+        count, pause = map(int, ours.groups()) if ours else (0, 0)
         for frame in ImageSequence.Iterator(image):
             shown = frame.info.get("duration", pause)
             frames += [np.array(frame.convert("RGB"))] * (round(shown / pause) if pause else 1)
-    return frames
+    return frames + frames[-1:] * (count - len(frames))
 
 
 def _av(does: str) -> Any:
