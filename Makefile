@@ -61,7 +61,7 @@ test-deep: .venv/.stamp
 
 test-oldest: .venv-oldest/.stamp
 	$(OLDEST) -m pytest -n auto --maxprocesses=4 --dist=loadfile -m "not deep" rlnb \
-	  $(addprefix tests/,collectors data envs modules objectives search widgets)
+	  $(addprefix tests/,collectors data envs modules objectives record search widgets)
 
 lint: .venv/.stamp
 	$(PY) -m ruff check .

@@ -44,7 +44,8 @@ class VideoRecorder(ObservationTransform):
     Frames are kept until :meth:`dump` is called, and at most ``max_bytes`` of them: then it warns once, and records no
     more until the next :meth:`dump`.
 
-    Without an env, as a transform of a buffer or called as a module, each image of the data is a frame.
+    Without an env, as a transform of a buffer or called as a module, each image of the data is a frame. Put it around a
+    batch of envs rather than into each of them, where each would write a video of the same name.
 
     Args:
         logger: where the video is written, such as ``CSVLogger("run", video_format="mp4")``.
@@ -145,7 +146,7 @@ class VideoRecorder(ObservationTransform):
             if self._mask is not None:  # the other rows of a reset are undefined
                 images = choose_rows(self._mask, images, self._last, next_tensordict.ndim)
             self._record(images, next_tensordict.ndim, self._env() is not None)
-            self._last = images
+            self.__dict__["_last"] = images  # not through torch.nn.Module, which would look for a buffer of that name
             if out_key != key:
                 next_tensordict.set(out_key, value)
         return next_tensordict
@@ -397,7 +398,7 @@ class TensorDictRecorder(Transform):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         wanted = self._seen % self.skip == 0 or (self._was_reset and not self.skip_reset)
-        self._seen, self._was_reset = self._seen + 1, False
+        self.__dict__.update(_seen=self._seen + 1, _was_reset=False)  # torch.nn.Module sets an attribute in 3 us
         if wanted and not self._warned:
             # A TensorDict is built from these entries when they are written: building one takes as long as the copies.
             entries = {key: tensordict.get(key).clone() for key in self._wanted(tensordict)}
@@ -420,7 +421,7 @@ class TensorDictRecorder(Transform):
             _warn_full(self, f"TensorDictRecorder {self.out_file_base!r}", f"{len(self._steps):,} steps")
             self._warned = True
             return
-        self._held += nbytes
+        self.__dict__["_held"] += nbytes
         self._steps.append((batch_size, entries))
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:

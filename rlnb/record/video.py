@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -15,9 +16,6 @@ import torch
 
 FORMATS = ("pt", "memmap", "gif", "mp4")
 """Formats: "pt" (``torch.save``), "memmap" (the bytes alone), "gif" (256 colors a frame) and "mp4" (H.264)."""
-
-GAP = 2
-"""Pixels between the images of a grid."""
 
 
 def as_video(video: Any) -> torch.Tensor:
@@ -58,28 +56,24 @@ def as_video(video: Any) -> torch.Tensor:
 
 
 def image_grid(images: torch.Tensor) -> torch.Tensor:
-    """Lay out images in the rows of a grid that is as square as possible, with a black gap between them.
+    """Lay out images in the rows of a grid that is as square as possible.
 
     Args:
         images: images ``[N, C, H, W]``.
 
     Returns:
-        One image ``[C, H', W']``. A single image is returned as it is.
+        One image ``[C, rows * H, columns * W]``. Cells without an image are black.
 
     Example:
         >>> image_grid(torch.ones(3, 1, 8, 8, dtype=torch.uint8)).shape
-        torch.Size([1, 18, 18])
+        torch.Size([1, 16, 16])
     """
     n, channels, height, width = images.shape
-    if n == 1:
-        return images[0]
     columns = math.isqrt(n - 1) + 1
     rows = -(-n // columns)
-    # Each cell is an image with a gap below and to the right; the outer ones are cut off again.
-    cells = images.new_zeros(rows * columns, channels, height + GAP, width + GAP)
-    cells[:n, :, :height, :width] = images
+    cells = torch.cat([images, images.new_zeros(rows * columns - n, channels, height, width)])
     grid = cells.unflatten(0, (rows, columns)).permute(2, 0, 3, 1, 4)
-    return grid.reshape(channels, rows * (height + GAP), columns * (width + GAP))[:, :-GAP, :-GAP]
+    return grid.reshape(channels, rows * height, columns * width)
 
 
 def write_video(path: str | os.PathLike[str], video: Any, fps: float = 30) -> None:
@@ -204,10 +198,10 @@ def encode_gif(video: torch.Tensor, fps: float = 30) -> bytes:
     pause = 10 * max(2, round(100 / fps))
     images = [_paletted(frame) for frame in frames]
     encoded = io.BytesIO()
-    # Equal frames become one that is shown longer; the comment tells how long a frame is.
+    # Equal frames become one that is shown longer: the comment tells how many there were.
     images[0].save(
         encoded, "GIF", save_all=True, append_images=images[1:], duration=pause, loop=0, optimize=False,
-        comment=f"{pause} ms/frame",
+        comment=f"{len(images)} frames of {pause} ms",
     )  # fmt: skip
     return encoded.getvalue()
 
@@ -291,12 +285,12 @@ def _decode_gif(path: str | os.PathLike[str]) -> Sequence[np.ndarray]:
 
     frames = []
     with Image.open(path) as image:
-        comment = image.info.get("comment", b"").split(b" ms/frame")[0]
-        pause = int(comment) if comment.isdigit() else 0
+        ours = re.fullmatch(rb"(\d+) frames of (\d+) ms", image.info.get("comment", b""))
+        count, pause = map(int, ours.groups()) if ours else (0, 0)
         for frame in ImageSequence.Iterator(image):
             shown = frame.info.get("duration", pause)
             frames += [np.array(frame.convert("RGB"))] * (round(shown / pause) if pause else 1)
-    return frames
+    return frames + frames[-1:] * (count - len(frames))
 
 
 def _av(does: str) -> Any:

@@ -24,6 +24,7 @@ OPTIONAL = {
     "SumSegmentTreeFp32 is not available": "its compiled extension",
     "Torchvision not found": "torchvision",
     "Gym pixels rendering": "pygame",
+    "pygame is not installed": "pygame",
 }
 
 

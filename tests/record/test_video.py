@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnb.record import CSVLogger, read_video, write_video
-from rlnb.record.video import FORMATS, GAP, as_video, image_grid
+from rlnb.record.video import FORMATS, as_video, image_grid
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_grid_has_each_image_in_its_place(n, channels, height, width):
     grid = image_grid(images)
     columns = next(c for c in range(1, 20) if c * c >= n)
     for i, image in enumerate(images):
-        top, left = i // columns * (height + GAP), i % columns * (width + GAP)
+        top, left = i // columns * height, i % columns * width
         assert torch.equal(grid[:, top : top + height, left : left + width], image)
     assert int((grid > 0).sum()) == images.numel(), "the rest is black"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import NonTensorData, TensorDict
 
+from rlnb.collectors import Collector
 from rlnb.data import LazyTensorStorage, ReplayBuffer
 from rlnb.envs import Compose, GymEnv, StepCounter, ToTensorImage, TransformedEnv, UnsqueezeTransform, check_env_specs
-from rlnb.record import CSVLogger, VideoRecorder
+from rlnb.record import CSVLogger, VideoRecorder, read_video
 from rlnb.record.loggers import Logger
 from rlnb.record.video import image_grid
 from tests.record.counting import Counting
@@ -138,7 +140,7 @@ def test_a_batch_is_a_grid_in_which_each_env_is_reset_alone(logger, batch):
     (video,) = logger.videos[0][1]
     assert torch.equal(video[0], image_grid(torch.full((env.batch_size.numel(), 3, 12, 16), 10, dtype=torch.uint8)))
     n = env.batch_size.numel()
-    cells = [video[:, 0, 14 * (i // 2), 18 * (i % 2)].tolist() for i in range(n)]
+    cells = [video[:, 0, 12 * (i // 2), 16 * (i % 2)].tolist() for i in range(n)]
     # Env 0 is done after two steps and reset, then env 1, and so on: meanwhile the others stand still.
     assert cells[0] == [10, 11, 12, 20, 21, 21, 22]
     assert cells[1] == [10, 11, 12, 12, 13, 20, 21]
@@ -173,6 +175,38 @@ def test_a_chain_dumps_each_recorder(logger):
     env.rollout(2)
     env.transform.dump(step=3)
     assert [(name, step) for name, _, step, _ in logger.videos] == [("a", 3), ("b", 3)]
+
+
+def test_the_first_example_of_the_documentation(tmp_path, monkeypatch, missing):
+    if find_spec("av") is None:
+        missing("av", "pip install 'rlnb[video]'")
+    monkeypatch.chdir(tmp_path)
+    logger = CSVLogger("dummy-exp", video_format="mp4")
+    env = GymEnv("CartPole-v1", from_pixels=True)
+    env = env.append_transform(VideoRecorder(logger, tag="rendered", in_keys=["pixels"]))
+    rollout = env.rollout(10)
+    assert not any(tmp_path.iterdir()), "nothing is written before dump()"
+    env.transform.dump()  # Save the video and clear cache
+    video = read_video("csv_logs/dummy-exp/videos/rendered_0.mp4")
+    assert video.shape == (len(rollout) // 2 + 1, 3, 400, 600) and len(env.transform) == 0
+
+
+def test_a_callback_records_what_a_recorder_records(logger):
+    env = TransformedEnv(Counting(), VideoRecorder(logger, "eval", skip=1))
+    frames = []
+    env.rollout(3, callback=lambda env, step: frames.append(step["next", "pixels"]))
+    env.transform.dump()
+    assert torch.equal(torch.stack(frames).movedim(-1, -3), logger.videos[0][1][0, 1:])
+
+
+def test_a_collector_records_its_env(logger):
+    env = TransformedEnv(Counting(length=100), VideoRecorder(logger, "eval", skip=1))
+    collector = Collector(env, None, frames_per_batch=5, total_frames=10)
+    for _ in collector:
+        env.transform.dump()
+    collector.shutdown()
+    first, second = (video[0, :, 0, 0, 0].remainder(10).tolist() for _, video, *_ in logger.videos)
+    assert first[:6] == [0, 1, 2, 3, 4, 5] and second == [6, 7, 8, 9, 0]
 
 
 def test_it_changes_nothing(logger):

@@ -64,11 +64,16 @@ PATHS = {
     "rlnb.objectives.value.advantages": "GAE TD0Estimator TD1Estimator TDLambdaEstimator ValueEstimatorBase",
     "rlnb.objectives.value.functional": "generalized_advantage_estimate td0_advantage_estimate td0_return_estimate "
     "td1_advantage_estimate td1_return_estimate td_lambda_advantage_estimate td_lambda_return_estimate",
-    "rlnb.record": "CSVLogger",
-    "rlnb.record.loggers": "CSVLogger Logger generate_exp_name get_logger",
+    "rlnb.record": "CSVLogger MLFlowLogger PixelRenderTransform TensorDictRecorder TensorboardLogger VideoRecorder "
+    "WandbLogger",
+    "rlnb.record.loggers": "CSVLogger Logger MLFlowLogger TensorboardLogger WandbLogger generate_exp_name get_logger",
     "rlnb.record.loggers.common": "Logger",
     "rlnb.record.loggers.csv": "CSVLogger",
+    "rlnb.record.loggers.mlflow": "MLFlowLogger",
+    "rlnb.record.loggers.tensorboard": "TensorboardLogger TensorBoardLogger",
     "rlnb.record.loggers.utils": "generate_exp_name get_logger",
+    "rlnb.record.loggers.wandb": "WandbLogger",
+    "rlnb.record.recorder": "PixelRenderTransform TensorDictRecorder VideoRecorder",
 }
 
 

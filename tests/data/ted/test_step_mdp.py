@@ -142,3 +142,33 @@ def test_nested_entries_that_are_emptied_go():
     assert set(step_mdp(step, **keys).keys(True)) == {"x"}
     del step["next", "agents"]
     assert set(step_mdp(step, **keys).keys(True)) == {"x"}
+
+
+def agents() -> TensorDict:
+    entries = {
+        "observation": torch.zeros(3),
+        "action": torch.ones(3),
+        "reward": torch.ones(3),
+        "done": torch.ones(3) > 0,
+    }
+    after = {key: value for key, value in entries.items() if key != "action"}
+    return TensorDict({"agents": {**entries, "memory": torch.ones(3)}, "next": {"agents": after}})
+
+
+@pytest.mark.parametrize("exclude", [True, False])
+def test_nested_end_signals_are_left_out_on_request(exclude):
+    keys = {name: [("agents", name.partition("_")[0])] for name in ("reward_keys", "done_keys", "action_keys")}
+    found = step_mdp(agents(), exclude_done=exclude, **keys)
+    assert set(found["agents"].keys()) == {"observation", "memory"} | (set() if exclude else {"done"})
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"keep_other": False}, {"exclude_reward": False, "reward_keys": ("agents", "reward")}]
+)
+def test_what_is_written_into_a_tensordict_is_what_is_returned_without_one(options):
+    target = TensorDict({"agents": {"memory": torch.zeros(3)}, "other": torch.ones(1)})
+    found = step_mdp(agents(), target, **options)
+    assert found is target
+    for key, value in step_mdp(agents(), **options).items(True, True):
+        assert torch.equal(target[key], value)
+    assert target["other"] == 1
