@@ -16,13 +16,17 @@ Slot = tuple[dict[str, Any], str, NestedKey]
 """Where a module stores a tensor: its dictionary, the name in it, and the key in a TensorDict of parameters."""
 
 
-def slots_of(network: nn.Module) -> list[Slot]:
-    """List where a network stores its parameters and buffers.
+def slots_of(network: nn.Module) -> list[Slot] | None:
+    """List where a network stores its parameters and buffers, or ``None`` if they are in other places, too.
+
+    Recurrent layers hold their weights twice, and modules such as ``MultiAgentMLP`` have a TensorDict of them.
 
     Example:
         >>> [(name, key) for _, name, key in slots_of(nn.Sequential(nn.Linear(2, 1)))]
         [('weight', ('0', 'weight')), ('bias', ('0', 'bias'))]
     """
+    if any(isinstance(module, (nn.RNNBase, TensorDictParams)) for module in network.modules()):
+        return None
     found: list[Slot] = []
     for path, module in network.named_modules(remove_duplicate=False):
         above = path.split(".") if path else []
@@ -33,18 +37,17 @@ def slots_of(network: nn.Module) -> list[Slot]:
 
 
 def run_members(
-    run: Callable[[], torch.Tensor], network: Any, slots: list[Slot], params: Any, *, detached: bool
+    run: Callable[[], torch.Tensor], network: Any, slots: list[Slot] | None, params: Any, *, detached: bool
 ) -> torch.Tensor:
     """Call a function while a network has the parameters of each member of an ensemble in turn; stack the results.
 
     Writing the slots takes a few microseconds. ``params.to_module``, which this stands for, takes as long as a network
-    of two layers, forwards and backwards. Recurrent layers need it, since they hold their weights twice, and so do
-    modules whose parameters are a TensorDict, such as ``MultiAgentMLP``.
+    of two layers, forwards and backwards. Networks without slots need it.
 
     Args:
         run: uses the network.
         network: the network.
-        slots: those of the network.
+        slots: those of the network, as :func:`slots_of` lists them.
         params: its parameters, ``[members, ...]``.
         detached: whether no gradient reaches them.
 
@@ -52,7 +55,7 @@ def run_members(
         The results, ``[members, ...]``.
     """
     results = []
-    if any(isinstance(module, (nn.RNNBase, TensorDictParams)) for module in network.modules()):
+    if slots is None:
         for member in (params.data if detached else params).unbind(0):
             with member.to_module(network):
                 results.append(run())

@@ -59,7 +59,7 @@ class OffPolicyLoss(LossModule):
         found = entry(data, "next")
         if found is None:
             raise KeyError(missing_entry(self, next_key(self.tensor_keys.reward), "reward", data))
-        return found  # type: ignore[no-any-return]
+        return found
 
     def _returns(self, data: TensorDictBase, next_value: Tensor) -> Tensor:
         """Compute the target of each step, ``[*B]``, from the value of the next state, ``[*B]``."""
@@ -78,6 +78,8 @@ class OffPolicyLoss(LossModule):
         """Draw actions from a policy, with gradients, and return them, their log-probability and the distribution."""
         network: Any = self._target(name.removeprefix("target_")) if name.startswith("target_") else getattr(self, name)
         distribution = self._distribution(network, data)
+        if hasattr(distribution, "rsample_and_log_prob"):  # one pass, exact where an action is at a bound
+            return *distribution.rsample_and_log_prob(), distribution
         action = distribution.rsample()
         return action, distribution.log_prob(action), distribution
 

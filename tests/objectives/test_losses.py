@@ -15,7 +15,16 @@ from torch.distributions import Categorical, Normal
 from rlnb.data import Bounded, Unbounded
 from rlnb.data import Categorical as CategoricalSpec
 from rlnb.data.ted.keys import as_tuple
-from rlnb.modules import MLP, IndependentNormal, MultiAgentMLP, ProbabilisticActor, QMixer, QValueActor, VDNMixer
+from rlnb.modules import (
+    MLP,
+    IndependentNormal,
+    MultiAgentMLP,
+    ProbabilisticActor,
+    QMixer,
+    QValueActor,
+    TanhNormal,
+    VDNMixer,
+)
 from rlnb.objectives import (
     A2CLoss,
     ClipPPOLoss,
@@ -553,6 +562,21 @@ def test_sac_is_its_equations(first_version):
     assert torch.allclose(terms["loss_actor"], (0.3 * log_prob - soft).mean(), atol=1e-5)
     assert torch.allclose(terms["loss_alpha"], -math.log(0.3) * (log_prob - 2.0).mean(), atol=1e-5)
     assert torch.allclose(terms["entropy"], -log_prob.mean(), atol=1e-5)
+
+
+def test_sac_takes_the_log_probability_of_the_number_that_was_drawn():
+    """At the bounds of a TanhNormal many numbers become the same action, which does not say which one it was."""
+    torch.manual_seed(0)
+    net = TensorDictModule(nn.Linear(3, 4), ["observation"], ["out"])
+    split = TensorDictModule(lambda out: (12.0 + out[..., :2], 0.1 * out[..., 2:].sigmoid()), ["out"], ["loc", "scale"])
+    actor = ProbabilisticActor(
+        TensorDictSequential(net, split), in_keys=["loc", "scale"], distribution_class=TanhNormal, return_log_prob=True
+    )
+    batch = steps()
+    terms = SACLoss(actor, qvalue(), target_entropy=-2.0)(batch)
+    assert -70 < terms["entropy"] < -20  # thousands, if it is computed from the action
+    terms["loss_actor"].backward()
+    assert all(value.grad.isfinite().all() for value in net.parameters())
 
 
 def test_discrete_sac_is_its_equations():

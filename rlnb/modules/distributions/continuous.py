@@ -76,10 +76,11 @@ class TanhNormal(TransformedDistribution):
         tanh_loc: bool = False,
         safe_tanh: bool = True,
     ) -> None:
+        unit = isinstance(low, float) and isinstance(high, float) and (low, high) == (-1.0, 1.0)
         self.low, self.high = as_bounds(type(self).__name__, low, high, loc)
         self.upscale, self.tanh_loc, self.safe_tanh = upscale, tanh_loc, safe_tanh
         self._event_dims = min(1, loc.ndim) if event_dims is None else event_dims
-        self._transforms = tanh_transforms(self.low, self.high, self._event_dims, safe_tanh)
+        self._transforms = tanh_transforms(self.low, self.high, self._event_dims, safe_tanh, unit)
         self.update(loc, scale)
 
     def update(self, loc: torch.Tensor, scale: Scale) -> None:
@@ -378,9 +379,14 @@ class TanhDelta(Delta):
         return param
 
 
-def tanh_transforms(low: torch.Tensor, high: torch.Tensor, event_dims: int, safe: bool) -> list[Transform]:
-    """Return the transforms that squash numbers into bounds: tanh, then an affine one unless they are -1 and 1."""
+def tanh_transforms(
+    low: torch.Tensor, high: torch.Tensor, event_dims: int, safe: bool, unit: bool = False
+) -> list[Transform]:
+    """Return the transforms that squash numbers into bounds: tanh, then an affine one unless they are -1 and 1.
+
+    ``unit`` says that they are known to be -1 and 1.
+    """
     transforms: list[Transform] = [SafeTanhTransform() if safe else TanhTransform()]
-    if bool((low != -1).any()) or bool((high != 1).any()):
+    if not unit and (bool((low != -1).any()) or bool((high != 1).any())):
         transforms.append(AffineTransform((high + low) / 2, (high - low) / 2, event_dim=event_dims))
     return transforms
