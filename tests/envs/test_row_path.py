@@ -320,6 +320,21 @@ def test_rows_survive_the_growth_of_the_block(monkeypatch):
     assert bool((env.rollout(200, break_when_any_done=False) == expected).all())
 
 
+@pytest.mark.parametrize("chunk", [1, 7, 1024])
+def test_a_policy_reads_each_row_of_a_growing_block(monkeypatch, chunk):
+    from rlnb.data.ted import block
+    from rlnb.envs import rows
+
+    env = ENVS["CartPole-v1", True]
+    policy = TensorDictModule(lambda o: ((o.sum() > 0).long(), o * 2), ["observation"], ["action", "double"])
+    monkeypatch.setattr(block, "_FIRST_BYTES", 1)
+    monkeypatch.setattr(rows, "_CHUNK", chunk)
+    env.set_seed(0)
+    data = env.rollout(100, policy, break_when_any_done=False)
+    assert torch.equal(data["double"], data["observation"] * 2)
+    assert torch.equal(data["action"], (data["observation"].sum(-1) > 0).long())
+
+
 NO_COMMON_FORM = [spaces.OneOf([spaces.Discrete(2), spaces.Box(0, 1, (2,))]), spaces.Tuple([])]
 
 

@@ -88,6 +88,14 @@ def test_a_single_action_is_replaced_with_probability_eps() -> None:
     assert (actions != 0).float().mean().item() == pytest.approx(0.25, abs=0.04)
 
 
+def test_a_single_action_is_replaced_by_legal_ones() -> None:
+    torch.manual_seed(0)
+    explore = EGreedyModule(Categorical(4), 1.0, 1.0, action_mask_key="mask")
+    mask = torch.tensor([False, True, False, True])
+    drawn = {explore(data(torch.tensor(0), mask=mask))["action"].item() for _ in range(40)}
+    assert drawn == {1, 3}
+
+
 @pytest.mark.parametrize(
     "spec",
     [

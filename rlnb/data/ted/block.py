@@ -116,9 +116,9 @@ class TEDBlock:
         now = self._at(t)
         return {key: tensor[now] for key, tensor in self._root.items()}
 
-    def root_rows(self, key: NestedKey) -> torch.Tensor:
-        """Return the rows ``[*batch, rows, ...]`` of a root entry. They are stale after :meth:`grow`."""
-        return self._root[key]
+    def root_rows(self, key: NestedKey, span: slice) -> torch.Tensor:
+        """Return a view of rows of a root entry, ``[*batch, rows, ...]``. It is stale after :meth:`grow`."""
+        return self._root[key][self._at(span)]
 
     def next_row(self, t: int) -> dict[NestedKey, torch.Tensor]:
         """Return a view of each "next" entry of row t, by key."""

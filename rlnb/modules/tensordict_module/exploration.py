@@ -272,17 +272,22 @@ class EGreedyModule(_ExplorationModule):
             The actions: ``action`` itself if all are kept.
         """
         leaf = self._leaf_like(action)
-        chosen = torch.rand(batch_size, device=action.device) < self.eps
-        if not bool(chosen.any() if batch_size else chosen):
+        chosen: torch.Tensor | None = None  # one of several actions, None for a single one
+        if batch_size:
+            chosen = torch.rand(batch_size, device=action.device) < self.eps
+            if not bool(chosen.any()):
+                return action
+        elif not torch.rand((), device=action.device).item() < self.eps.item():  # numbers, which compare faster
             return action
         if mask is not None:
             leaf = leaf.expand(action.shape)
             # Where nothing is drawn, nothing need be legal: an env that is done may have an empty mask.
-            leaf.update_mask(mask | ~_expand_right(chosen, mask.ndim))  # type: ignore[attr-defined]  # checked before
+            legal = mask if chosen is None else mask | ~_expand_right(chosen, mask.ndim)
+            leaf.update_mask(legal)  # type: ignore[attr-defined]  # checked before
         random = leaf.rand(action.shape[: action.ndim - len(leaf.shape)])
         if random.dtype != action.dtype:
             random = random.to(action.dtype)
-        return torch.where(_expand_right(chosen, action.ndim), random, action) if batch_size else random
+        return random if chosen is None else torch.where(_expand_right(chosen, action.ndim), random, action)
 
 
 class AdditiveGaussianModule(_ExplorationModule):

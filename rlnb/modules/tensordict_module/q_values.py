@@ -136,13 +136,13 @@ class QValueModule(TensorDictModuleBase):
         leaf, value_key, mask_key = self._spec[self.out_keys[0]], self.action_value_key, self.action_mask_key
         numbers = isinstance(leaf, Categorical) and not leaf.shape and mask_key is None
         size = leaf.n if numbers else 0
+        action_key, _, chosen_key = self.out_keys  # the second one is that of the values
 
         def choose(entries: Entries) -> None:
             values = entries.get(value_key)
             if size and values is not None and values.ndim and values.shape[-1] == size:
                 # What _outputs() does for the number of an action, without looking at everything else.
-                chosen, index = _greedy(values)
-                entries.update(zip(self.out_keys, (index, values, chosen), strict=True))
+                entries[chosen_key], entries[action_key] = _greedy(values)
             else:
                 entries.update(zip(self.out_keys, self._outputs(entries), strict=True))
 
