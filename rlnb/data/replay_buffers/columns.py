@@ -81,10 +81,14 @@ class Column:
         where = index[keep].to(self.flat.device)
         self.flat[where] = values.detach()[keep.to(values.device)].to(self.flat.device)
 
-    def take(self, index: torch.Tensor) -> torch.Tensor:
-        """Copy the items at positions along ``flat``, shape ``[n]``, to a new tensor of shape ``[n, *shape]``."""
+    def take(self, index: torch.Tensor, positions: np.ndarray | None = None) -> torch.Tensor:
+        """Copy the items at positions along ``flat``, shape ``[n]``, to a new tensor of shape ``[n, *shape]``.
+
+        ``positions`` is the index as an array, which a caller makes once for many columns.
+        """
         if self.short:
-            return torch.from_numpy(self.flat_array.take(index.numpy(), 0))  # type: ignore[union-attr]
+            positions = index.numpy() if positions is None else positions
+            return torch.from_numpy(self.flat_array.take(positions, 0))  # type: ignore[union-attr]
         if self.flat_array is None:
             index = index.to(self.flat.device)
         return self.flat.index_select(0, index)
@@ -129,7 +133,7 @@ class ObjectColumn:
         """Write items at any positions; see :meth:`Column.scatter`."""
         self.flat_array[index.numpy()] = _objects(values, (len(index),))
 
-    def take(self, index: torch.Tensor) -> Any:
+    def take(self, index: torch.Tensor, positions: np.ndarray | None = None) -> Any:
         """Gather items; see :meth:`Column.take`."""
         return _wrapped(self.flat_array[index.numpy()])
 

@@ -363,8 +363,9 @@ class TensorStorage(Storage):
             raise RuntimeError(errors.EMPTY_SAMPLE)
         if self.ndim > 1:
             index = self.positions(index)
+        positions = index.numpy() if index.device.type == "cpu" else None
         with self.ring.reading:
-            leaves = [column.take(index) for column in self._columns]
+            leaves = [column.take(index, positions) for column in self._columns]
         return form.build(leaves, index.shape)
 
     def read(self, place: Where) -> Any:
