@@ -287,7 +287,7 @@ def collectors(peer: str | None) -> None:
 def objectives(peer: str | None) -> None:
     """Compare value estimates and losses, with the same arithmetic in plain torch and with TorchRL."""
     libraries = {"torch": sys.executable, "rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
-    best = best_times("objectives.py", libraries)
+    best = best_times("objectives.py", libraries, rounds=10)
     print("Estimates over [64, 2048]; losses of 64 steps, forward and backward   us of CPU/call")
     for name, times in best.items():
         for key, seconds in times.items():

@@ -20,6 +20,7 @@ from torch import nn
 
 BATCH, OBSERVATION, ACTIONS = 64, 4, 2
 ROWS, STEPS, GAMMA, LMBDA = 64, 2048, 0.99, 0.95
+ROUND = 0.01  # seconds of one case in a round
 CASES = dict[str, Callable[[], object]]
 
 
@@ -205,16 +206,19 @@ def main(name: str, rounds: int) -> None:
     torch.manual_seed(0)
     cases = {**estimators(name), **losses(name)} if name != "torch" else {**plain_estimate(), **plain_losses()}
     best = dict.fromkeys(cases, float("inf"))
-    for case in cases.values():
+    calls = {}
+    for key, case in cases.items():
         case()
+        start = time.process_time()
         case()
+        # The minimum of many short rounds; an estimate that takes a tenth of a second is called once in each.
+        calls[key] = min(20, max(1, int(ROUND / max(time.process_time() - start, 1e-6))))
     for _ in range(rounds):
         for key, case in cases.items():
-            calls = 5 if "GAE" in key or "TD" in key.split("3")[0] else 20
             start = time.process_time()
-            for _ in range(calls):
+            for _ in range(calls[key]):
                 case()
-            best[key] = min(best[key], (time.process_time() - start) / calls)
+            best[key] = min(best[key], (time.process_time() - start) / calls[key])
     print(json.dumps(best))
 
 
