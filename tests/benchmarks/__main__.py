@@ -141,14 +141,16 @@ def custom(peer: str | None) -> None:
     which are the same text in both libraries; the second figure is the time beyond the bare tensor operations.
     """
     libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
-    best = best_times("custom.py", libraries)
-    print("1,024 torch CartPoles, one thread        env steps/s  us/step of all")
+    best = best_times("custom.py", libraries, rounds=20)
+    print("1,024 torch CartPoles, one thread        env steps/s  us of CPU/step of all")
     for name, times in best.items():
         for key, seconds in times.items():
             print(f"  {name:10s} {key:34s} {1024 / seconds:12,.0f} {seconds * 1e6:10.1f}")
     ratio("CartPoleEnv.rollout: million env steps a second", 1024 / best["rlnb"]["CartPoleEnv.rollout"] / 1e6, 1)
-    for case in ("step_and_maybe_reset", "rollout"):
-        ratio(f"the physics / {case}", best["rlnb"]["physics"] / best["rlnb"][case], 0.6)
+    for case, work in (("step_and_maybe_reset", "physics"), ("rollout", "physics, actions drawn")):
+        ratio(f"the {work} / {case}", best["rlnb"][work] / best["rlnb"][case], 0.6)
+        own = best["rlnb"]["own methods"] + best["rlnb"][work] - best["rlnb"]["physics"]
+        print(f"  with the TensorDicts that the env's own _step and _reset make: {own / best['rlnb'][case]:.2f}")
     if peer:
         share = {}
         for base in ("own methods", "physics"):
