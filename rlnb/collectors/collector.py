@@ -123,6 +123,7 @@ class Collector:
         self._act = make_policy(
             self.env, self.policy, bool(trust_policy), auto_cast_to_device=policy_device is not None
         )
+        _materialize(self.env, self.policy, self._act)
         self.storing_device = device if storing_device is None else storing_device
         envs = max(self.env.batch_size.numel(), 1)
         self._steps = -(-numbers.frames_per_batch // envs)
@@ -649,6 +650,16 @@ def _on_device(policy: Any, device: Any) -> Any:
     device = torch.empty(0, device=device).device  # with its index
     tensors = [*policy.parameters(), *policy.buffers()]
     return policy if all(tensor.device == device for tensor in tensors) else copy.deepcopy(policy).to(device)
+
+
+def _materialize(env: EnvBase, policy: Any, act: Callable[[TensorDictBase], TensorDictBase]) -> None:
+    """Give the lazy layers of a policy their sizes, so that a loss can copy it before the first batch is collected."""
+    if not isinstance(policy, torch.nn.Module) or not any(map(torch.nn.parameter.is_lazy, policy.parameters())):
+        return
+    given = env.fake_tensordict().exclude("next", *env.action_keys)
+    # Zeros may be no legal input, such as a mask without a single True. The first batch then does it.
+    with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC), contextlib.suppress(Exception):
+        act(given)
 
 
 def _differs(own: Mapping[str, Any], given: Mapping[str, Any], key: str) -> bool:
