@@ -15,7 +15,16 @@ from torch.distributions import Categorical, Normal
 from rlnb.data import Bounded, Unbounded
 from rlnb.data import Categorical as CategoricalSpec
 from rlnb.data.ted.keys import as_tuple
-from rlnb.modules import MLP, IndependentNormal, MultiAgentMLP, ProbabilisticActor, QMixer, QValueActor, VDNMixer
+from rlnb.modules import (
+    MLP,
+    IndependentNormal,
+    MultiAgentMLP,
+    ProbabilisticActor,
+    QMixer,
+    QValueActor,
+    ValueOperator,
+    VDNMixer,
+)
 from rlnb.objectives import (
     A2CLoss,
     ClipPPOLoss,
@@ -871,3 +880,17 @@ def test_a_policy_of_indices_has_a_loss_of_its_own():
     batch = TensorDictSequential(actor)(by_index())
     with pytest.raises(NotImplementedError):
         SACLoss(actor, qvalue(), target_entropy=-1.0)(batch)
+
+
+def test_a_network_that_is_copied_needs_its_sizes():
+    lazy = TensorDictModule(MLP(out_features=2), ["observation"], ["action_value"])
+    with pytest.raises(ValueError) as info:
+        DQNLoss(lazy, action_space="one-hot", delay_value=True)
+    assert str(info.value) == (
+        "DQNLoss copies value_network, and its parameter 'module.0.weight' has no size yet: the layer is lazy, and the "
+        "network was never run. Fix: value_network(env.reset()) before the loss is made, or a network with "
+        "in_features, such as MLP(in_features=4, out_features=2)."
+    )
+    DQNLoss(lazy, action_space="one-hot", delay_value=False)
+    with pytest.raises(ValueError, match="SACLoss copies qvalue_network"):
+        SACLoss(gaussian(), ValueOperator(MLP(out_features=1), ["observation", "action"]))
