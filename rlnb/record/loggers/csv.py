@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -59,6 +60,11 @@ class CSVLogger(Logger):
     def folder(self) -> Path:
         """Folder of the files."""
         return Path(self.log_dir, self.exp_name)
+
+    @property
+    def experiment(self) -> SimpleNamespace:
+        """The backend, of which programs read ``log_dir``: the folder of the files as a string."""
+        return SimpleNamespace(log_dir=os.fspath(self.folder))
 
     def log_scalar(self, name: str, value: Any, step: int | None = None) -> None:
         """Append a line to the file of ``name``; see :meth:`Logger.log_scalar`."""
