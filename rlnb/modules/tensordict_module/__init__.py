@@ -22,11 +22,12 @@ from rlnb.modules.tensordict_module.exploration import (
 )
 from rlnb.modules.tensordict_module.probabilistic import SafeProbabilisticModule, SafeProbabilisticTensorDictSequential
 from rlnb.modules.tensordict_module.sequence import SafeSequential
+from rlnb.modules.tensordict_module.tanh import TanhModule
 
 __all__ = [
     "Actor", "ActorCriticOperator", "ActorCriticWrapper", "ActorValueOperator", "AdditiveGaussianModule",
     "EGreedyModule", "OrnsteinUhlenbeckProcessModule", "ProbabilisticActor", "QValueActor", "QValueModule",
     "RandomPolicy", "SafeModule", "SafeProbabilisticModule", "SafeProbabilisticTensorDictSequential",
-    "SafeSequential", "ValueOperator", "set_exploration_modules_spec_from_env",
+    "SafeSequential", "TanhModule", "ValueOperator", "set_exploration_modules_spec_from_env",
     *recurrent.__all__,
 ]  # fmt: skip
