@@ -26,7 +26,8 @@ class Collector:
     """Steps an env with a policy and yields batches of data. Episodes continue from one batch to the next.
 
     Each batch is in the TED format, of shape ``[*batch_size, time]``. Its entry ("collector", "traj_ids") numbers the
-    trajectories: each episode of each env has its own integer.
+    trajectories: each episode of each env has its own integer. Entries whose name begins with an underscore, such as
+    the state of exploration noise, are left out.
 
     Args:
         create_env_fn: an env, or a function that makes one.
@@ -265,6 +266,7 @@ class Collector:
         _add_zeros(data, zeros)
         last = data[..., -1].clone()
         self._root = env.maybe_reset(env._step_mdp(last))
+        data.exclude(*_private_keys(data), inplace=True)  # after `last`, which the next step needs
         self._ids.write(data, last)
         if not self.track_traj_ids:
             data.del_(COLLECTOR)
@@ -641,6 +643,10 @@ def _add_zeros(data: TensorDictBase, rows: Mapping[NestedKey, torch.Tensor]) -> 
     """Add entries of zeros with the shape of their row at each step."""
     for key, row in rows.items():
         data.set(key, row.new_zeros((*data.batch_size, *row.shape)))
+
+
+def _private_keys(data: TensorDictBase) -> list[NestedKey]:
+    return [key for key in data.keys(True) if any(part.startswith("_") for part in as_tuple(key))]
 
 
 def _on_device(policy: Any, device: Any) -> Any:

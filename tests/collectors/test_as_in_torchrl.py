@@ -8,13 +8,13 @@ import re
 import pytest
 import torch
 from tensordict import TensorDict
-from tensordict.nn import TensorDictModule, TensorDictModuleBase
+from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential
 
 from rlnb import collectors
 from rlnb.collectors import Collector, SyncDataCollector
 from rlnb.data import Binary, Categorical, Composite, LazyTensorStorage, ReplayBuffer, Unbounded
-from rlnb.envs import EnvBase, GymEnv, SerialEnv
-from rlnb.modules import MLP
+from rlnb.envs import EnvBase, GymEnv, InitTracker, SerialEnv, TransformedEnv
+from rlnb.modules import MLP, OrnsteinUhlenbeckProcessModule
 
 
 def linear():
@@ -271,6 +271,17 @@ def test_a_policy_without_keys():
     batch = Collector(pendulum(), policy, frames_per_batch=10).next()
     torch.testing.assert_close(batch["action"], batch["observation"][..., :1].clamp(-1, 1))
     assert pendulum().rollout(3, policy).shape == (3,)
+
+
+def test_private_entries_stay_with_the_policy():
+    env = TransformedEnv(pendulum(), InitTracker())
+    noise = OrnsteinUhlenbeckProcessModule(spec=env.action_spec)
+    steps = []
+    noise.register_forward_hook(lambda module, inputs, out: steps.append(out["_ou_steps"].item()))
+    collector = Collector(env, TensorDictSequential(linear(), noise), frames_per_batch=5, init_random_frames=5)
+    keys = {str(key) for batch in (collector.next(), collector.next(), collector.next()) for key in batch.keys(True)}
+    assert "is_init" in keys and not [key for key in keys if "_ou" in key]
+    assert steps[-10:] == [*range(1, 11)]
 
 
 # Lazy layers ----------------------------------------------------------------------------------------------------------
