@@ -894,3 +894,16 @@ def test_a_network_that_is_copied_needs_its_sizes():
     DQNLoss(lazy, action_space="one-hot", delay_value=False)
     with pytest.raises(ValueError, match="SACLoss copies qvalue_network"):
         SACLoss(gaussian(), ValueOperator(MLP(out_features=1), ["observation", "action"]))
+
+
+def test_arguments_of_old_programs():
+    for kind in (ClipPPOLoss, A2CLoss):
+        for name, fix in [
+            ("critic_coef", " Fix: critic_coeff=..."),
+            ("entropy_coef", " Fix: entropy_coeff=..."),
+            ("advantage_key", " Fix: loss.set_keys(advantage=...) after the loss is made."),
+            ("epsilon", ""),
+        ]:
+            with pytest.raises(TypeError) as info:
+                kind(gaussian(), critic(), **{name: 1.0})
+            assert str(info.value) == f"{kind.__name__} has no argument {name!r}.{fix}"
