@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase, dispatch
 
 from rlnb.data.specs.base import TensorSpec
-from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.bounded import BoundedContinuous
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
@@ -129,17 +129,17 @@ def _interval(key: NestedKey, leaf: TensorSpec | None, low: Any, high: Any) -> t
     Raises:
         ValueError: If the spec is not bounded, the bounds are not those of the spec, or they are in the wrong order.
     """
-    if leaf is not None and not (isinstance(leaf, Bounded) and leaf.dtype.is_floating_point):
+    if leaf is not None and not isinstance(leaf, BoundedContinuous):
         raise ValueError(
             f"TanhModule maps to an interval of real numbers, and the spec of {key!r} is a {type(leaf).__name__} of "
             f"dtype {leaf.dtype}. Fix: a Bounded action, or TanhModule(..., low=-1.0, high=1.0) without a spec."
         )
-    own = (-1.0, 1.0) if leaf is None else (leaf.space.low, leaf.space.high)
+    own: Any = (-1.0, 1.0) if leaf is None else (leaf.space.low, leaf.space.high)
     ends = []
     for name, given, of_spec in zip(("low", "high"), (low, high), own, strict=True):
         value = torch.as_tensor(of_spec if given is None else given)
         value = value if value.is_floating_point() else value.to(torch.get_default_dtype())
-        if leaf is not None and given is not None and not bool((value == of_spec).all()):
+        if leaf is not None and given is not None and bool((value != of_spec).any()):
             raise ValueError(
                 f"TanhModule got {name}={given!r}, and the spec of {key!r} has another one: {of_spec.tolist()}. "
                 f"Fix: leave {name} out."
