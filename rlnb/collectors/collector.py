@@ -26,7 +26,8 @@ class Collector:
     """Steps an env with a policy and yields batches of data. Episodes continue from one batch to the next.
 
     Each batch is in the TED format, of shape ``[*batch_size, time]``. Its entry ("collector", "traj_ids") numbers the
-    trajectories: each episode of each env has its own integer.
+    trajectories: each episode of each env has its own integer. Entries whose name begins with an underscore, such as
+    the state of exploration noise, are left out.
 
     Args:
         create_env_fn: an env, or a function that makes one.
@@ -123,6 +124,7 @@ class Collector:
         self._act = make_policy(
             self.env, self.policy, bool(trust_policy), auto_cast_to_device=policy_device is not None
         )
+        _materialize(self.env, self.policy, self._act)
         self.storing_device = device if storing_device is None else storing_device
         envs = max(self.env.batch_size.numel(), 1)
         self._steps = -(-numbers.frames_per_batch // envs)
@@ -264,6 +266,7 @@ class Collector:
         _add_zeros(data, zeros)
         last = data[..., -1].clone()
         self._root = env.maybe_reset(env._step_mdp(last))
+        data.exclude(*_private_keys(data), inplace=True)  # after `last`, which the next step needs
         self._ids.write(data, last)
         if not self.track_traj_ids:
             data.del_(COLLECTOR)
@@ -642,6 +645,10 @@ def _add_zeros(data: TensorDictBase, rows: Mapping[NestedKey, torch.Tensor]) -> 
         data.set(key, row.new_zeros((*data.batch_size, *row.shape)))
 
 
+def _private_keys(data: TensorDictBase) -> list[NestedKey]:
+    return [key for key in data.keys(True) if any(part.startswith("_") for part in as_tuple(key))]
+
+
 def _on_device(policy: Any, device: Any) -> Any:
     """Return the policy, or a copy on the device if its parameters are on another one."""
     if device is None or not isinstance(policy, torch.nn.Module):
@@ -649,6 +656,16 @@ def _on_device(policy: Any, device: Any) -> Any:
     device = torch.empty(0, device=device).device  # with its index
     tensors = [*policy.parameters(), *policy.buffers()]
     return policy if all(tensor.device == device for tensor in tensors) else copy.deepcopy(policy).to(device)
+
+
+def _materialize(env: EnvBase, policy: Any, act: Callable[[TensorDictBase], TensorDictBase]) -> None:
+    """Give the lazy layers of a policy their sizes, so that a loss can copy it before the first batch is collected."""
+    if not isinstance(policy, torch.nn.Module) or not any(map(torch.nn.parameter.is_lazy, policy.parameters())):
+        return
+    given = env.fake_tensordict().exclude("next", *env.action_keys)
+    # Zeros may be no legal input, such as a mask without a single True. The first batch then does it.
+    with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC), contextlib.suppress(Exception):
+        act(given)
 
 
 def _differs(own: Mapping[str, Any], given: Mapping[str, Any], key: str) -> bool:

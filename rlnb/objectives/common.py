@@ -211,6 +211,8 @@ class LossModule(TensorDictModuleBase):
                 f"{type(self).__name__} needs {name}, a TensorDictModule, and got a {type(network).__name__}. "
                 f"Fix: TensorDictModule(net, in_keys=['observation'], out_keys=[...])."
             )
+        if delay:
+            _check_sizes(self, name, network)
         self.add_module(name, network)
         if delay:
             self.add_module(f"target_{name}", frozen_copy(network))
@@ -224,6 +226,7 @@ class LossModule(TensorDictModuleBase):
                     f"{type(self).__name__} needs {name}, a TensorDictModule, and got a {type(one).__name__}. "
                     "Fix: TensorDictModule(net, in_keys=['observation', 'action'], out_keys=['state_action_value'])."
                 )
+            _check_sizes(self, name, one)
         if len(networks) == 1:
             networks += [reset_copy(networks[0]) for _ in range(count - 1)]
         stacked: Any = torch.stack([TensorDict.from_module(one).data for one in networks]).clone()
@@ -424,6 +427,17 @@ def _mask_of(data: TensorDictBase, term: Tensor) -> Tensor | None:
         if isinstance(mask, Tensor) and mask.shape == term.shape[: mask.ndim]:
             return mask
     return None
+
+
+def _check_sizes(owner: object, name: str, network: nn.Module) -> None:
+    """Raise ``ValueError`` if a network that is to be copied has lazy layers without a size."""
+    lazy = [key for key, value in network.named_parameters() if nn.parameter.is_lazy(value)]
+    if lazy:
+        raise ValueError(
+            f"{type(owner).__name__} copies {name}, and its parameter {lazy[0]!r} has no size yet: the layer is lazy, "
+            f"and the network was never run. Fix: {name}(env.reset()) before the loss is made, or a network with "
+            "in_features, such as MLP(in_features=4, out_features=2)."
+        )
 
 
 def frozen_copy(network: nn.Module) -> nn.Module:

@@ -62,6 +62,16 @@ def unknown_key_name(owner: object, name: str, known: Iterable[str]) -> str:
     )
 
 
+def unknown_argument(owner: object, name: str) -> str:
+    """Text for an argument that a loss does not have, or that programs for old versions of TorchRL give it."""
+    text = f"{type(owner).__name__} has no argument {name!r}."
+    if name.endswith("_coef"):
+        return f"{text} Fix: {name}f=..."
+    if name.endswith("_key"):
+        return f"{text} Fix: loss.set_keys({name.removesuffix('_key')}=...) after the loss is made."
+    return text
+
+
 def unknown_choice(name: str, got: Any, legal: Iterable[str]) -> str:
     """Text for a value that is not one of a few legal strings."""
     return f"{name} must be one of {', '.join(map(repr, legal))}, and got {got!r}."

@@ -12,7 +12,7 @@ from tensordict import TensorDictBase
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.actor_critic import ActorCriticLoss, networks_of
 from rlnb.objectives.common import unique
-from rlnb.objectives.errors import missing_entry
+from rlnb.objectives.errors import missing_entry, unknown_argument
 from rlnb.objectives.keywords import dispatch
 
 Tensor = torch.Tensor
@@ -97,7 +97,10 @@ class PPOLoss(ActorCriticLoss):
         reduction: str | None = None,
         clip_value: float | None = None,
         device: Any = None,
+        **unknown: Any,
     ) -> None:
+        for name in unknown:
+            raise TypeError(unknown_argument(self, name))
         actor_network, critic_network = networks_of(self, actor_network, critic_network, actor, critic)
         super().__init__(
             actor_network,

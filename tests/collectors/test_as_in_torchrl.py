@@ -8,12 +8,13 @@ import re
 import pytest
 import torch
 from tensordict import TensorDict
-from tensordict.nn import TensorDictModule, TensorDictModuleBase
+from tensordict.nn import TensorDictModule, TensorDictModuleBase, TensorDictSequential
 
 from rlnb import collectors
 from rlnb.collectors import Collector, SyncDataCollector
 from rlnb.data import Binary, Categorical, Composite, LazyTensorStorage, ReplayBuffer, Unbounded
-from rlnb.envs import EnvBase, GymEnv, SerialEnv
+from rlnb.envs import EnvBase, GymEnv, InitTracker, SerialEnv, TransformedEnv
+from rlnb.modules import MLP, OrnsteinUhlenbeckProcessModule
 
 
 def linear():
@@ -270,3 +271,61 @@ def test_a_policy_without_keys():
     batch = Collector(pendulum(), policy, frames_per_batch=10).next()
     torch.testing.assert_close(batch["action"], batch["observation"][..., :1].clamp(-1, 1))
     assert pendulum().rollout(3, policy).shape == (3,)
+
+
+def test_private_entries_stay_with_the_policy():
+    env = TransformedEnv(pendulum(), InitTracker())
+    noise = OrnsteinUhlenbeckProcessModule(spec=env.action_spec)
+    steps = []
+    noise.register_forward_hook(lambda module, inputs, out: steps.append(out["_ou_steps"].item()))
+    collector = Collector(env, TensorDictSequential(linear(), noise), frames_per_batch=5, init_random_frames=5)
+    keys = {str(key) for batch in (collector.next(), collector.next(), collector.next()) for key in batch.keys(True)}
+    assert "is_init" in keys and not [key for key in keys if "_ou" in key]
+    assert steps[-10:] == [*range(1, 11)]
+
+
+# Lazy layers ----------------------------------------------------------------------------------------------------------
+
+
+def lazy(n=1):
+    return TensorDictModule(MLP(out_features=n, num_cells=[8]), ["observation"], ["action"])
+
+
+@pytest.mark.parametrize("batch", [0, 2])
+def test_a_lazy_policy_gets_its_sizes(batch):
+    policy = lazy()
+    env = SerialEnv(batch, pendulum) if batch else pendulum()
+    Collector(env, policy, frames_per_batch=10)
+    assert [value.shape for value in policy.parameters()] == [(8, 3), (8,), (1, 8), (1,)]
+
+
+def test_sizes_change_no_episode():
+    plain = linear()
+    batches = []
+    for seed, policy in ((0, plain), (0, copy.deepcopy(plain))):
+        env = pendulum()
+        env.set_seed(seed)
+        if batches:
+            net = torch.nn.LazyLinear(1)
+            policy = TensorDictModule(net, ["observation"], ["action"])
+            collector = Collector(env, policy, frames_per_batch=10)
+            net.load_state_dict(plain.module.state_dict())
+        else:
+            collector = Collector(env, policy, frames_per_batch=10)
+        batches.append(collector.next())
+    assert (batches[0] == batches[1]).all()
+
+
+def test_a_policy_that_refuses_zeros_is_left_to_the_first_batch():
+    def positive(observation):
+        if not observation.any():
+            raise ValueError("zeros")
+        return net(observation)
+
+    net = torch.nn.LazyLinear(1)
+    policy = torch.nn.ModuleList([net])
+    policy.forward = positive
+    collector = Collector(pendulum(), TensorDictModule(policy, ["observation"], ["action"]), frames_per_batch=10)
+    assert torch.nn.parameter.is_lazy(net.weight)
+    collector.next()
+    assert net.weight.shape == (1, 3)

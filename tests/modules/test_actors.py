@@ -24,6 +24,8 @@ from rlnb.modules import (
     NormalParamExtractor,
     OneHotCategorical,
     ProbabilisticActor,
+    QValueActor,
+    QValueModule,
     SafeModule,
     SafeProbabilisticModule,
     SafeProbabilisticTensorDictSequential,
@@ -390,3 +392,13 @@ def test_a_bad_spec_changes_nothing() -> None:
     assert policy.spec["action"] == BOX
     with pytest.raises(ValueError, match="are those of its modules"):
         normal_policy().register_spec(True, BOX)
+
+
+@pytest.mark.parametrize("spec", [OneHot(3), Categorical(3), MultiOneHot((2, 1)), Composite(action=OneHot(3))])
+def test_a_spec_in_the_place_of_the_action_space(spec: Any) -> None:
+    by_place, by_name = QValueModule(spec), QValueModule(spec=spec)
+    assert by_place.spec == by_name.spec and by_place.action_space == by_name.action_space
+    assert by_place.var_nums == by_name.var_nums
+    values = torch.tensor([0.1, 0.3, 0.2])
+    assert by_place(values)[0].equal(by_name(values)[0])
+    assert QValueActor(nn.Linear(4, 3), action_space=spec).spec["action"] == by_name.spec["action"]

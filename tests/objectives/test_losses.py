@@ -23,6 +23,7 @@ from rlnb.modules import (
     QMixer,
     QValueActor,
     TanhNormal,
+    ValueOperator,
     VDNMixer,
 )
 from rlnb.objectives import (
@@ -907,3 +908,30 @@ def test_a_policy_of_indices_has_a_loss_of_its_own():
     batch = TensorDictSequential(actor)(by_index())
     with pytest.raises(NotImplementedError):
         SACLoss(actor, qvalue(), target_entropy=-1.0)(batch)
+
+
+def test_a_network_that_is_copied_needs_its_sizes():
+    lazy = TensorDictModule(MLP(out_features=2), ["observation"], ["action_value"])
+    with pytest.raises(ValueError) as info:
+        DQNLoss(lazy, action_space="one-hot", delay_value=True)
+    assert str(info.value) == (
+        "DQNLoss copies value_network, and its parameter 'module.0.weight' has no size yet: the layer is lazy, and the "
+        "network was never run. Fix: value_network(env.reset()) before the loss is made, or a network with "
+        "in_features, such as MLP(in_features=4, out_features=2)."
+    )
+    DQNLoss(lazy, action_space="one-hot", delay_value=False)
+    with pytest.raises(ValueError, match="SACLoss copies qvalue_network"):
+        SACLoss(gaussian(), ValueOperator(MLP(out_features=1), ["observation", "action"]))
+
+
+def test_arguments_of_old_programs():
+    for kind in (ClipPPOLoss, A2CLoss):
+        for name, fix in [
+            ("critic_coef", " Fix: critic_coeff=..."),
+            ("entropy_coef", " Fix: entropy_coeff=..."),
+            ("advantage_key", " Fix: loss.set_keys(advantage=...) after the loss is made."),
+            ("epsilon", ""),
+        ]:
+            with pytest.raises(TypeError) as info:
+                kind(gaussian(), critic(), **{name: 1.0})
+            assert str(info.value) == f"{kind.__name__} has no argument {name!r}.{fix}"

@@ -23,7 +23,6 @@ def main() -> None:
     net = MLP(out_features=env.action_spec.shape[-1], num_cells=[32, 32])
     value = TensorDictModule(net, in_keys=["observation"], out_keys=["action_value"])
     policy = Seq(value, QValueModule(spec=env.action_spec))
-    policy(env.reset())
     exploration = EGreedyModule(env.action_spec, annealing_num_steps=400, eps_init=0.5)
     collector = Collector(env, Seq(policy, exploration), frames_per_batch=100, total_frames=-1, init_random_frames=200)
     buffer = ReplayBuffer(storage=LazyTensorStorage(10_000))

@@ -41,6 +41,10 @@ def test_a_second_logger_of_the_name_appends(logger):
     assert files(logger) == {"scalars/loss.csv": "0,1.0\n1,2.0\n"}
 
 
+def test_the_folder_as_programs_ask_for_it(logger):
+    assert logger.experiment.log_dir == str(logger.folder)
+
+
 def test_metrics_may_be_nested(logger):
     data = TensorDict({"actor": TensorDict({"loss": torch.tensor(0.5)}), "step": torch.tensor(4)})
     assert logger.log_metrics(data, step=7) == {"actor/loss": 0.5, "step": 4.0}

@@ -120,7 +120,14 @@ class Affine(Transform):
         # The inverse maps outer values to inner ones, so the outer bounds are the forward results of the inner bounds.
         return self._apply_to_spec(spec)
 
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        # The direction too, so that ObservationNorm(in_keys=[...], **norm.state_dict()) computes the same.
+        destination[f"{prefix}standard_normal"] = torch.tensor(self.standard_normal)
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        # States saved by other versions may lack it.
+        self.standard_normal = bool(state_dict.pop(f"{prefix}standard_normal", self.standard_normal))
         for name in ("loc", "scale"):
             stored = state_dict.get(f"{prefix}{name}")
             if stored is not None and getattr(self, name) is None:

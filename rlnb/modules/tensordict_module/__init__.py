@@ -22,12 +22,13 @@ from rlnb.modules.tensordict_module.exploration import (
 )
 from rlnb.modules.tensordict_module.probabilistic import SafeProbabilisticModule, SafeProbabilisticTensorDictSequential
 from rlnb.modules.tensordict_module.sequence import SafeSequential
+from rlnb.modules.tensordict_module.tanh import TanhModule
 from rlnb.modules.tensordict_module.world_models import WorldModelWrapper
 
 __all__ = [
     "Actor", "ActorCriticOperator", "ActorCriticWrapper", "ActorValueOperator", "AdditiveGaussianModule",
     "EGreedyModule", "OrnsteinUhlenbeckProcessModule", "ProbabilisticActor", "QValueActor", "QValueModule",
     "RandomPolicy", "SafeModule", "SafeProbabilisticModule", "SafeProbabilisticTensorDictSequential",
-    "SafeSequential", "ValueOperator", "WorldModelWrapper", "set_exploration_modules_spec_from_env",
+    "SafeSequential", "TanhModule", "ValueOperator", "WorldModelWrapper", "set_exploration_modules_spec_from_env",
     *recurrent.__all__,
 ]  # fmt: skip

@@ -28,10 +28,11 @@ from rlnb.modules.tensordict_module.probabilistic import (
 )
 from rlnb.modules.tensordict_module.q_values import QValueActor, QValueModule
 from rlnb.modules.tensordict_module.sequence import SafeSequential
+from rlnb.modules.tensordict_module.tanh import TanhModule
 
 __all__ = [
     "Actor", "ActorCriticOperator", "ActorCriticWrapper", "ActorValueOperator", "ProbabilisticActor", "QValueActor",
-    "QValueModule", "ValueOperator",
+    "QValueModule", "TanhModule", "ValueOperator",
 ]  # fmt: skip
 
 

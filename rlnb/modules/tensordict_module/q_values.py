@@ -35,7 +35,8 @@ class QValueModule(TensorDictModuleBase):
     """Chooses the action of the greatest value, the first one among equals.
 
     Args:
-        action_space: ``"one-hot"``, ``"mult-one-hot"`` or ``"categorical"``. Not needed with a spec.
+        action_space: ``"one-hot"``, ``"mult-one-hot"`` or ``"categorical"``. Not needed with a spec. A spec is taken
+            for ``spec``.
         action_value_key: entry with the values of all actions, ``[*batch, n]``. Default: "action_value".
         action_mask_key: entry with the mask of the legal actions, booleans ``[*batch, n]``. Values of other actions
             are replaced by the lowest number of their dtype. None: no mask.
@@ -60,7 +61,7 @@ class QValueModule(TensorDictModuleBase):
 
     def __init__(
         self,
-        action_space: str | None = None,
+        action_space: str | TensorSpec | None = None,
         action_value_key: NestedKey | None = None,
         action_mask_key: NestedKey | None = None,
         out_keys: Sequence[NestedKey] | None = None,
@@ -84,6 +85,8 @@ class QValueModule(TensorDictModuleBase):
         self.out_keys = keys  # type: ignore[assignment]  # keys of any depth
         self.action_value_key, self.action_mask_key = self.in_keys[0], action_mask_key
         self.strict_shape = True if strict_shape is None else strict_shape
+        if isinstance(action_space, TensorSpec):
+            action_space, spec = None, action_space if spec is None else spec
         leaf = _action_leaf(spec, keys[0])
         self.action_space = _as_space(action_space, leaf)
         self.var_nums = _as_counts(self.action_space, var_nums, leaf)
@@ -241,7 +244,7 @@ class QValueActor(SafeSequential):
         in_keys: Sequence[NestedKey] | None = None,
         spec: TensorSpec | None = None,
         safe: bool = False,
-        action_space: str | None = None,
+        action_space: str | TensorSpec | None = None,
         action_value_key: NestedKey | None = None,
         action_key: NestedKey | None = None,
         chosen_action_value_key: NestedKey | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any
 
 from rlnb.record.loggers.common import Logger, as_number
@@ -53,6 +54,11 @@ class CSVLogger(Logger):
     def folder(self) -> Path:
         """Folder of the files."""
         return Path(self.log_dir, self.exp_name)
+
+    @property
+    def experiment(self) -> SimpleNamespace:
+        """The backend, of which programs read ``log_dir``: the folder of the files as a string."""
+        return SimpleNamespace(log_dir=os.fspath(self.folder))
 
     def log_scalar(self, name: str, value: Any, step: int | None = None) -> None:
         """Append a line to the file of ``name``; see :meth:`Logger.log_scalar`."""

@@ -80,12 +80,30 @@ def test_actions_are_offered_normalized():
 
 def test_buffers_move_and_are_saved():
     norm = ObservationNorm(torch.tensor([1.0, 2.0]), 3.0, ["observation"])
-    assert set(norm.state_dict()) == {"loc", "scale"}
+    assert set(norm.state_dict()) == {"standard_normal", "loc", "scale"}
     other = ObservationNorm(in_keys=["observation"])
     other.load_state_dict(norm.state_dict())
     assert torch.equal(other.loc, norm.loc) and other.initialized
     assert norm.clone().loc is norm.loc
     assert norm.double().loc.dtype == torch.float64
+
+
+@pytest.mark.parametrize("standard", [True, False])
+def test_a_saved_state_keeps_the_direction(standard):
+    norm = ObservationNorm(torch.tensor([1.0, 2.0]), 3.0, ["observation"], standard_normal=standard)
+    value = TensorDict({"observation": torch.tensor([5.0, 7.0])})
+    expected = norm(value.clone())["observation"]
+    state = norm.state_dict()
+    loaded = ObservationNorm(in_keys=["observation"], standard_normal=not standard)
+    chain = Compose(RewardSum(), ObservationNorm(torch.zeros(2), 1.0, ["observation"]))
+    loaded.load_state_dict(state)
+    chain.load_state_dict({f"transforms.1.{key}": item for key, item in state.items()})
+    for other in (ObservationNorm(in_keys=["observation"], **state), loaded, chain[1]):
+        assert torch.equal(other(value.clone())["observation"], expected)
+    del state["standard_normal"]  # as older versions saved it
+    older = ObservationNorm(in_keys=["observation"], standard_normal=standard)
+    older.load_state_dict(state)
+    assert torch.equal(older(value.clone())["observation"], expected)
 
 
 @pytest.mark.parametrize("standard", [True, False])
