@@ -132,6 +132,7 @@ def test_a_rollout_is_a_loop_of_prior_and_posterior(batch):
     assert first.module.rnn.weight_hh.grad.any() and second.module.obs_rnn_to_post_projector[0].weight.grad.any()
 
 
+@pytest.mark.deep
 def test_names_of_dimensions_stay_and_steps_may_be_compiled():
     data = trajectory(2, 3)
     data.names = [None, "time"]

@@ -21,13 +21,13 @@ from rlnb.envs import (
     step_mdp,
 )
 from rlnb.search import MCTS, PUCT, Network, RandomRollout
+from tests.pairwise import sampled
 
 MAP = ["S.#.", ".H..", "...G"]
 ROLLOUT = RandomRollout(max_steps=12)
 
 
-@pytest.mark.parametrize("one_hot", [True, False])
-@pytest.mark.parametrize("mask", [True, False])
+@pytest.mark.parametrize(("one_hot", "mask"), sampled([True, False], [True, False], strength=1))
 def test_a_grid_world_is_solved_by_searching_at_each_step(one_hot, mask):
     env = GridWorldEnv(MAP, action_mask=mask, categorical_action_encoding=not one_hot, seed=0, max_steps=15)
     td, steps = env.reset(), 0

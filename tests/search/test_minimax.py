@@ -11,6 +11,7 @@ from tensordict import TensorDict
 
 from rlnb.envs import ConnectFourEnv, TicTacToeEnv
 from rlnb.search import EXP3, MCTS, PUCT, UCB1, Gumbel, UCB1Tuned
+from tests.pairwise import few
 from tests.search import minimax
 
 
@@ -39,6 +40,7 @@ def test_there_are_as_many_positions_as_known():
     assert minimax.value("." * 9) == 0
 
 
+@pytest.mark.deep
 def test_every_position_up_to_symmetry_is_played_optimally():
     early = [board for board in classes() if board.count(".") >= 7]  # the more is to come, the deeper one must look
     late = [board for board in classes() if board.count(".") < 7]
@@ -103,7 +105,7 @@ def perfect(board, rng):
     return rng.choice(sorted(minimax.optimal(board)))
 
 
-@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize("player", few([0, 1]))
 def test_it_never_loses(player):
     assert set(play(perfect, player, 4, 5)) == {0}
     results = play(at_random, player, 3, 9)

@@ -29,6 +29,7 @@ from rlnb.envs import GymEnv, SerialEnv
 from tests.data.replay_buffers.checkpoint_worlds import no_disk, steps_of  # noqa: F401 - no_disk is a fixture
 from tests.data.replay_buffers.worlds import as_tensordict
 from tests.data.ted.generators import same
+from tests.pairwise import few
 
 MAKERS: dict[str, Any] = {
     "flat": FlatStorageCheckpointer,
@@ -56,7 +57,7 @@ def extensions(draw: Any) -> tuple[int, list[list[list[bool]]]]:
     return envs, draw(st.lists(flags, min_size=1, max_size=4))
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", few(["flat", "h5", "nested", "gzip"], 2))
 @given(world=extensions(), rows=st.integers(1, 20), known=st.booleans(), gap=st.booleans())
 def test_round_trips_are_exact(name: str, world: Any, rows: int, known: bool, gap: bool, tmp_path_factory: Any) -> None:
     """CP-08 CP-09 CP-10: any episodes, any place of the cursor, one and several envs."""

@@ -30,6 +30,7 @@ from rlnb.data import (
 )
 from rlnb.data.replay_buffers.shared_ring import SharedRing
 from tests.data.replay_buffers.killing import start
+from tests.pairwise import few
 
 METHODS = [method for method in ("fork", "spawn") if method in multiprocessing.get_all_start_methods()]
 
@@ -47,7 +48,7 @@ def write_many(rb: TensorDictReplayBuffer, first: int) -> None:
         rb.extend(rows(torch.arange(number, number + 3)))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", few(METHODS))
 def test_what_a_worker_writes_is_seen(method: str) -> None:  # RB-16
     context = multiprocessing.get_context(method)
     rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(21))

@@ -7,6 +7,7 @@ import importlib.util
 import pytest
 
 from tests.envs.batched.running import run
+from tests.pairwise import few
 
 # A worker survives SIGTERM, and the script ends without closing anything ----------------------------------------------
 
@@ -82,7 +83,7 @@ env.close()
     ]
 
 
-@pytest.mark.parametrize("direction", ["sent", "read"])
+@pytest.mark.parametrize("direction", few(["sent", "read"]))
 def test_the_timeout_holds_for_messages_larger_than_the_buffer_of_the_pipe(tmp_path, direction):
     script = """
 from rlnb.data import Composite, Unbounded

@@ -200,14 +200,22 @@ OPTIONS = {
     "threads": {"num_threads": 1, "num_sub_threads": 2},
     "policy": {"policy_proof": lambda td: td},
     "blocking": {"non_blocking": False},
-    "spawn": {"mp_start_method": "spawn", "num_processes": 1},  # each imports torch anew, for seconds
     "fork": {"mp_start_method": "fork"},
     "forkserver": {"mp_start_method": "forkserver"},
     "no timeout": {"timeout": None},
 }
 
 
-@pytest.mark.parametrize(("options", "kind"), sampled(OPTIONS, ["rows", "torch", "stateless"], strength=1))
+SPAWNING = {"mp_start_method": "spawn", "num_processes": 1}  # which imports torch anew, for seconds
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        *sampled(OPTIONS, ["rows", "torch", "stateless"], strength=1),
+        pytest.param(SPAWNING, "torch", id="spawn-torch", marks=pytest.mark.deep),
+    ],
+)
 def test_no_option_changes_the_data(options, kind):
     fn = {"rows": lambda: GymEnv("CartPole-v1"), "torch": CartPoleEnv, "stateless": PendulumEnv}[kind]
     found = []

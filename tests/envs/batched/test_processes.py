@@ -102,8 +102,8 @@ SOME = ["step(ouch)", "step(killed)", "step(hang, timeout=1.0)", "reset(killed)"
 @pytest.mark.parametrize(
     ("method", "calls"),
     [
-        pytest.param("fork", ALL, id="fork"),
         pytest.param("forkserver", SOME, id="forkserver, some"),
+        pytest.param("fork", ALL, id="fork", marks=pytest.mark.deep),
         pytest.param("forkserver", ALL, id="forkserver", marks=pytest.mark.deep),
     ],
 )
@@ -245,10 +245,14 @@ for gap in (0.01, 0.1):
     [
         ("fork", "", 0),
         ("fork", "raise ValueError", 1),
-        ("forkserver", "os._exit(1)", 1),
         *(
             pytest.param(*row, marks=pytest.mark.deep)
-            for row in [("forkserver", "", 0), ("spawn", "", 0), ("forkserver", "raise ValueError", 1)]
+            for row in [
+                ("forkserver", "os._exit(1)", 1),
+                ("forkserver", "", 0),
+                ("spawn", "", 0),
+                ("forkserver", "raise ValueError", 1),
+            ]
         ),
     ],
 )

@@ -14,6 +14,7 @@ import torch
 from rlnb.envs.batched.pickling import dump_registered, load_registered
 from rlnb.envs.batched.processes import choose_start_method, main_hidden
 from tests.envs.batched.running import run
+from tests.pairwise import few
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ env.close()
     assert ran.lines == ["[True]", "[False]"]
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("method", few(["fork", "forkserver", "spawn"]))
 def test_what_was_registered_here_is_registered_there(tmp_path, method):
     ran = run(
         tmp_path,
