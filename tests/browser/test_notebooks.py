@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.browser.lab import Lab
+from tests.long_lessons import SHORTER
 
 NAMES = [path.stem for path in sorted((Path(__file__).parents[2] / "tutorials").glob("*.ipynb"))]
 OWN_THEME = {name: ("light", "dark")[nth % 2] for nth, name in enumerate(NAMES)}
+
+# Those that nbval leaves to the deep tests, and a third of the others, whose widgets have tests of their own.
+FEW = {path.removesuffix(".ipynb") for path in SHORTER} | set(NAMES[::3])
 
 WIDGET = '[data-rlnb]:not([data-rlnb="verdict"])'
 
@@ -35,14 +39,14 @@ def before(lab: Lab) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("lab", "theme"),
     [
-        pytest.param(name, theme, id=f"{name}-{theme}", marks=() if theme == own else pytest.mark.deep)
+        pytest.param(name, theme, id=f"{name}-{theme}", marks=() if theme == own and name in FEW else pytest.mark.deep)
         for name, own in OWN_THEME.items()
         for theme in sorted(("light", "dark"), key=own.__ne__)
     ],
     indirect=["lab"],
 )
 def test_it_runs(lab: Lab, before: list[list[str]], theme: str) -> None:
-    """Half of the lessons in each theme; the deep tests change to the other theme once a lesson has run."""
+    """Some lessons, half of them in each theme; the deep tests run all, and change to the other theme afterwards."""
     lab.theme(theme)
     widgets = lab.page.locator(WIDGET)
     for nth in range(widgets.count()):

@@ -27,6 +27,7 @@ from tests.data.replay_buffers.killing import (
     start,
     status_of,
 )
+from tests.pairwise import few
 
 SIZE = 8
 
@@ -91,7 +92,7 @@ def outcomes_of(name: str) -> list[Any]:
     return outcomes
 
 
-@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("name", few(WRITES, 3))
 def test_whenever_a_write_is_cut_off_it_is_whole_or_not_there(name: str) -> None:  # RB-16
     there, write = WRITES[name]
     rb, outcomes = filled(there), outcomes_of(name)
@@ -151,7 +152,9 @@ def test_a_load_that_is_cut_off_leaves_nothing_torn() -> None:  # RB-16
 # Processes that are killed --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["extend free places", "extend over the end", "extend over old rows", "set a slice"])
+@pytest.mark.parametrize(
+    "name", few(["extend over the end", "extend free places", "extend over old rows", "set a slice"])
+)
 def test_a_writer_that_is_killed_leaves_its_write_whole_or_not_there(name: str) -> None:  # RB-16
     there, write = WRITES[name]
     outcomes, source = outcomes_of(name), random.Random(name)
@@ -237,6 +240,7 @@ def read_for_ever(rb: ReplayBuffer, stop: int) -> None:
             pass
 
 
+@pytest.mark.deep
 def test_readers_see_no_torn_row_while_writers_are_killed_at_random() -> None:  # RB-16
     rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(60))
     rb.extend(rows(torch.arange(60)))

@@ -7,7 +7,8 @@ import importlib.util
 import pytest
 
 from tests.envs.batched.running import run
-from tests.pairwise import few
+
+pytestmark = pytest.mark.deep  # they wait for timeouts, and for processes that do not end
 
 # A worker survives SIGTERM, and the script ends without closing anything ----------------------------------------------
 
@@ -83,7 +84,7 @@ env.close()
     ]
 
 
-@pytest.mark.parametrize("direction", few(["sent", "read"]))
+@pytest.mark.parametrize("direction", ["sent", "read"])
 def test_the_timeout_holds_for_messages_larger_than_the_buffer_of_the_pipe(tmp_path, direction):
     script = """
 from rlnb.data import Composite, Unbounded

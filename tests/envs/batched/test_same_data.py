@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,7 @@ from tensordict.nn import TensorDictModule
 from rlnb.envs import EnvBase, ParallelEnv, RewardSum, SerialEnv, StepCounter, TransformedEnv, check_env_specs
 from rlnb.envs.stacking import stack_steps
 from tests.envs.batched.kinds import KINDS
-from tests.pairwise import sampled
+from tests.pairwise import few
 
 N = 3
 
@@ -25,7 +26,9 @@ def batches(request) -> Iterator[list[EnvBase]]:
         env.close()
 
 
-each_kind = pytest.mark.parametrize("batches", KINDS, indirect=True)
+# One of each sort: numbers, a Dict space, images, torch, several agents, a game, a transform, a batch in a batch.
+FEW = ["one-hot", "dict", "pixels", "torch batch", "agents", "game", "transformed", "serial"]
+each_kind = pytest.mark.parametrize("batches", few(KINDS, FEW), indirect=True)
 
 
 def assert_same(found) -> None:
@@ -63,7 +66,10 @@ OTHER_WAYS = [way for way in WAYS if way != "rollout with resets"]
 
 @pytest.mark.parametrize(
     ("batches", "way"),
-    [*sampled(KINDS.keys(), ["rollout with resets"]), *sampled(KINDS.keys(), OTHER_WAYS, strength=1)],
+    [
+        *few(itertools.product(KINDS, ["rollout with resets"]), [(kind, "rollout with resets") for kind in FEW]),
+        *few(itertools.product(KINDS, OTHER_WAYS), list(zip(FEW, OTHER_WAYS * 2, strict=True))),
+    ],
     indirect=["batches"],
 )
 def test_same_trajectory(batches, way):
