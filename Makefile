@@ -47,7 +47,7 @@ PYTEST := $(PY) -m pytest -n auto --maxprocesses=4 --dist=loadfile --no-loadscop
 test: .venv/.stamp
 	$(PYTEST) -m "not deep"
 
-# The long rest: fuzzing, soak tests, whole products of parameters, lessons in the other theme, more examples of properties.
+# The long rest: fuzzing, soak tests, whole products of parameters, lessons in both themes, more examples of properties.
 test-deep: .venv/.stamp
 	$(PYTEST) -m "deep or hypothesis" --hypothesis-profile=deep
 
