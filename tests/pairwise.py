@@ -71,7 +71,7 @@ def sampled(*factors: Iterable[Any], strength: int = 2) -> list[Any]:
     Returns:
         A ``pytest.param`` for each row of the product.
     """
-    lists = [list(map(_param, each.items() if isinstance(each, Mapping) else ((str(v), v) for v in each)))
+    lists = [list(map(_param, each.items() if isinstance(each, Mapping) else ((getattr(v, "__name__", str(v)), v) for v in each)))
              for each in factors]  # fmt: skip
     chosen = set(covering([len(each) for each in lists], strength))
     params = []
