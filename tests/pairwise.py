@@ -71,8 +71,7 @@ def sampled(*factors: Iterable[Any], strength: int = 2) -> list[Any]:
     Returns:
         A ``pytest.param`` for each row of the product.
     """
-    lists = [list(map(_param, each.items() if isinstance(each, Mapping) else ((getattr(v, "__name__", str(v)), v) for v in each)))
-             for each in factors]  # fmt: skip
+    lists = [list(map(_param, each.items() if isinstance(each, Mapping) else map(_named, each))) for each in factors]
     chosen = set(covering([len(each) for each in lists], strength))
     params = []
     for row in itertools.product(*(range(len(each)) for each in lists)):
@@ -99,6 +98,10 @@ def few(cases: Iterable[Any], chosen: int | Collection[Any] = 1) -> list[Any]:
         runs = nth < chosen if isinstance(chosen, int) else case in chosen
         params.append(pytest.param(*param.values, id=param.id, marks=param.marks if runs else pytest.mark.deep))
     return params
+
+
+def _named(value: Any) -> tuple[str, Any]:
+    return getattr(value, "__name__", str(value)), value
 
 
 def _param(named: tuple[str, Any]) -> Any:
