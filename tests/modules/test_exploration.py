@@ -285,14 +285,16 @@ def test_ou_noise_restarts_at_resets_of_rollouts(single: bool) -> None:
 
     env = TransformedEnv(make() if single else SerialEnv(2, make), InitTracker())
     policy = TensorDictSequential(
-        Actor(nn.Linear(3, 1), spec=env.action_spec), OrnsteinUhlenbeckProcessModule(env.action_spec)
+        Actor(nn.Linear(3, 1), spec=env.action_spec),
+        OrnsteinUhlenbeckProcessModule(env.action_spec),
+        TensorDictModule(torch.clone, ["_ou_steps"], ["ou_steps"]),  # a collector leaves out what begins with "_"
     )
     for steps in (
         env.rollout(10, policy, break_when_any_done=False),
         next(iter(Collector(env, policy, frames_per_batch=10 * env.batch_size.numel(), total_frames=-1))),
     ):
         expected = torch.tensor([1, 2, 3, 4, 1, 2, 3, 4, 1, 2])
-        assert torch.equal(steps["_ou_steps"], expected.expand(*env.batch_size, 10))
+        assert torch.equal(steps["ou_steps"], expected.expand(*env.batch_size, 10))
         assert env.action_spec.is_in(steps["action"].movedim(-2, 0))
 
 
