@@ -17,8 +17,6 @@ from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.stacking import stack_steps
 from rlnb.modules.models.mlp import MLP
 
-__all__ = ["DreamerActor", "ObsDecoder", "ObsEncoder", "RSSMPosterior", "RSSMPrior", "RSSMRollout"]
-
 Tensor = torch.Tensor
 
 
