@@ -10,12 +10,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import hypothesis
 import pytest
 
 from tests.long_lessons import SHORTER
+
+if TYPE_CHECKING:
+    import torch
 
 ROOT = Path(__file__).parent
 OPTIONAL: pytest.StashKey[dict[str, str]] = pytest.StashKey()
@@ -163,6 +166,17 @@ def missing(pytestconfig: pytest.Config) -> Callable[..., NoReturn]:
 def node(missing: Callable[..., NoReturn]) -> str:
     """The path of node, for tests that run JavaScript and Python on the same data."""
     return find_node() or missing("node", NO_NODE)
+
+
+@pytest.fixture
+def cuda(missing: Callable[..., NoReturn]) -> Iterator[torch.device]:
+    """The current CUDA device, which computes in single precision; without one the test is left out aloud."""
+    import torch
+
+    if not torch.cuda.is_available():
+        missing("cuda", "torch.cuda.is_available() is False: no GPU, or a torch built for the CPU", optional=True)
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        yield torch.device("cuda", torch.cuda.current_device())
 
 
 @pytest.fixture(scope="session")

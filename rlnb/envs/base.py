@@ -7,7 +7,8 @@ import inspect
 import operator
 import weakref
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import del_entry, entry, merge_entries, raw_entries, set_entry, shallow_copy
 from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.normalize import as_device
 from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple, by_depth
 from rlnb.data.ted.step_mdp import NextStep
 from rlnb.envs import specs as env_specs
@@ -32,6 +34,7 @@ from rlnb.envs.partial_reset import (
     reset_masks,
     reset_to_state,
 )
+from rlnb.envs.randomness import RandomState
 from rlnb.envs.rollout import rollout
 from rlnb.envs.specs import composite_property, leaf_property, only_key, spec_keys, unbatched
 
@@ -141,7 +144,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             )
         early_device, early_size = self.__dict__.pop("_early_device", None), self.__dict__.pop("_early_batch_size", ())
         super().__init__()
-        self._device = early_device if device is None else torch.device(device)
+        self._device = early_device if device is None else as_device(device)
         self._batch_size = torch.Size(early_size if batch_size is None else batch_size)
         self._cache: dict[str, Any] = {}
         self._unchecked: set[str] = set()
@@ -156,7 +159,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         self._checks_data = True
         self._misfit = False
         self._warned_about: set[str] = set()
-        self._generator_state: torch.Tensor | None = None
+        self._random_state: RandomState | None = None
         self._clear_signal = ClearSignal()
         self.run_type_checks = run_type_checks
         self.allow_done_after_reset = allow_done_after_reset
@@ -453,32 +456,22 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
             ValueError: If ``seed`` is not such an integer. Nothing is seeded then.
         """
         if seed is None:
-            self._generator_state = None
+            self._random_state = None
             self._set_seed(None)
             return None
         if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed < 2**64:
             raise ValueError(f"A seed must be an integer from 0 to 2**64 - 1 and is {seed!r}.")
         seed = operator.index(seed)
         self._set_seed(seed)
-        self._generator_state = torch.Generator().manual_seed(seed).get_state()
+        self._random_state = RandomState(seed)
         return seed if static_seed else int(np.random.SeedSequence(seed).generate_state(1)[0])
 
-    @contextlib.contextmanager
-    def own_randomness(self) -> Iterator[None]:
+    def own_randomness(self) -> AbstractContextManager[None]:
         """Draw random numbers for the env: from its own generator once it is seeded, from torch's until then.
 
-        After :meth:`set_seed`, torch's generator is restored at the end of the block.
+        After :meth:`set_seed`, torch's generator for the env's device is restored at the end of the block.
         """
-        if self._generator_state is None:
-            yield
-            return
-        outer = torch.get_rng_state()
-        torch.set_rng_state(self._generator_state)
-        try:
-            yield
-        finally:
-            self._generator_state = torch.get_rng_state()
-            torch.set_rng_state(outer)
+        return contextlib.nullcontext() if self._random_state is None else self._random_state.drawing(self.device)
 
     # Rollouts -----------------------------------------------------------------------------------------------------
 
@@ -707,13 +700,13 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
 
     @device.setter
     def device(self, device: torch.device | str | int | None) -> None:
-        env_specs.set_device(self, None if device is None else torch.device(device))
+        env_specs.set_device(self, None if device is None else as_device(device))
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move the env to a device: it returns its data there from now on. Takes what ``torch.nn.Module.to`` takes."""
         device = torch._C._nn._parse_to(*args, **kwargs)[0]
         if device is not None:
-            self._device = device
+            self._device = as_device(device)
             self._specs = {name: spec.to(device).lock_() for name, spec in self._specs.items()}
             self.empty_cache()
         super().to(*args, **kwargs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, a
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs.base import EnvBase
 from rlnb.envs.partial_reset import deciding, end_masks, overwrite
+from rlnb.envs.randomness import get_rng_state, set_rng_state
 
 _STEPS = 3
 _VARYING = ("missing", "extra", "shape")  # kinds of problems with an entry that varies from step to step
@@ -65,7 +67,8 @@ def check_env_specs(
             f"check_env_specs checks an env of rlnb and got {what}. "
             "Fix: check_env_specs(GymEnv('CartPole-v1')), or GymWrapper(env) around one of Gymnasium."
         )
-    torch_state, own_state, pending = torch.get_rng_state(), env._generator_state, getattr(env, "_seed", None)
+    torch_state, own_state = get_rng_state(env.device), copy.deepcopy(env._random_state)
+    pending = getattr(env, "_seed", None)
     env._checks_data = False
     try:
         if seed is not None:
@@ -82,8 +85,8 @@ def check_env_specs(
             env.rollout(_STEPS, return_contiguous=return_contiguous, tensordict=start, break_when_any_done=stop)
     finally:
         env._checks_data = True
-        env._generator_state = own_state
-        torch.set_rng_state(torch_state)
+        env._random_state = own_state
+        set_rng_state(torch_state, env.device)
         if pending is not None:
             env._set_seed(pending)
 

@@ -8,6 +8,7 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.normalize import as_device
 from rlnb.envs.base import EnvBase
 
 
@@ -101,7 +102,7 @@ class EnvMetaData:
             >>> EnvMetaData.metadata_from_env(GymEnv("CartPole-v1")).to("cpu").device
             device(type='cpu')
         """
-        device = torch.device(device)
+        device = as_device(device)
         return replace(self, tensordict=self.tensordict.to(device), specs=self.specs.to(device).lock_(), device=device)
 
     def __repr__(self) -> str:

@@ -199,6 +199,8 @@ class FittedMask:
 
     def merge(self, new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
         """Select between tensors of the same shape."""
+        if new.device != self.given.device:  # the data of the env is on several devices
+            return FittedMask(self.given.to(new.device), self.batch_dims).merge(new, old)
         if old is self.given and new.dtype is torch.bool:  # an end signal, and the mask made from it
             return new & old
         if self.has_rows and new.stride(0) >= _WIDE and new.dtype is old.dtype:

@@ -12,6 +12,7 @@ import torch
 from tensordict import TensorDictBase, lazy_stack
 
 from rlnb._tensordict import shallow_copy
+from rlnb.data.specs.normalize import as_device
 from rlnb.data.ted.keys import DONE, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import errors
@@ -96,7 +97,7 @@ def rollout(
     options: dict[str, Any] = {} if set_state is None else {"set_state": set_state}
     data = env.reset(start, **options) if auto_reset or start is None else env.maybe_reset(start)
     by_rows = contiguous and tensordict is None and report is None and storing_device is None
-    store = None if storing_device is None else torch.device(storing_device)
+    store = None if storing_device is None else as_device(storing_device)
     result = collect(env, act, data, max_steps, stop, report, contiguous, set_truncated, by_rows, store)
     return result if out is None else _write_out(out, result)
 

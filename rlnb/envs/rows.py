@@ -22,6 +22,7 @@ from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import errors
 from rlnb.envs.policies import ModulePolicy, RandomPolicy
+from rlnb.envs.randomness import get_rng_state, set_rng_state
 from rlnb.envs.stacking import stack_leaf
 from rlnb.envs.unwrapped import Function, unwrapped
 from rlnb.envs.validation import fit_action
@@ -164,9 +165,9 @@ class _RandomActions:
     def _draw(self, n: int) -> None:
         self.left -= n
         with self.randomness():
-            self.before = torch.get_rng_state()
+            self.before = get_rng_state(self.spec.device)
             self.drawn.append(self.spec.rand((n,)))
-            self.after = torch.get_rng_state()
+            self.after = get_rng_state(self.spec.device)
         self.native = self.env._drawn_actions(self.drawn[-1])
 
     def finish(self, length: int) -> dict[NestedKey, torch.Tensor]:
@@ -174,8 +175,8 @@ class _RandomActions:
         if used < len(self.native):
             with self.randomness():
                 # If other code has drawn from torch's generator meanwhile, it must not be turned back.
-                if torch.equal(torch.get_rng_state(), self.after):
-                    torch.set_rng_state(self.before)
+                if torch.equal(get_rng_state(self.spec.device), self.after):
+                    set_rng_state(self.before, self.spec.device)
                     self.spec.rand((used,))
             self.drawn[-1] = self.drawn[-1][:used].clone()
         actions = self.drawn[0] if len(self.drawn) == 1 else torch.cat(self.drawn)

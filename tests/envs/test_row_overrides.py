@@ -64,7 +64,9 @@ def assert_same_both_ways(make, monkeypatch):
                 patch.setattr(rollout_module, "fills_rows", lambda env, act: False)
             env = make(calls)
             env.set_seed(3)
-            results.append((env.rollout(9, break_when_any_done=False), list(calls), env._generator_state))
+            results.append(
+                (env.rollout(9, break_when_any_done=False), list(calls), env._random_state.state(env.device))
+            )
     (data, called, state), (slow_data, slow_called, slow_state) = results
     assert set(data.keys(True, True)) == set(slow_data.keys(True, True))
     assert bool((data == slow_data).all()) and torch.equal(state, slow_state)

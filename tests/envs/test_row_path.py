@@ -48,7 +48,7 @@ def test_both_ways_give_the_same(monkeypatch, name, categorical, policy, argumen
             monkeypatch.setattr(rollout_module, "fills_rows", lambda env, act: False)
         env.set_seed(3)
         results.append(env.rollout(40, act, **ARGUMENTS[arguments]))
-        states.append(env._generator_state)
+        states.append(env._random_state.state(env.device))
     assert bool(taken) is (arguments != "lazy")
     fast, slow = results
     assert fast.batch_size == slow.batch_size and fast.names == slow.names

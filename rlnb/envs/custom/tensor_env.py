@@ -192,7 +192,7 @@ class TensorEnv(EnvBase):
             drawn = torch.randint(2**62, (), generator=self.generator, device=self.generator.device)
             self.generator = torch.Generator(device).manual_seed(int(drawn))
         for name, value in list(vars(self).items()):
-            if isinstance(value, torch.Tensor) and name != "_generator_state":
+            if isinstance(value, torch.Tensor):
                 setattr(self, name, value.to(device))
         return self
 

@@ -9,6 +9,7 @@ from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 
 from rlnb.data.specs import Composite, TensorSpec
+from rlnb.data.specs.normalize import as_device
 from rlnb.data.ted.keys import NestedKey
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs.transforms.transform import Keys, Transform
@@ -170,8 +171,8 @@ class DeviceCastTransform(Transform):
         out_keys_inv: Keys | None = None,
     ) -> None:
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
-        self.device = torch.device(device)
-        self.orig_device = None if orig_device is None else torch.device(orig_device)
+        self.device = as_device(device)
+        self.orig_device = None if orig_device is None else as_device(orig_device)
         self._all = in_keys is None and in_keys_inv is None
 
     def _apply_transform(self, value: Any) -> Any:

@@ -302,6 +302,12 @@ class Compose(Transform):
             device = member.transform_env_device(device)
         return device
 
+    def follow_device(self, device: torch.device | None) -> torch.device | None:
+        """Move the tensors of each transform to the device of the data that it is given; return the last device."""
+        for member in self._members:
+            device = member.follow_device(device)
+        return device
+
     def transform_fake_tensordict(self, fake_tensordict: TensorDictBase) -> TensorDictBase:
         """Change the result of ``env.fake_tensordict()``, one transform after the other."""
         for member in self._members:

@@ -258,6 +258,7 @@ def choose_rows(
     """
     if mask is None or old is None or old.shape != fresh.shape:
         return fresh
+    mask, old = mask.to(fresh.device), old.to(fresh.device)
     while mask.ndim > batch_dims and mask.shape[-1] == 1:
         mask = mask.squeeze(-1)
     if mask.shape != fresh.shape[: mask.ndim]:

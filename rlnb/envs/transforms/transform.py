@@ -464,6 +464,19 @@ class Transform(torch.nn.Module):
         """
         return device
 
+    def follow_device(self, device: torch.device | None) -> torch.device | None:
+        """Move the transform's tensors to the device of the data that it is given.
+
+        Args:
+            device: device of the env's data before the transform; ``None`` leaves the tensors where they are.
+
+        Returns:
+            The device of the data after the transform.
+        """
+        if device is not None:
+            self.to(device)
+        return self.transform_env_device(device)
+
     # Container and parent -----------------------------------------------------------------------------------------
 
     @property

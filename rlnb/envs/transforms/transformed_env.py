@@ -12,6 +12,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import fast_tensordict, shallow_copy
 from rlnb.data.specs import Composite, TensorSpec
+from rlnb.data.specs.normalize import as_device
 from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.base import EnvBase
@@ -90,7 +91,7 @@ class TransformedEnv(EnvBase):
     allow_done_after_reset = BaseEnvAttribute()
     batch_locked = BaseEnvAttribute()
     _checks_data = BaseEnvAttribute()
-    _generator_state = BaseEnvAttribute()
+    _random_state = BaseEnvAttribute()
     _seed = BaseEnvAttribute()
 
     def __init__(
@@ -115,7 +116,7 @@ class TransformedEnv(EnvBase):
             )
         given = chain = Compose() if transform is None else as_transform(transform)
         chain.assert_free()
-        if device is not None and base_env.device != torch.device(device):
+        if device is not None and base_env.device != as_device(device):
             moved: Any = base_env.to(device)
             base_env = moved
         super().__init__(base_env.device, base_env.batch_size)
@@ -368,7 +369,7 @@ class TransformedEnv(EnvBase):
         self._stored_specs = self._transformed_specs()
         self._origin = list(self._base._specs.values())
         self._batch_size = self._chain.transform_env_batch_size(self._base.batch_size)
-        self._device = self._chain.transform_env_device(self._base.device)
+        self._device = self._chain.follow_device(self._base.device)
         self._inverts = self._chain.invertible
         self._unchecked = {"reset", "step"}
         self.__dict__["_cache"] = {} if self._cache_specs else ForgetfulCache()

@@ -9,6 +9,8 @@ import torch
 from tensordict import TensorDict
 
 from rlnb.data import Bounded, Categorical, Composite, Unbounded
+from rlnb.data.specs.normalize import as_device
+from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import (
     BatchSizeTransform,
     CartPoleEnv,
@@ -22,10 +24,12 @@ from rlnb.envs import (
     SerialEnv,
     StepCounter,
     TransformedEnv,
+    VecGymEnvTransform,
     VecNorm,
     check_env_specs,
 )
 from tests.envs.transforms.cases import Agents, Numbers
+from tests.envs.transforms.test_every_transform import IN_ENVS
 from tests.envs.transforms.test_row_rollouts import same
 
 
@@ -204,7 +208,7 @@ def devices():
 @pytest.mark.parametrize("base", [Numbers, Agents, lambda batch=(): GymEnv("Pendulum-v1")])
 def test_an_env_on_another_device(device, base):
     env = TransformedEnv(base(), Compose(StepCounter(8), DeviceCastTransform(device), RewardSum(), InitTracker()))
-    assert env.device == torch.device(device) and env.base_env.device is None
+    assert env.device == as_device(device) and env.base_env.device is None
     found = env.rollout(20, break_when_any_done=False)
     assert found.device.type == device and found["next", "done"].device.type == device
     assert all(spec.device.type == device for spec in env.observation_spec.values() if not isinstance(spec, Composite))
@@ -220,6 +224,29 @@ def test_some_entries_on_another_device(device):
     found = env.rollout(5, break_when_any_done=False)
     assert found["there"].device.type == found["action"].device.type == device
     assert found["velocity"].device.type == "cpu"
+
+
+# A DeviceCastTransform of the table casts to the CPU.
+AFTER_A_CAST = [param for param in IN_ENVS if not param.values[0].name.startswith("DeviceCast")]
+
+
+@pytest.mark.parametrize(("case", "env"), AFTER_A_CAST)
+def test_a_transform_after_a_cast_changes_data_there(cuda, case, env):
+    def rollout(device):
+        torch.manual_seed(0)
+        base = env((3,))
+        transform, cast = case.make(base), DeviceCastTransform(device)
+        parts = [transform, cast] if isinstance(transform, VecGymEnvTransform) else [cast, transform]
+        transformed = TransformedEnv(base, Compose(*parts))
+        check_env_specs(transformed, seed=0)
+        transformed.set_seed(0)
+        return transformed.rollout(6, break_when_any_done=False)
+
+    there = rollout(cuda)
+    assert {cuda, there.device} == {
+        value.device for value in there.values(True, True) if isinstance(value, torch.Tensor)
+    }
+    assert set(leaf_keys(there)) == set(leaf_keys(rollout(torch.device("cpu"))))
 
 
 def test_data_on_another_device():

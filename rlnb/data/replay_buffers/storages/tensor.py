@@ -20,6 +20,7 @@ from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring, finish
 from rlnb.data.replay_buffers.stacking import stack_leaves
 from rlnb.data.replay_buffers.storages.base import Rows, Storage, refuse_compilable
+from rlnb.data.specs.normalize import as_device
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 
 
@@ -113,7 +114,7 @@ class TensorStorage(Storage):
         if not isinstance(ndim, int) or isinstance(ndim, bool) or ndim < 1:
             raise ValueError(errors.bad_size("ndim", ndim))
         self.ndim = ndim
-        self.device = torch.device(device) if device != "auto" else None
+        self.device = as_device(device) if device != "auto" else None
         self.form: Form | None = None
         self._asked_size = max_size
         self._forget_columns()
