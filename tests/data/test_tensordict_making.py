@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import multiprocessing
+import os
 from collections import namedtuple
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +107,38 @@ def test_hdf5(tmp_path: Path, missing: Callable[..., Any]) -> None:  # TD-41
 def test_one_value_for_all_keys() -> None:  # TD-42
     assert {key: int(value) for key, value in TensorDict.fromkeys(["a", "b"], 3).items()} == {"a": 3, "b": 3}
     assert int(TensorDict.fromkeys(["a"])["a"]) == 0
+
+
+def _receive(meeting: Path, found: Any) -> None:
+    """Be the second of two ranks: receive a TensorDict that this process knows nothing of, then its next contents."""
+    torch.distributed.init_process_group("gloo", init_method=meeting.as_uri(), rank=1, world_size=2)
+    td = TensorDict.from_remote_init(0)
+    first = td.clone()
+    td.recv(0, consolidated=True)
+    found.put([tuple(td.batch_size), *(data[key].tolist() for data in (first, td) for key in ("a", ("n", "b")))])
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork") or not torch.distributed.is_gloo_available(), reason="needs fork and gloo")
+def test_a_rank_receives_what_it_knows_nothing_of(tmp_path: Path) -> None:  # TD-43
+    processes = multiprocessing.get_context("fork")
+    found = processes.SimpleQueue()
+    child = processes.Process(target=_receive, args=(tmp_path / "meeting", found), daemon=True)
+    child.start()
+    meeting, limit = (tmp_path / "meeting").as_uri(), timedelta(minutes=1)
+    torch.distributed.init_process_group("gloo", init_method=meeting, rank=0, world_size=2, timeout=limit)
+    try:
+        td = TensorDict({"a": torch.arange(6).view(3, 2), "n": {"b": torch.tensor([True, False, True])}}, [3])
+        td = td.consolidate()
+        td.init_remote(1)
+        td["a"].add_(1)
+        td.send(1, consolidated=True)
+        child.join(60)
+        assert child.exitcode == 0
+        flags = [True, False, True]
+        assert found.get() == [(3,), [[0, 1], [2, 3], [4, 5]], flags, [[1, 2], [3, 4], [5, 6]], flags]
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_maps_without_content_and_loading(tmp_path: Path) -> None:  # TD-44, TD-45
