@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.widgets.pages import settle
+
 
 @pytest.fixture(scope="session")
 def browse(missing, tmp_path_factory):
@@ -30,9 +32,9 @@ def browse(missing, tmp_path_factory):
             page.on("dialog", lambda d: (said.append("dialog"), d.dismiss()))
             page.goto(path.as_uri())
             page.wait_for_selector("[data-rlnb][data-ready='1']", timeout=20_000)
-            page.wait_for_timeout(100)
+            settle(page)
             found = act(page)
-            page.wait_for_timeout(50)
+            settle(page)
         assert (said, asked) == ([], [])
         return found
 
