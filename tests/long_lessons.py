@@ -1,4 +1,4 @@
-"""Lessons that train for long: ``make test`` runs a shorter form in the browser, ``make test-deep`` all with nbval."""
+"""Lessons that train for long: ``make test`` runs a shorter form of them, ``make test-deep`` all with nbval."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHORTER = {
         "total_frames=61_440": "total_frames=3_072",
         "total_frames=20_480": "total_frames=1_024",
     },
-    "07_dqn.ipynb": {"total_frames=25_000": "total_frames=1_536"},
+    "07_dqn.ipynb": {"total_frames=25_000": "total_frames=1_536", "e07_dqn.parts()": "e07_dqn.parts(frames=1_024)"},
     "08_actor_critic.ipynb": {
         "monitor.watch(range(25))": "monitor.watch(range(3))",
         "updates=60, critic_steps=10": "updates=3, critic_steps=10",
@@ -25,8 +25,13 @@ SHORTER = {
         "learn(PPOLoss, batches=10": "learn(PPOLoss, batches=2",
         "learn(ClipPPOLoss, batches=30)": "learn(ClipPPOLoss, batches=2)",
     },
-    "10_sac.ipynb": {"sac(updates=700)": "sac(updates=60)", "sac(updates=550,": "sac(updates=60,"},
-    "42_alphazero.ipynb": {"def train(rounds=8,": "def train(rounds=2,"},
+    "10_sac.ipynb": {"sac(updates=700)": "sac(updates=60)", "sac(updates=550,": "sac(updates=20,"},
+    "42_alphazero.ipynb": {
+        "games=256": "games=16",
+        "    game.set_seed(0)\n    opening": "    games = 4\n    game.set_seed(0)\n    opening",
+        "in range(250)": "in range(25)",
+        "def train(rounds=8,": "def train(rounds=2,",
+    },
 }
 
 

@@ -1,0 +1,43 @@
+"""Lessons that train for long, in their shorter form and in this process; the deep tests run them as they are."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from tests.long_lessons import SHORTER, shorten
+
+TUTORIALS = Path(__file__).parents[2] / "tutorials"
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    """IPython as in a kernel, but for what a page would do: it formats outputs and runs magics."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.chdir(TUTORIALS)
+    shell = InteractiveShell.instance()
+    shell.history_manager.enabled = False
+    yield shell
+    shell.reset(new_session=False)
+    InteractiveShell.clear_instance()
+
+
+@pytest.mark.parametrize("name", SHORTER)
+def test_a_long_lesson_runs(shell: InteractiveShell, tmp_path: Path, name: str) -> None:
+    shorten(Path(shutil.copy(TUTORIALS / name, tmp_path)))
+    for cell in nbformat.read(tmp_path / name, as_version=4).cells:
+        if cell.cell_type != "code":
+            continue
+        import time
+
+        t = time.process_time()
+        with capture_output():
+            ran = shell.run_cell(cell.source, store_history=True, silent=False)
+        print(f"{time.process_time() - t:.2f}", cell.source[:80].replace("\n", "|"))
+        assert ran.success == ("raises-exception" not in cell.metadata.get("tags", [])), (cell.source, ran)
