@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import nbformat
-
 #: File names to what takes long in a lesson, and a shorter form of it, in which nothing is learned.
 SHORTER = {
     "02_the_whole_game.ipynb": {
@@ -37,6 +35,8 @@ SHORTER = {
 
 def shorten(path: Path) -> None:
     """Give a notebook its shorter form, without what it asserts about the long one."""
+    import nbformat  # takes seconds, and every pytest imports this module
+
     notebook = nbformat.read(path, as_version=4)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for long, short in SHORTER[path.name].items():
