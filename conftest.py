@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 
 from tests.long_lessons import SHORTER
+from tests.warm_kernel import serve_kernels
 
 ROOT = Path(__file__).parent
 OPTIONAL: pytest.StashKey[dict[str, str]] = pytest.StashKey()
@@ -43,6 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register what every part shares."""
     config.stash[OPTIONAL] = {}
     config.option.nbval_sanitize_with = str(ROOT / "tutorials" / "sanitize.cfg")
+    # Several processes test, so many kernels will be started; the processes of xdist inherit where to find them.
+    if getattr(config.option, "numprocesses", None) and sys.platform == "linux" and not config.option.collectonly:
+        config.add_cleanup(serve_kernels())
 
 
 def kind_of(item: pytest.Item) -> str:
