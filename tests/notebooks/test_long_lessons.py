@@ -34,10 +34,9 @@ def test_a_long_lesson_runs(shell: InteractiveShell, tmp_path: Path, name: str) 
     for cell in nbformat.read(tmp_path / name, as_version=4).cells:
         if cell.cell_type != "code":
             continue
-        import time
-
-        t = time.process_time()
-        with capture_output():
-            ran = shell.run_cell(cell.source, store_history=True, silent=False)
-        print(f"{time.process_time() - t:.2f}", cell.source[:80].replace("\n", "|"))
-        assert ran.success == ("raises-exception" not in cell.metadata.get("tags", [])), (cell.source, ran)
+        with capture_output() as shown:
+            ran = shell.run_cell(cell.source)
+        raises = "raises-exception" in cell.metadata.get("tags", [])
+        assert ran.success != raises, (cell.source, ran)
+        # A picture that cannot be drawn does not fail its cell: IPython shows the traceback in its place.
+        assert raises or "Traceback (most recent call last)" not in shown.stdout + shown.stderr, shown.stdout
