@@ -62,7 +62,7 @@ def kind_of(item: pytest.Item) -> str:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Leave lessons that train for long to the deep tests: in the browser, a shorter form of them runs each time."""
+    """Leave lessons that train for long to the deep tests; a shorter form of them runs each time."""
     if item.path.name in SHORTER:
         item.add_marker("deep")
 
