@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from jupyter_client.manager import start_new_kernel
 
 from tests.warm_kernel import serve_kernels
 
-pytestmark = [pytest.mark.deep, pytest.mark.skipif(sys.platform != "linux", reason="only Linux has such kernels")]
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module", autouse=True)
-def served() -> Iterator[None]:
+def served(missing: Callable[..., NoReturn]) -> Iterator[None]:
+    if sys.platform != "linux":
+        missing("forked kernels", "they are for Linux alone", optional=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_PATH", "")
         end = serve_kernels()
