@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 
 from tests.long_lessons import SHORTER
+from tests.warm_kernel import serve_kernels
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register what every part shares."""
     config.stash[OPTIONAL] = {}
     config.option.nbval_sanitize_with = str(ROOT / "tutorials" / "sanitize.cfg")
+    # Several processes test, so many kernels will be started; the processes of xdist inherit where to find them.
+    if getattr(config.option, "numprocesses", None) and sys.platform == "linux" and not config.option.collectonly:
+        config.add_cleanup(serve_kernels())
 
 
 def kind_of(item: pytest.Item) -> str:
@@ -61,7 +65,7 @@ def kind_of(item: pytest.Item) -> str:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Leave lessons that train for long to the deep tests: in the browser, a shorter form of them runs each time."""
+    """Leave lessons that train for long to the deep tests; a shorter form of them runs each time."""
     if item.path.name in SHORTER:
         item.add_marker("deep")
 

@@ -1,11 +1,9 @@
-"""Lessons that train for long: ``make test`` runs a shorter form in the browser, ``make test-deep`` all with nbval."""
+"""Lessons that train for long: ``make test`` runs a shorter form of them, ``make test-deep`` all with nbval."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-
-import nbformat
 
 #: File names to what takes long in a lesson, and a shorter form of it, in which nothing is learned.
 SHORTER = {
@@ -13,7 +11,7 @@ SHORTER = {
         "total_frames=61_440": "total_frames=3_072",
         "total_frames=20_480": "total_frames=1_024",
     },
-    "07_dqn.ipynb": {"total_frames=25_000": "total_frames=1_536"},
+    "07_dqn.ipynb": {"total_frames=25_000": "total_frames=1_536", "e07_dqn.parts()": "e07_dqn.parts(frames=1_024)"},
     "08_actor_critic.ipynb": {
         "monitor.watch(range(25))": "monitor.watch(range(3))",
         "updates=60, critic_steps=10": "updates=3, critic_steps=10",
@@ -25,13 +23,20 @@ SHORTER = {
         "learn(PPOLoss, batches=10": "learn(PPOLoss, batches=2",
         "learn(ClipPPOLoss, batches=30)": "learn(ClipPPOLoss, batches=2)",
     },
-    "10_sac.ipynb": {"sac(updates=700)": "sac(updates=60)", "sac(updates=550,": "sac(updates=60,"},
-    "42_alphazero.ipynb": {"def train(rounds=8,": "def train(rounds=2,"},
+    "10_sac.ipynb": {"sac(updates=700)": "sac(updates=60)", "sac(updates=550,": "sac(updates=20,"},
+    "42_alphazero.ipynb": {
+        "games=256": "games=16",
+        "    game.set_seed(0)\n    opening": "    games = 4\n    game.set_seed(0)\n    opening",
+        "in range(250)": "in range(25)",
+        "def train(rounds=8,": "def train(rounds=2,",
+    },
 }
 
 
 def shorten(path: Path) -> None:
     """Give a notebook its shorter form, without what it asserts about the long one."""
+    import nbformat  # takes seconds, and every pytest imports this module
+
     notebook = nbformat.read(path, as_version=4)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for long, short in SHORTER[path.name].items():

@@ -53,6 +53,7 @@ async function bothWays({ svg, display, columns, blob, params, width, margin }) 
       if (!near(a, b, x, y, width, tall) || !near(b, a, x, y, width, tall)) differ += 1;
     }
   }
+  for (const pen of [still, live]) pen.canvas.remove(); // the page paints what it has with each frame
   return { differ: differ / (width * tall), drawn: drawn / (width * tall) };
 }
 

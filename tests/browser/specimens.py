@@ -41,6 +41,7 @@ from rlnb.envs import (
 from rlnb.search import MCTS
 from tests.browser.chromium import FLAGS, find_chromium
 from tests.widgets import displays_monitor
+from tests.widgets.pages import settle
 
 WIDTHS = (480, 680, 1280)
 THEMES = ("light", "dark")
@@ -112,7 +113,7 @@ def opened(page: Page, path: Path) -> None:
     """Open the page of a specimen and wait until it is drawn."""
     page.goto(path.resolve().as_uri())
     page.wait_for_selector("[data-rlnb][data-ready='1']", timeout=20_000)
-    page.wait_for_timeout(150)
+    settle(page)
 
 
 def photograph(browser: Browser, folder: Path, names: list[str]) -> None:
@@ -126,6 +127,7 @@ def photograph(browser: Browser, folder: Path, names: list[str]) -> None:
                 size = {"width": width + 2 * _MARGIN, "height": 560}
                 page = browser.new_page(viewport=size, color_scheme=theme)
                 opened(page, path)
+                page.wait_for_timeout(150)  # pictures are decoded meanwhile
                 page.screenshot(path=folder / f"{name}_{width}_{theme}.png", full_page=True)
                 page.close()
         print(path)

@@ -28,15 +28,22 @@ TOLERANCE = 0.004
 PARAMS = {"t": 300, "none": 0, "one": 1, "top": 5, "words": "42", "part": [400, 660, 2.0], "hidden": None}
 
 
-@pytest.fixture(scope="module", params=["light", "dark"])
-def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def painter(browser: Browser) -> Iterator[Page]:
     """An empty page with the painter."""
-    page = browser.new_page(color_scheme=request.param)
+    page = browser.new_page()
     module = bundle_js(Path(__file__).with_name("both_ways.js")).replace("export default", "window.bothWays =")
     page.set_content(f'<style>{bundle_css()}</style><div class="rlnb"></div><script type="module">{module}</script>')
     page.wait_for_function("Boolean(window.bothWays)")
     yield page
     page.close()
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(painter: Page, request: pytest.FixtureRequest) -> Page:
+    """The page, in one theme."""
+    painter.emulate_media(color_scheme=request.param)
+    return painter
 
 
 def compare(page: Page, display: Display, params: dict[str, Any], live: dict[str, Any] | None = None) -> Any:

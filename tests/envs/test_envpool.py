@@ -185,6 +185,7 @@ def test_without_the_package(monkeypatch):
     )
 
 
+@pytest.mark.deep
 def test_the_package_is_imported_by_nobody_else():
     assert {"MultiThreadedEnv", "MultiThreadedEnvWrapper"} <= set(rlnb.envs.__all__)
     code = "import sys, rlnb.envs; print('envpool' in sys.modules)"

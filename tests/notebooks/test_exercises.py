@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -14,14 +15,33 @@ from tests.long_lessons import SHORTER
 
 TUTORIALS = Path(__file__).parents[2] / "tutorials"
 EXERCISES = all_exercises()
-LONG = {f"e{name[:2]}" for name in SHORTER}
-# A check that trains an agent takes seconds: `make test` runs it with the solution alone.
+# A check that trains an agent takes seconds: `make test` runs it with the solution alone. These take the longest,
+# and other exercises of their lessons train, too.
+LONGEST = {
+    "e06_sarsa.expected_sarsa", "e08_actor_critic.reinforce_loss", "e09_ppo.clipped_loss", "e09_ppo.entropy",
+    "e10_sac.soft_target",
+}  # fmt: skip
+TRAIN = LONGEST | {one.address for one in EXERCISES if one.lesson[1:3] in {name[:2] for name in SHORTER}}
+# Each answer to these takes a second of games or searches: `make test` tries every third wrong one.
+SLOW = {"e40_counts.note", "e40_orders.orders", "e41_search.own_search"}
+
+
+def deep_if(condition: object) -> Any:
+    return pytest.mark.deep if condition else ()
+
+
+SOLUTIONS = [pytest.param(one, id=one.address, marks=deep_if(one.address in LONGEST)) for one in EXERCISES]
 ACCEPTED = [
-    pytest.param(one, source, id=f"{one.address}-{i}", marks=pytest.mark.deep if i or one.lesson[:3] in LONG else ())
+    pytest.param(one, source, id=f"{one.address}-{i}", marks=deep_if(i or one.address in TRAIN))
     for one in EXERCISES
     for i, source in enumerate(one.accepted)
 ]
-WRONG = [(one, answer) for one in EXERCISES for answer in one.wrong_answers]
+WRONG = [
+    pytest.param(one, answer, id=f"{one.address}-{answer.says[:40]}", marks=deep_if(one.address in SLOW and i % 3))
+    for one in EXERCISES
+    for i, answer in enumerate(one.wrong_answers)
+]
+TAUGHT = [pytest.param(one, id=one.address, marks=deep_if(one.address in SLOW)) for one in EXERCISES]
 
 
 @functools.cache
@@ -47,7 +67,7 @@ def test_the_stub_is_not_done_yet(one: Exercise) -> None:
     assert verdict_here(one, one.stub).status == "todo"
 
 
-@pytest.mark.parametrize("one", EXERCISES, ids=address)
+@pytest.mark.parametrize("one", SOLUTIONS)
 def test_the_solution_is_right(one: Exercise) -> None:
     verdict = verdict_here(one, one.solution_source)
     assert verdict.ok, repr(verdict)
@@ -59,7 +79,7 @@ def test_an_unusual_answer_that_is_right_is_accepted(one: Exercise, source: str)
     assert verdict.ok, repr(verdict)
 
 
-@pytest.mark.parametrize(("one", "answer"), WRONG, ids=[f"{one.address}-{answer.says[:40]}" for one, answer in WRONG])
+@pytest.mark.parametrize(("one", "answer"), WRONG)
 def test_each_wrong_answer_gets_its_own_verdict(one: Exercise, answer: WrongAnswer) -> None:
     verdict = verdict_here(one, answer.source)
     assert not verdict.ok and verdict.status != "todo", repr(verdict)
@@ -74,7 +94,7 @@ def test_a_check_in_a_process_of_its_own_gives_the_same_verdict(one: Exercise) -
         assert repr(one.try_source(source)) == repr(verdict_here(one, source))
 
 
-@pytest.mark.parametrize("one", EXERCISES, ids=address)
+@pytest.mark.parametrize("one", TAUGHT)
 def test_it_is_taught_as_every_exercise_is(one: Exercise) -> None:
     assert one.hints, "a hint is what a learner asks for first"
     assert len(one.wrong_answers) >= 2, "a check that knows no wrong answer teaches nothing"

@@ -296,8 +296,12 @@ def _picture(runs: dict[str, Run]) -> Curves:
     )
 
 
-def parts() -> Curves:
-    """Train with all parts of DQN, and with one of them turned off at a time; show the returns meanwhile."""
+def parts(frames: int = 8192) -> Curves:
+    """Train with all parts of DQN, and with one of them turned off at a time; show the returns meanwhile.
+
+    Args:
+        frames: how long to train.
+    """
     kinds: dict[str, dict[str, Any]] = {
         "all parts": {},
         "no replay buffer": {"replay": False},
@@ -311,5 +315,5 @@ def parts() -> Curves:
             def report(frames: int, mean_return: float, name: str = name) -> None:
                 monitor.log({name: mean_return}, step=frames)
 
-            runs[name] = train(**kind, report=report)
+            runs[name] = train(**kind, frames=frames, report=report)
     return _picture(runs)

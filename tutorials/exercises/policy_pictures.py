@@ -114,11 +114,10 @@ class Slope:
     def _tangent(
         self, slope: float, top: float, at: Callable[[float, float], tuple[float, float]], longer: float = 1.0
     ) -> list[tuple[float, float]]:
-        reach = _REACH * longer
+        height, reach = float(self.height), _REACH * longer
         if slope:  # within the picture
-            room = min(self.height, top - self.height)
-            reach = min(reach, room / abs(slope))
-        ends = ((self.at + side * reach, self.height + side * reach * slope) for side in (-1, 1))
+            reach = min(reach, min(height, top - height) / abs(slope))
+        ends = ((self.at + side * reach, height + side * reach * slope) for side in (-1, 1))
         return [at(*end) for end in ends]
 
 

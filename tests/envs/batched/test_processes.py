@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tests.envs.batched.running import in_memory, members, run
+from tests.pairwise import few
 
 # Workers do something wrong -------------------------------------------------------------------------------------------
 
@@ -174,9 +175,9 @@ STOPPED = "KeyboardInterrupt:  True"
 @pytest.mark.parametrize(
     ("method", "kill"),
     [
-        ("fork", "os.kill"),
-        ("forkserver", "os.killpg"),
-        pytest.param("fork", "os.killpg", marks=pytest.mark.deep),
+        ("fork", "os.killpg"),
+        pytest.param("fork", "os.kill", marks=pytest.mark.deep),
+        pytest.param("forkserver", "os.killpg", marks=pytest.mark.deep),
         pytest.param("forkserver", "os.kill", marks=pytest.mark.deep),
     ],
 )
@@ -266,7 +267,7 @@ def test_a_script_that_closes_nothing(tmp_path, method, end, code):
     ("method", "busy"),
     [
         ("fork", "while True: pass"),
-        ("forkserver", "while True: pass"),
+        pytest.param("forkserver", "while True: pass", marks=pytest.mark.deep),
         pytest.param("spawn", "while True: pass", marks=pytest.mark.deep),
         pytest.param("forkserver", "time.sleep(1000)", marks=pytest.mark.deep),
     ],
@@ -340,7 +341,7 @@ os.waitpid(sleeper, 0)
     ("method", "fns"),
     [
         ("fork", "Mine, make, lambda size: make(size)"),
-        ("forkserver", "Mine, lambda size: make(size)"),
+        pytest.param("forkserver", "Mine, lambda size: make(size)", marks=pytest.mark.deep),
         pytest.param("forkserver", "make,", marks=pytest.mark.deep),
         pytest.param("spawn", "lambda size: make(size),", marks=pytest.mark.deep),
     ],
@@ -390,15 +391,17 @@ def test_what_a_notebook_defines(tmp_path):
     assert done.stdout.splitlines() == ["['red']"], done.stderr
 
 
-def test_warnings(tmp_path):
+@pytest.mark.parametrize("method", few(["fork", "forkserver"]))
+def test_warnings(tmp_path, method):
     ran = run(
         tmp_path,
-        """
+        f"method = {method!r}"
+        + """
 import rlnb
 def warn(quiet):
     import warnings
     warnings.warn(f"mind the gap {quiet}")
-for method, quiet in (("forkserver", True), ("fork", True), ("fork", False)):
+for quiet in (True, False):
     rlnb.filter_warnings_subprocess = quiet
     ParallelEnv(2, lambda quiet=quiet: Counter(at_reset=lambda env: warn(quiet)), mp_start_method=method).reset()
     print("told", quiet, file=sys.stderr, flush=True)

@@ -54,6 +54,7 @@ def test_the_main_module_comes_back():
     assert sys.modules["__main__"] is main
 
 
+@pytest.mark.deep
 def test_the_choice_is_made_when_the_workers_start(tmp_path):
     ran = run(
         tmp_path,

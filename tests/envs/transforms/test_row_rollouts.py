@@ -30,6 +30,7 @@ from rlnb.envs import (
     VecNorm,
 )
 from rlnb.envs.transforms.transformed_env import TransformedEnv as Home
+from tests.pairwise import sampled
 
 
 def half(*keys):
@@ -206,16 +207,14 @@ def overriding(base, name):
     return type("Own", (base,), {name: override}), called
 
 
-@pytest.mark.parametrize("name", OVERRIDABLE)
-@pytest.mark.parametrize(
-    ("base", "make"),
-    [
-        (StepCounter, lambda kind: kind(7)),
-        (ObservationNorm, lambda kind: kind(0.25, 3.0, in_keys=["observation"])),
-        (Compose, lambda kind: kind(StepCounter(7))),
-    ],
-    ids=["rule", "elementwise", "chain"],
-)
+KINDS = [
+    pytest.param(StepCounter, lambda kind: kind(7), id="rule"),
+    pytest.param(ObservationNorm, lambda kind: kind(0.25, 3.0, in_keys=["observation"]), id="elementwise"),
+    pytest.param(Compose, lambda kind: kind(StepCounter(7)), id="chain"),
+]
+
+
+@pytest.mark.parametrize(("base", "make", "name"), sampled(KINDS, OVERRIDABLE, strength=1))
 def test_a_subclass_that_overrides_any_method_does_not_go_by_rows(base, make, name):
     """A class has a row rule only if its own body declares it, so whatever a subclass overrides is called."""
 

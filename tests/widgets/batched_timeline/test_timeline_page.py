@@ -6,6 +6,7 @@ import pytest
 from rlnb_widgets import BatchedEnvTimeline
 
 from rlnb.envs.batched import WorkerError
+from tests.widgets.pages import settle
 
 ROOT = "[data-rlnb]"
 INK = """(i) => { const c = document.querySelectorAll('canvas')[i];
@@ -15,7 +16,7 @@ INK = """(i) => { const c = document.querySelectorAll('canvas')[i];
 
 
 def at(page):
-    page.wait_for_timeout(80)
+    settle(page)
     return int(page.get_attribute(ROOT, "data-t"))
 
 
@@ -44,7 +45,7 @@ def test_keys_pointer_zoom_and_rows(browse, serial, parallel):
         page.mouse.click(resets["x"] + 100, resets["y"] + 30)
         found["reset"] = at(page)
         page.get_by_role("tab", name="This step").click()
-        page.wait_for_timeout(60)
+        settle(page)
         found["painted"] = [page.evaluate(INK, i) for i in range(3)]
         return found
 

@@ -17,6 +17,7 @@ from tensordict import TensorDict
 from rlnb.data import ListStorage, PrioritizedSampler, ReplayBuffer
 from tests.widgets import displays_buffers
 from tests.widgets.buffer_explorer.conftest import make_buffer, make_steps
+from tests.widgets.pages import settle
 
 VALUES = Path(bundle.__file__).parent / "values.js"
 NUMBERS = """
@@ -73,7 +74,7 @@ def test_keys_move_by_cells_and_moments_in_both_orders(browse):
             "p",
         ):
             page.keyboard.press(key)
-            page.wait_for_timeout(60)
+            settle(page)
             found.append(at(page, "row", "order", "t"))
         return found
 
@@ -89,12 +90,12 @@ def test_a_click_selects_a_cell_of_the_ring_and_of_the_bars(browse):
     def act(page):
         box = page.locator(RING).bounding_box()
         page.locator(RING).click(position={"x": box["width"] / 2 + 98, "y": box["height"] / 2 + 18})
-        page.wait_for_timeout(60)
+        settle(page)
         found = [at(page, "row"), page.locator(RING).get_attribute("aria-valuenow")]
         bars = page.get_by_role("img", name="draws by cell")
         wide = bars.bounding_box()["width"]
         bars.click(position={"x": 118 + (wide - 126) * 5.4 / 8, "y": 20})
-        page.wait_for_timeout(60)
+        settle(page)
         facts = [fact(page, name) for name in ("written as", "trajectory", "drawn", "stored priority")]
         return found, at(page, "row"), facts, page.locator(RING).get_attribute("aria-valuetext")
 
@@ -111,7 +112,7 @@ def test_the_record_plays_and_shows_what_was_overwritten(browse):
         page.locator('[data-rlnb="buffer-explorer"][data-t="4"]').wait_for()
         page.get_by_label("kind of mark to jump to").select_option("overwriting")
         page.get_by_role("button", name="previous mark").click()
-        page.wait_for_timeout(60)
+        settle(page)
         return at(page, "t"), page.locator(".rlnb-where").inner_text(), page.locator(".be-words").inner_text()
 
     t, where, words = browse(explorer(), act, reduced_motion="no-preference")
@@ -127,7 +128,7 @@ def test_a_draw_goes_down_the_sum_tree_node_by_node(browse):
         tree = page.locator('[data-part="tree"]')
         slider = page.get_by_label("number drawn, as a share of the sum")
         slider.fill("0.99")
-        page.wait_for_timeout(60)
+        settle(page)
         found = [tree.locator(".be-step").inner_text(), at(page, "row")]
         for _ in range(3):
             tree.get_by_role("button", name="one node up").click()
@@ -137,10 +138,10 @@ def test_a_draw_goes_down_the_sum_tree_node_by_node(browse):
         page.locator('[aria-label="row that is selected"]').fill("5")
         page.keyboard.press("Enter")
         tree.get_by_role("button", name="draw a number that leads to the selected cell").click()
-        page.wait_for_timeout(60)
+        settle(page)
         found += [tree.get_attribute("data-depth"), tree.get_attribute("data-leaf")]
         tree.get_by_role("button", name="draw a number and go down").click()
-        page.wait_for_timeout(60)
+        settle(page)
         return [*found, tree.get_attribute("data-leaf") == page.get_attribute(ROOT, "data-row")]
 
     found = browse(explorer(), act, reduced_motion="reduce")
@@ -163,13 +164,13 @@ def test_sliders_for_beta_and_for_the_length_of_slices(browse):
         found = []
         for value in ("0", "0.5", "1"):
             beta.fill(value)
-            page.wait_for_timeout(60)
+            settle(page)
             found.append(fact(page, f"weight at beta {float(value):.2f}"))
         page.get_by_role("tab", name="Slices").click()
         slices = page.locator('[data-part="slices"]')
         for value in ("3", "5"):
             page.get_by_label("length of slices").fill(value)
-            page.wait_for_timeout(60)
+            settle(page)
             words = slices.locator(".be-verdict").first
             found += [words.inner_text(), words.get_attribute("data-possible")]
         return found
@@ -200,12 +201,12 @@ def test_what_is_odd_is_drawn_too(browse):
         page.locator(RING).focus()
         for tab in page.get_by_role("tab").all():
             tab.click()
-            page.wait_for_timeout(60)
+            settle(page)
         page.locator(RING).focus()
         for key in ("End", "ArrowLeft", "o", "s", "n", "Home", "PageUp", "PageUp", "PageDown", "PageDown"):
             page.keyboard.press(key)
-            page.wait_for_timeout(20)
-        page.wait_for_timeout(60)
+            settle(page)
+        settle(page)
         return page.locator(".rlnb-notes").inner_text(), page.locator("[role=alert]").count()
 
     for made, scheme, note in (
@@ -234,11 +235,11 @@ def test_it_fits_a_narrow_cell_and_nothing_moves_between_states(browse):
         for _ in range(4):
             tops.append([page.locator(part).bounding_box()["y"] for part in (RING, "[role=tablist]")])
             page.locator(RING).press("PageUp")
-            page.wait_for_timeout(60)
+            settle(page)
         found = []
         for width in (512, 712):
             page.set_viewport_size({"width": width, "height": 560})
-            page.wait_for_timeout(100)
+            settle(page)
             wide = page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             parts = [page.locator(RING), *(page.locator(".be-bars .be-chart").all() if width > 600 else [])]
             boxes = [part.bounding_box() for part in parts]

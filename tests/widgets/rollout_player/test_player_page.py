@@ -9,6 +9,8 @@ import pytest
 from rlnb_widgets import RolloutPlayer, SpecExplorer, TEDExplorer, Timeline
 from rlnb_widgets.rollout_player import widget
 
+from tests.widgets.pages import settle
+
 ROOT = "[data-rlnb]"
 COLOURS = """(i) => { const c = document.querySelectorAll('canvas')[i];
   const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();
@@ -16,8 +18,13 @@ COLOURS = """(i) => { const c = document.querySelectorAll('canvas')[i];
   return seen.size; }"""
 
 
+IS_PAST = "(t) => Number(document.querySelector('[data-rlnb]').dataset.t) > t"
+RED = """() => { const c = document.querySelector('canvas');
+  return c.getContext('2d').getImageData(c.width / 2, c.height / 4, 1, 1).data.join() === '250,10,10,255'; }"""
+
+
 def step(page):
-    page.wait_for_timeout(80)
+    settle(page)
     return int(page.get_attribute(ROOT, "data-t"))
 
 
@@ -30,7 +37,7 @@ def test_keys_pointer_and_play(browse, cartpole):
             page.keyboard.press(key)
             reached[key] = step(page)
         page.keyboard.press("Space")
-        page.wait_for_timeout(600)
+        page.wait_for_function(IS_PAST, arg=reached["q"] + 5)
         page.keyboard.press("Space")
         reached["played"] = step(page)
         reached["stopped"] = step(page) == reached["played"]
@@ -127,8 +134,13 @@ def test_the_table_of_the_row_ends_in_a_line(browse, cartpole, entries):
 def test_reduced_motion_stops_what_would_start_by_itself(browse, cartpole):
     player = RolloutPlayer(cartpole)
     player.playing = True
-    assert browse(player, step, reduced_motion="reduce") == 0
-    assert browse(player, lambda page: page.wait_for_timeout(300) or step(page), reduced_motion="no-preference") > 0
+
+    def act(page):
+        page.wait_for_timeout(100)  # several steps of a player that plays
+        return step(page)
+
+    assert browse(player, act, reduced_motion="reduce") == 0
+    assert browse(player, lambda page: bool(page.wait_for_function(IS_PAST, arg=0)), reduced_motion="no-preference")
 
 
 def test_every_control_has_a_name_and_focus_is_seen(browse, batch):
@@ -141,7 +153,7 @@ def test_every_control_has_a_name_and_focus_is_seen(browse, batch):
         page.keyboard.press("Tab")
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         page.keyboard.press("Enter")
-        page.wait_for_timeout(100)
+        settle(page)
         pressed = page.eval_on_selector_all(".rlnb-cell", "all => all.map(e => e.getAttribute('aria-pressed'))")
         shielded = page.evaluate("document.activeElement.getAttribute('data-lm-suppress-shortcuts')")
         return names, outline, pressed, shielded
@@ -174,7 +186,7 @@ def test_the_theme_is_followed(browse, tiny, scheme):
 def test_nothing_is_wider_than_a_narrow_page(browse, cartpole):
     def act(page):
         page.set_viewport_size({"width": 340, "height": 800})
-        page.wait_for_timeout(150)
+        settle(page)
         return page.evaluate("document.documentElement.scrollWidth")
 
     assert browse(RolloutPlayer(cartpole, "CartPole-v1"), act) <= 340
@@ -191,13 +203,10 @@ def test_pictures_are_shown(browse, tiny):
         page.locator(".rlnb-strips").focus()
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
-        page.wait_for_timeout(300)
-        return page.evaluate(
-            "(() => { const c = document.querySelector('canvas'); "
-            "return [...c.getContext('2d').getImageData(c.width / 2, c.height / 4, 1, 1).data]; })()"
-        )
+        page.wait_for_function(RED)  # a picture is decoded meanwhile
+        return True
 
-    assert browse(RolloutPlayer(tiny(done=[0, 0, 0, 0], pixels=torch.as_tensor(pixels))), act) == [250, 10, 10, 255]
+    assert browse(RolloutPlayer(tiny(done=[0, 0, 0, 0], pixels=torch.as_tensor(pixels))), act)
 
 
 def test_the_timeline_alone(browse):
@@ -233,7 +242,7 @@ def test_style_sheets_of_other_visualizers_change_nothing(browse, cartpole, orde
         )
         for css in others:
             page.evaluate(add, css)
-        page.wait_for_timeout(100)
+        settle(page)
         rows = page.locator(".rlnb-row-panel tbody tr").count()
         panel, last = (page.locator(f".rlnb-row-panel{part}").bounding_box() for part in ("", " tbody tr >> nth=-1"))
         inside = last["y"] + last["height"] <= panel["y"] + panel["height"] + 1

@@ -9,6 +9,8 @@ from rlnb_widgets.rollout_player.episodes import RESET_RULES, RESET_SIGNS, RESET
 from rlnb_widgets.rollout_player.model import player_model
 from tensordict import TensorDict
 
+from tests.widgets.pages import settle
+
 
 def data(steps: int, ends: dict[int, str], batch: int = 0) -> TensorDict:
     """Observations count up; `ends` are of all environments of the batch."""
@@ -98,7 +100,7 @@ def test_the_page_explains_the_resets_that_occur(browse):
         page.locator(".rlnb-strips").focus()
         for _ in range(3):
             page.keyboard.press("ArrowRight")
-        page.wait_for_timeout(80)
+        settle(page)
         texts = [page.locator(f"{part} li").all_text_contents() for part in (".rlnb-legend", ".rlnb-rules")]
         return texts, page.locator(".rlnb-strips").get_attribute("aria-valuetext")
 
@@ -111,7 +113,7 @@ def test_the_page_explains_the_resets_that_occur(browse):
 def test_the_legend_is_whole_on_a_narrow_page(browse):
     def act(page):
         page.set_viewport_size({"width": 600, "height": 500})
-        page.wait_for_timeout(200)
+        settle(page)
         return page.evaluate("""() => {
             const root = document.querySelector('[data-rlnb]').getBoundingClientRect();
             const items = [...document.querySelectorAll('.rlnb-legend li')].map((li) => li.getBoundingClientRect());

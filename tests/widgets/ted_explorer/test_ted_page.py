@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from rlnb_widgets import TEDExplorer
 
+from tests.widgets.pages import settle
+
 PLACES = [".rlnb-title-text", ".ted-words", "[aria-label='the selected entry']", ".rlnb-spacer [data-row='1']"]
 
 
@@ -16,7 +18,7 @@ def test_a_click_gives_the_keyboard_to_the_tree(browse, ted):
             page.locator(place).click()
             page.keyboard.press("End")
             page.keyboard.press(".")
-            page.wait_for_timeout(80)
+            settle(page)
             focused = page.evaluate(
                 "[document.activeElement.getAttribute('role'), document.activeElement.dataset.lmSuppressShortcuts]"
             )
@@ -49,12 +51,12 @@ def test_a_finding_leads_to_its_entry_element_and_step(browse, ted):
     def act(page):
         page.get_by_role("tab", name="Rules").click()
         page.locator("[data-rule='adjacency'] button.ted-place").click()
-        page.wait_for_timeout(80)
+        settle(page)
         root = page.locator("[data-rlnb]")
         where = [root.get_attribute(name) for name in ("data-t", "data-element", "data-view")]
         shown = page.locator(".rlnb-details").inner_text()
         page.get_by_role("tab", name="Entries").click()
-        page.wait_for_timeout(80)
+        settle(page)
         return where, shown, page.locator("[role='treeitem'][aria-selected='true']").get_attribute("data-key")
 
     where, shown, key = browse(TEDExplorer(past(ted)), act)
@@ -68,7 +70,7 @@ def test_tabs_by_keyboard_and_what_a_step_past_the_end_says(browse, ted):
         seen = []
         for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "End"):
             page.keyboard.press(key)
-            page.wait_for_timeout(40)
+            settle(page)
             seen.append(page.get_attribute("[data-rlnb]", "data-view"))
         return seen, page.get_attribute("[data-rlnb]", "data-t"), page.locator(".ted-words").inner_text()
 
@@ -77,20 +79,26 @@ def test_tabs_by_keyboard_and_what_a_step_past_the_end_says(browse, ted):
     assert words.endswith("root[3] is done too: nobody reset, and step 3 goes past the end.")
 
 
+MOVES = """() => {
+  const own = Element.prototype.animate;
+  window.moved = [];
+  Element.prototype.animate = function (...how) { window.moved.push(this); return own.apply(this, how); };
+}"""
+MOVED = "() => moved.splice(0).filter((e) => e.matches(`[data-key='observation'] [data-chip='then']`)).length"
+
+
 @pytest.mark.parametrize("motion", ["reduce", "no-preference"])
 def test_the_walk_goes_part_by_part(browse, ted, motion):
     def act(page):
         page.locator(".ted-steps").focus()
         page.keyboard.press("Home")
+        page.evaluate(MOVES)
         seen = []
         for key in ["Backspace"] * 3 + ["Enter"] * 7:
             page.keyboard.press(key)
-            page.wait_for_timeout(40)
-            then = page.locator("[data-key='observation'] [data-chip='then']")
-            moving = then.evaluate("(chip) => chip.getAnimations().length")
-            seen.append(
-                (int(page.get_attribute("[data-rlnb]", "data-t")), page.locator(".ted-part").inner_text()[:8], moving)
-            )
+            settle(page)
+            words = page.locator(".ted-part").inner_text()[:8]
+            seen.append((int(page.get_attribute("[data-rlnb]", "data-t")), words, page.evaluate(MOVED)))
         return seen
 
     td = ted(8, (), {1: "terminated"})
@@ -109,7 +117,7 @@ def test_nothing_is_wider_than_a_narrow_page(browse, ted):
         widths = []
         for name in ("Rules", "Forms", "Step to step", "Entries"):
             page.get_by_role("tab", name=name).click()
-            page.wait_for_timeout(60)
+            settle(page)
             widths.append(page.evaluate("document.documentElement.scrollWidth"))
         return widths
 

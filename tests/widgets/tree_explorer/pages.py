@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlnb.envs import TicTacToeEnv
 from rlnb.search import MCTS, PUCT
+from tests.widgets.pages import settle
 
 ROOT = "[data-rlnb]"
 MINUS = "\N{MINUS SIGN}"
@@ -19,14 +20,6 @@ def search(rule=None, simulations=80, record=True, seed=0):
 
 def at(page, *names):
     return tuple(page.get_attribute(ROOT, f"data-{name}") for name in names)
-
-
-MOVES = "() => matchMedia('(prefers-reduced-motion: no-preference)').matches"
-
-
-def settle(page):
-    """Wait until what changes has been drawn, and has moved to its place where it moves."""
-    page.wait_for_timeout(320 if page.evaluate(MOVES) else 50)
 
 
 def press(page, *keys):

@@ -9,7 +9,8 @@ from tensordict import TensorDict
 
 from rlnb.data import MCTSForest
 from rlnb.search import UCB1
-from tests.widgets.tree_explorer.pages import MINUS, ROOT, at, press, search, settle
+from tests.widgets.pages import settle
+from tests.widgets.tree_explorer.pages import MINUS, ROOT, at, press, search
 
 
 def test_keys_walk_the_tree_and_open_it(browse):

@@ -7,7 +7,8 @@ import pytest
 from rlnb_widgets import TreeExplorer
 
 from rlnb.search import EXP3, PUCT, UCB1, Gumbel, UCB1Tuned
-from tests.widgets.tree_explorer.pages import MINUS, ROOT, at, press, search, settle, table
+from tests.widgets.pages import settle
+from tests.widgets.tree_explorer.pages import MINUS, ROOT, at, press, search, table
 
 RULES = {"UCB1": UCB1(), "UCB1Tuned": UCB1Tuned(), "PUCT": PUCT(base=100), "EXP3": EXP3(), "Gumbel": Gumbel(32)}
 

@@ -14,6 +14,7 @@ from rlnb_widgets.tree_explorer.scores import filled, scores
 
 from rlnb.envs import TicTacToeEnv
 from rlnb.search import EXP3, MCTS, PUCT, UCB1, Gumbel, UCB1Tuned
+from tests.pairwise import sampled
 from tests.widgets.tree_explorer.conftest import (
     RULES,
     batched_search,
@@ -45,10 +46,10 @@ MAKES = {
     "three roots": batched_search,
     "one player": lambda rule: cartpole_search(12, rule),
 }
+RULES_OF_SEARCHES = sampled(MAKES.keys(), RULES.keys(), strength=1)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("make", MAKES)
+@pytest.mark.parametrize(("make", "rule"), RULES_OF_SEARCHES)
 def test_the_scores_of_every_node_are_those_of_the_rule(rule, make):
     search = MAKES[make](RULES[rule]())
     index = search.nodes.batch - 1
@@ -75,8 +76,7 @@ def test_gumbel_with_a_solver_scores_less_by_values_below_the_root():
     assert compared > 10
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("make", MAKES)
+@pytest.mark.parametrize(("make", "rule"), RULES_OF_SEARCHES)
 def test_the_formula_filled_in_gives_the_score_of_the_rule(rule, make):
     search = MAKES[make](RULES[rule]())
     index = search.nodes.batch - 1
