@@ -89,8 +89,8 @@ def test_each_wrong_answer_gets_its_own_verdict(one: Exercise, answer: WrongAnsw
 @pytest.mark.deep
 @pytest.mark.parametrize("one", EXERCISES, ids=address)
 def test_a_check_in_a_process_of_its_own_gives_the_same_verdict(one: Exercise) -> None:
-    some = [*one.accepted[:1], *(answer.source for answer in one.wrong_answers[:3])]
-    for source in (one.stub, one.solution_source, *some):
+    # Most wrong answers end a check early; a solution also sends its figure from the process.
+    for source in (one.wrong_answers[0].source, *(() if one.address in TRAIN else (one.solution_source,))):
         assert repr(one.try_source(source)) == repr(verdict_here(one, source))
 
 
