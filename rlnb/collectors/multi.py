@@ -455,7 +455,7 @@ class MultiCollector:
             state = as_state_dict(source, workers.weights.tensors)
         if len(chosen) < self.num_workers and workers.buffers:
             with self._quiet():  # others that have not loaded their weights yet would load the new ones
-                workers.request_all("load_weights")
+                workers.request_all("catch_up")
         workers.weights.write(state, chosen)
         if not workers.buffers:
             with self._quiet():

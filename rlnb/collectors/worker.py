@@ -128,8 +128,7 @@ class CollectorHost:
 
     def _collect(self, flags: int) -> Collected:
         collector = self.collector
-        if self.weights is not None and self.weights.wanted[self.rank] != self.version:
-            self.do_load_weights(self.rank)
+        self.do_catch_up(self.rank)
         collector._unfinished |= bool(flags & ANEW)
         collector.init_random_frames = collector.frames + 1 if flags & RANDOM else 0
         data = collector._collect()
@@ -145,16 +144,19 @@ class CollectorHost:
         in_memory = data is not None and self.batch is not None and self.batch.write(data)
         return Collected(frames, steps, self.version, collector._ids.free, in_memory, None if in_memory else data)
 
-    def do_load_weights(self, i: int, version: int | None = None, state: Any = None) -> None:
-        """Load weights into the policy: those in shared memory, or a state dict that came as a message."""
-        policy = self.collector.policy
+    def do_catch_up(self, i: int) -> None:
+        """Load the weights in shared memory, if they are newer than those of the policy and meant for this worker."""
+        weights = self.weights
+        if weights is not None and weights.wanted[self.rank] != self.version:
+            self._set_version(weights.load_into(self.collector.policy) if weights.tensors else weights.version)
+
+    def do_load_weights(self, i: int, version: int, state: Any) -> None:
+        """Load weights that came as a message, a state dict, into the policy. None: only the version changes."""
         if state is not None:
-            policy.load_state_dict(state)
-        elif version is None and self.weights is not None:
-            version = self.weights.version
-            if self.weights.tensors:
-                version = self.weights.load_into(policy)
-        assert version is not None
+            self.collector.policy.load_state_dict(state)
+        self._set_version(version)
+
+    def _set_version(self, version: int) -> None:
         self.version = version
         if self.collector._version is not None:
             self.collector._version = version
