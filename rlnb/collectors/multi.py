@@ -47,6 +47,7 @@ from rlnb.collectors import multi_arguments
 from rlnb.collectors.arguments import check_collector_options, check_numbers, check_receivers, check_writing, integer
 from rlnb.collectors.background import Background
 from rlnb.collectors.collector import as_single_steps
+from rlnb.collectors.multi_arguments import dump_argument
 from rlnb.collectors.utils import split_trajectories
 from rlnb.collectors.weights import as_state_dict
 from rlnb.collectors.worker import Collected, SplitThenProcess
@@ -98,7 +99,8 @@ class MultiCollector:
         update_at_each_batch: whether to call :meth:`update_policy_weights_` before each batch, or after it if the
             collector is asynchronous.
         replay_buffer: extended with the batch of each worker. The iterator then yields None. If other processes can
-            extend it (``LazyMemmapStorage``), the workers do; there must be no ``post_collect_hook`` then.
+            extend it (``LazyMemmapStorage``), the workers do, from the second batch on, and call ``postproc``; unless
+            there is a ``post_collect_hook``.
         extend_buffer: whether the buffer is extended with the batch of a worker. False: with its single steps.
         track_policy_version: whether batches have the version of the policy; see :attr:`worker_versions` otherwise.
         num_threads: number of threads of torch in this process. Default: unchanged.
@@ -225,9 +227,16 @@ class MultiCollector:
             {**same, "frames_per_batch": frames[i], **{key: values[i] for key, values in listed.items()}}
             for i in range(n)
         ]
-        setups = multi_arguments.pickled_setups(
-            fns, create_env_kwargs, policy, policy_factory, init_fn, self._receivers(), each
-        )
+        setups = multi_arguments.pickled_setups(fns, create_env_kwargs, policy, policy_factory, init_fn, each)
+        if self._workers_write:  # a Collector calls postproc first
+            both = self.split_trajs and postproc is not None
+            self._receiving = {
+                "postproc": SplitThenProcess(postproc) if both and postproc is not None else postproc,
+                "split_trajs": self.split_trajs and not both,
+                "extend_buffer": extend_buffer,
+            }
+            keep = "post_collect_hook=lambda batch: None, with which it stays in this process"
+            dump_argument("postproc", postproc, keep)
         if num_threads is not None:
             torch.set_num_threads(num_threads)
         buffers = _buffers(use_buffers, True, False) is not False
@@ -246,14 +255,15 @@ class MultiCollector:
         shareable = getattr(self.replay_buffer, "_shareable", None)
         return shareable is not None and bool(shareable()) and self.post_collect_hook is None
 
-    def _receivers(self) -> dict[str, Any]:
-        """Return the options of the workers' collectors that make them write to the buffer."""
-        if not self._workers_write:
-            return {}
-        receivers = {"replay_buffer": self.replay_buffer, "extend_buffer": self.extend_buffer}
-        if self.split_trajs and self.postproc is not None:  # a Collector calls postproc first
-            return {**receivers, "postproc": SplitThenProcess(self.postproc)}
-        return {**receivers, "postproc": self.postproc, "split_trajs": self.split_trajs}
+    def _let_workers_write(self) -> None:
+        """Let the workers extend the buffer from now on, once it has the files of its first data."""
+        workers = self._workers
+        if not self._workers_write or workers.write_themselves or not self.replay_buffer._storage._can_be_shared():
+            return
+        receivers = {"replay_buffer": self.replay_buffer, **self._receiving}
+        pickled, _ = dump_argument("replay_buffer", receivers, "a buffer without transforms that cannot be pickled")
+        workers.request_all("write_to", pickled)
+        workers.write_themselves = True
 
     def _set_frames(self) -> None:
         """Set the number of steps of a batch, and warn if it is not what was asked for."""
@@ -330,13 +340,17 @@ class MultiCollector:
             data = self._processed(self._joined(parts), min(answers))
             if self.post_collect_hook is not None:
                 self.post_collect_hook(data)
-        elif not self._workers_write:
+        else:
             for i, answer in answers.items():
+                if answer.was_written:
+                    continue
                 self._write(self._processed(workers.data(i, answer).clone(), i))
                 self.frames, frames = self.frames + answer.frames, frames - answer.frames
         for i in answers:
             workers.anew[i] = False
         self.frames, self.iterations = self.frames + frames, self.iterations + 1
+        if self.replay_buffer is not None:
+            self._let_workers_write()
         if not self._is_sync:
             self._let_collect(workers.idle(), self.total_frames)
             if self.update_at_each_batch:
@@ -403,13 +417,16 @@ class MultiCollector:
             self._next()
         return not self._is_complete()
 
-    def pause(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which a collector that was started writes nothing to the buffer.
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """Return a context in which a collector that was started, and its workers, write nothing to the buffer.
 
         Raises:
             RuntimeError: If the collector does not run.
         """
-        return self._background.pause()
+        with self._background.pause(), self._lock:
+            self._workers.settle("pause")
+            yield
 
     def is_running(self) -> bool:
         """Return whether the collector collects in the background."""

@@ -105,7 +105,6 @@ def pickled_setups(
     policy: Any,
     factory: Any,
     init_fn: Any,
-    receivers: dict[str, Any],
     options: Sequence[dict[str, Any]],
 ) -> list[Setup]:
     """Pickle what makes the collectors of the workers, once for all where it is the same.
@@ -119,7 +118,7 @@ def pickled_setups(
 
     def once(name: str, content: Any, fix: str = "make it inside of the function, which runs in the worker") -> Pickled:
         if id(content) not in pickled:
-            pickled[id(content)] = _dump(name, content, fix)
+            pickled[id(content)] = dump_argument(name, content, fix)
         return pickled[id(content)]
 
     setups = []
@@ -136,7 +135,6 @@ def pickled_setups(
                 policy=chosen,
                 has_factory=factory is not None,
                 init_fn=once("init_fn", init_fn),
-                receivers=once("replay buffer or postproc", receivers, "leave out what only this process has"),
                 options=options[i],
                 first_id=0,
             )
@@ -160,7 +158,12 @@ def each(value: Any, n: int, name: str) -> list[Any]:
     return list(value)
 
 
-def _dump(name: str, content: Any, fix: str) -> Pickled:
+def dump_argument(name: str, content: Any, fix: str) -> Pickled:
+    """Pickle an argument for a worker.
+
+    Raises:
+        TypeError: If it cannot be pickled. The error names the part that cannot.
+    """
     try:
         return pickling.dump(content)
     except Exception as error:

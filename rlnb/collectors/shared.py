@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from tensordict import TensorDictBase
+from tensordict import LazyStackedTensorDict, TensorDictBase
 
 from rlnb.data.ted.block import LeafInfo
 from rlnb.data.ted.keys import NestedKey
@@ -46,8 +46,11 @@ class BatchPlan:
     @classmethod
     def of(cls, batch: TensorDictBase) -> BatchPlan | None:
         """Plan memory for batches like this one. None if an entry is not a plain tensor on the CPU."""
-        entries = dict(_leaves(batch))
-        if not all(_is_plain(value) for value in entries.values()):
+        try:
+            entries = dict(_leaves(batch))
+        except RuntimeError:  # rows of different shapes, which do not stack
+            return None
+        if isinstance(batch, LazyStackedTensorDict) or not all(map(_is_plain, entries.values())):
             return None
         return cls(batch.batch_size, {key: (value.shape, value.dtype) for key, value in entries.items()})
 

@@ -41,7 +41,6 @@ class Setup:
     policy: Pickled  # a policy, or a function that makes one
     has_factory: bool
     init_fn: Pickled  # a function that is called first, or None
-    receivers: Pickled  # options of the collector if the worker writes to a buffer, such as the buffer
     options: dict[str, Any]  # other options of the collector
     first_id: int  # number of trajectories with an id
 
@@ -64,6 +63,11 @@ class Collected(NamedTuple):
     in_memory: bool  # whether the batch is in shared memory
     data: TensorDictBase | None  # the batch otherwise, None if the worker has written it to the buffer
 
+    @property
+    def was_written(self) -> bool:
+        """Whether the worker has written the batch to the buffer."""
+        return not self.in_memory and self.data is None
+
 
 def make_collector(setup: Setup) -> Collector:
     """Make the collector of a worker, in the worker."""
@@ -81,7 +85,6 @@ def make_collector(setup: Setup) -> Collector:
         policy,
         create_env_kwargs=pickling.load(*setup.env_kwargs),
         **setup.options,
-        **pickling.load(*setup.receivers),
     )
     made._ids.free = setup.first_id
     return made
@@ -160,6 +163,10 @@ class CollectorHost:
         self.version = version
         if self.collector._version is not None:
             self.collector._version = version
+
+    def do_write_to(self, i: int, receivers: bytes) -> None:
+        """Write to a buffer from now on; ``receivers`` are attributes of the collector, pickled."""
+        vars(self.collector).update(pickling.load(receivers, []))
 
     def do_weights(self, i: int) -> Any:
         """Return the state dict of the policy."""

@@ -42,6 +42,7 @@ class CollectorWorkers:
         sent: workers that are collecting, with the time since when.
         ready: batches that were collected and not taken yet, each with its worker.
         anew: whether the next batch of a worker must start with a reset, because the one before was not delivered.
+        write_themselves: whether the workers write their batches to a buffer.
         versions: version of the policy that made the last batch of each worker, -1 before the first.
     """
 
@@ -73,6 +74,7 @@ class CollectorWorkers:
         self.anew = [True] * self.n
         self.sent: dict[int, float] = {}
         self.ready: collections.deque[tuple[int, Collected]] = collections.deque()
+        self.write_themselves = False
         self._views: list[TensorDictBase | None] = [None] * self.n  # of the batches in shared memory
 
     # Start and end ------------------------------------------------------------------------------------------------
