@@ -184,7 +184,7 @@ class MultiCollector:
         **options: Any,
     ) -> None:
         name, is_sync = type(self).__name__, self._is_sync
-        check_collector_options(options, inspect.signature(MultiCollector).parameters, name)
+        check_collector_options(options, inspect.signature(MultiCollector.__init__).parameters, name)
         if sync not in (None, is_sync):
             raise ValueError(f"{name} has sync={is_sync}, got sync={sync!r}. Fix: leave sync out.")
         if policy_factory is not None and policy is not None:
@@ -244,7 +244,15 @@ class MultiCollector:
         self._lock = threading.RLock()  # held during a batch and during requests
         self._background = Background(name, self._collect_in_background)
         self._workers = CollectorWorkers(
-            name, setups, policy, buffers, mp_start_method, num_sub_threads, timeout, shutdown_timeout
+            name,
+            setups,
+            policy,
+            buffers,
+            preemptive_threshold is not None,
+            mp_start_method,
+            num_sub_threads,
+            timeout,
+            shutdown_timeout,
         )
         self._workers.start()
         self._set_frames()

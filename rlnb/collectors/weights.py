@@ -64,6 +64,7 @@ class WeightsPlan:
     workers: int
     tensors: dict[str, LeafInfo]  # shape and dtype of each entry of the state dict
     shared: bool = True  # whether other processes have the memory, too
+    stops_early: bool = False  # whether workers look at the flag that ends batches early, which takes time
 
     @property
     def size(self) -> int:

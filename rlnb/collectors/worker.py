@@ -116,7 +116,9 @@ class CollectorHost:
         """Use shared memory for weights, or for batches."""
         assert memory is not None
         if isinstance(plan, WeightsPlan):
-            self.weights = self.collector._interruptor = SharedWeights(plan, memory)
+            self.weights = SharedWeights(plan, memory)
+            if plan.stops_early:
+                self.collector._interruptor = self.weights
         else:
             self.batch = SharedBatch(plan, memory)
             memory.close()

@@ -34,6 +34,7 @@ class CollectorWorkers:
         setups: what makes the collector of each worker.
         policy: the policy of this process, whose weights the workers get; None if it is made in the workers.
         buffers: whether batches and weights are in shared memory.
+        stops_early: whether :meth:`stop_early` ends batches.
         method, threads, timeout, shutdown_timeout: see :class:`~rlnb.envs.ParallelEnv`.
 
     Attributes:
@@ -52,13 +53,14 @@ class CollectorWorkers:
         setups: Sequence[Setup],
         policy: Any,
         buffers: bool,
+        stops_early: bool,
         method: str | None,
         threads: int,
         timeout: float | None,
         shutdown_timeout: float,
     ) -> None:
         self._owner, self._setups, self._policy, self.buffers = owner, setups, policy, buffers
-        self._method, self._threads = method, threads
+        self._stops_early, self._method, self._threads = stops_early, method, threads
         self._timeout, self._shutdown_timeout = timeout, shutdown_timeout
         self.n = len(setups)
         self.infos: list[Info] = []
@@ -125,7 +127,7 @@ class CollectorWorkers:
                 kept = pool.request({0: ("weights", ())}, "start")[0]
                 if lazy:
                     policy.load_state_dict(kept)
-        plan = WeightsPlan(self.n, tensors, self.buffers)
+        plan = WeightsPlan(self.n, tensors, self.buffers, self._stops_early)
         weights = self._weights = SharedWeights(plan, SharedMemory(plan.size), self._timeout)
         weights.write(kept if tensors else None, range(self.n), version)
         if self.buffers:
