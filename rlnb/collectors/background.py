@@ -16,22 +16,21 @@ class Background:
 
     Args:
         owner: name of the class of the collector, for errors.
-        collect: collects a batch, and returns whether there are more to collect.
 
     Example:
         >>> batches = []
         >>> def collect():
         ...     batches.append(len(batches))
         ...     return len(batches) < 3
-        >>> background = Background("Collector", collect)
-        >>> background.start(batches)
+        >>> background = Background("Collector")
+        >>> background.start(collect, replay_buffer=batches)
         >>> background.join()
         >>> batches
         [0, 1, 2]
     """
 
-    def __init__(self, owner: str, collect: Callable[[], bool]) -> None:
-        self._owner, self._collect = owner, collect
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopped = self._collecting = False
@@ -50,8 +49,12 @@ class Background:
                 "from it. Fix: replay_buffer.sample(), or collector.async_shutdown() first."
             )
 
-    def start(self, replay_buffer: Any) -> None:
+    def start(self, collect: Callable[[], bool], replay_buffer: Any) -> None:
         """Start the thread.
+
+        Args:
+            collect: collects a batch, and returns whether there are more to collect.
+            replay_buffer: the buffer that it writes to.
 
         Raises:
             RuntimeError: If there is no replay buffer, or the thread runs already.
@@ -65,10 +68,10 @@ class Background:
         if self.is_running():
             raise RuntimeError(f"The {self._owner} runs already. Fix: collector.async_shutdown() first.")
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="rlnb-collector", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(collect,), name="rlnb-collector", daemon=True)
         self._thread.start()
 
-    def _run(self) -> None:
+    def _run(self, collect: Callable[[], bool]) -> None:
         try:
             more = True
             while more:
@@ -78,7 +81,7 @@ class Background:
                         return
                     self._collecting = True
                 try:
-                    more = self._collect()
+                    more = collect()
                 finally:
                     with self._changed:
                         self._collecting = False

