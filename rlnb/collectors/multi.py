@@ -243,6 +243,7 @@ class MultiCollector:
         self.frames = self.iterations = 0
         self._lock = threading.RLock()  # held during a batch and during requests
         self._background = Background(name)
+        self._failure: WorkerError | None = None  # found after a batch was complete
         self._workers = CollectorWorkers(
             name,
             setups,
@@ -334,7 +335,10 @@ class MultiCollector:
             return self._next()
 
     def _next(self) -> Any:
-        workers = self._workers
+        workers, failure = self._workers, self._failure
+        if failure is not None:
+            self._failure = None
+            raise failure
         workers.start()
         if self.update_at_each_batch and self._is_sync:
             self.update_policy_weights_()
@@ -360,7 +364,10 @@ class MultiCollector:
         if self.replay_buffer is not None:
             self._let_workers_write()
         if not self._is_sync:
-            self._let_collect(workers.idle(), self.total_frames)
+            try:
+                self._let_collect(workers.idle(), self.total_frames)
+            except WorkerError as error:
+                self._failure = error  # this batch is complete; the next call raises
             if self.update_at_each_batch:
                 self.update_policy_weights_()
         return data

@@ -191,6 +191,7 @@ class CollectorHost:
         self.collector.env.load_state_dict(state["env_state_dict"])
         self.collector._ids.free = max(state["traj_ids"], self.collector._ids.free)
         self.collector._root = None
+        self.version = -1  # the weights change, and their version may be the same as now
 
     def do_reset(self, i: int, kwargs: dict[str, Any]) -> None:
         """Start new episodes with the next batch."""

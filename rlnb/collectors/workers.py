@@ -6,8 +6,9 @@ See :mod:`rlnb.collectors.multi` for how the processes work together.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -150,7 +151,7 @@ class CollectorWorkers:
     @property
     def alive(self) -> int:
         """Number of processes that run."""
-        return 0 if self._pool is None else len(self._pool._running())
+        return 0 if self._pool is None else sum(process.exitcode is None for process in self._pool.processes)
 
     def _running(self) -> WorkerPool:
         """Return the pool. Another thread may have closed it since a check that it runs."""
@@ -193,9 +194,10 @@ class CollectorWorkers:
         """Let workers collect a batch each, with random actions or with the policy; do not wait for them."""
         signals = {i: bytes([COLLECT | ANEW * self.anew[i] | RANDOM * rand]) for i, rand in at_random.items()}
         if signals:
-            self.sent.update(self._use_pool(WorkerPool.signal, signals, what))
-            for i in signals:
-                self.anew[i] = True  # until the batch has been delivered
+            with self._all_or_nothing():
+                self.sent.update(self._use_pool(WorkerPool.signal, signals, what))
+                for i in signals:
+                    self.anew[i] = True  # until the batch has been delivered
 
     def receive(self, at_least: int, what: str) -> None:
         """Wait for batches, and append them to those that are ready.
@@ -203,17 +205,27 @@ class CollectorWorkers:
         Raises:
             WorkerError: If an env or a policy raises in a worker. Batches of others were received.
         """
-        found = self._use_pool(WorkerPool.receive, dict(self.sent), what, at_least)
         failures = {}
-        for i in sorted(found):
-            self.sent.pop(i)
-            if isinstance(found[i], WorkerFailure):
-                failures[i] = found[i]
-                continue
-            self._first_ids[i], self.versions[i] = found[i].ids, found[i].version
-            self.ready.append((i, found[i]))
+        with self._all_or_nothing():
+            found = self._use_pool(WorkerPool.receive, dict(self.sent), what, at_least)
+            for i in sorted(found):
+                self.sent.pop(i)
+                if isinstance(found[i], WorkerFailure):
+                    failures[i] = found[i]
+                    continue
+                self._first_ids[i], self.versions[i] = found[i].ids, found[i].version
+                self.ready.append((i, found[i]))
         if failures:
             raise self._running().failed(failures, what)
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """End the workers if an interrupt comes before it is known what they do or have answered."""
+        try:
+            yield
+        except BaseException:
+            self.end(0.2)
+            raise
 
     def settle(self, what: str) -> None:
         """Wait until no worker is collecting. The batches stay ready."""

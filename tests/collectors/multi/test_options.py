@@ -395,6 +395,15 @@ def test_a_collector_goes_on_from_a_state(kind, buffers):
             assert saved.keys() == loaded.keys() and saved, "nothing of the env is saved"
 
 
+def test_weights_of_a_state_are_loaded_though_their_version_is_the_same():
+    with shut(MultiSyncCollector([counted] * 2, constant(0.5), frames_per_batch=4)) as one:
+        state = one.state_dict()
+    with shut(MultiSyncCollector([counted] * 2, constant(-0.5), frames_per_batch=4)) as two:
+        assert two.next()["action"].unique().tolist() == [-0.5]
+        two.load_state_dict(state)
+        assert two.next()["action"].unique().tolist() == [0.5] and two.policy_version == 0
+
+
 def test_a_state_that_does_not_fit_changes_nothing():
     with (
         shut(MultiSyncCollector([stateful] * 2, constant(), frames_per_batch=4)) as one,
