@@ -36,7 +36,7 @@ import inspect
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -243,7 +243,6 @@ class MultiCollector:
         self.frames = self.iterations = 0
         self._lock = threading.RLock()  # held during a batch and during requests
         self._background = Background(name)
-        self._failure: WorkerError | None = None  # found after a batch was complete
         self._workers = CollectorWorkers(
             name,
             setups,
@@ -335,10 +334,7 @@ class MultiCollector:
             return self._next()
 
     def _next(self) -> Any:
-        workers, failure = self._workers, self._failure
-        if failure is not None:
-            self._failure = None
-            raise failure
+        workers = self._workers
         workers.start()
         if self.update_at_each_batch and self._is_sync:
             self.update_policy_weights_()
@@ -358,19 +354,34 @@ class MultiCollector:
                     continue
                 self._write(self._processed(workers.data(i, answer).clone(), i))
                 self.frames, frames = self.frames + answer.frames, frames - answer.frames
+        before = self.frames, self.iterations
+        try:
+            self._finish(answers, frames)
+            return data
+        except BaseException:
+            if self.replay_buffer is None:  # an interrupt: the batch is lost, and its workers must not go on from it
+                self.frames, self.iterations = before
+                workers.end(0.2)
+            raise
+
+    def _finish(self, answers: Mapping[int, Collected], frames: int) -> None:
+        """Count a batch that is complete, and let its workers go on from it, asynchronous ones at once."""
+        workers = self._workers
         for i in answers:
             workers.anew[i] = False
         self.frames, self.iterations = self.frames + frames, self.iterations + 1
-        if self.replay_buffer is not None:
-            self._let_workers_write()
-        if not self._is_sync:
-            try:
+        try:
+            for i, answer in answers.items():
+                workers.share(i, answer)
+            if self.replay_buffer is not None:
+                self._let_workers_write()
+            if not self._is_sync:
                 self._let_collect(workers.idle(), self.total_frames)
-            except WorkerError as error:
-                self._failure = error  # this batch is complete; the next call raises
-            if self.update_at_each_batch:
+        except (WorkerError, TimeoutError) as error:
+            workers.failure = error  # this batch is complete; the next call raises
+        else:
+            if self.update_at_each_batch and not self._is_sync:
                 self.update_policy_weights_()
-        return data
 
     def _batches(self) -> dict[int, Collected]:
         """Wait for the batches to return next, by worker."""
@@ -764,6 +775,7 @@ class MultiSyncCollector(MultiCollector):
 
     def _batches(self) -> dict[int, Collected]:
         n, what, workers = self.num_workers, self._name_of_batch(), self._workers
+        workers.settle(what)  # an interrupt may have come between signals and answers
         workers.ready.clear()  # what others collected for a batch in which one has failed
         self._let_collect(list(range(n)), -1)
         enough = n if self.preemptive_threshold is None else max(1, math.ceil(self.preemptive_threshold * n))

@@ -44,6 +44,7 @@ class CollectorWorkers:
         sent: workers that are collecting, with the time since when.
         ready: batches that were collected and not taken yet, each with its worker.
         anew: whether the next batch of a worker must start with a reset, because the one before was not delivered.
+        failure: what ended the workers after a batch was complete, which the next :meth:`start` raises.
         write_themselves: whether the workers write their batches to a buffer.
         versions: version of the policy that made the last batch of each worker, -1 before the first.
     """
@@ -71,6 +72,7 @@ class CollectorWorkers:
         # Weights and their version while no workers run. None: those that the policy was made with.
         self._kept: tuple[dict[str, torch.Tensor] | None, int] = None, 0
         self._first_ids = [0] * self.n
+        self.failure: Exception | None = None
         self._forget_batches()
 
     def _forget_batches(self) -> None:
@@ -83,7 +85,14 @@ class CollectorWorkers:
     # Start and end ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the workers, unless they run."""
+        """Start the workers, unless they run.
+
+        Raises:
+            WorkerError: If a worker was found to have ended since the last batch.
+        """
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
         if self._pool is not None:
             return
         ids = zip(self._setups, self._first_ids, strict=True)
@@ -244,18 +253,18 @@ class CollectorWorkers:
 
     def data(self, i: int, answer: Collected) -> TensorDictBase:
         """Return the batch of a worker: views of shared memory, which it overwrites with its next batch, or a copy."""
-        full = answer.steps == self.infos[i].steps
         if not answer.in_memory:
             assert answer.data is not None
-            if self.buffers and self._views[i] is None and full:
-                self._share_batches(i, answer.data)
             return answer.data
         views = self._views[i]
         assert views is not None
-        return views if full else views[..., : answer.steps]
+        return views if answer.steps == self.infos[i].steps else views[..., : answer.steps]
 
-    def _share_batches(self, i: int, first: TensorDictBase) -> None:
-        """Let a worker, which is idle, write batches like its first one to shared memory."""
+    def share(self, i: int, answer: Collected) -> None:
+        """Let a worker, which is idle, write batches like its first one to shared memory from now on."""
+        first = answer.data
+        if first is None or not self.buffers or self._views[i] is not None or answer.steps < self.infos[i].steps:
+            return
         plan = BatchPlan.of(first)
         if plan is None:
             return

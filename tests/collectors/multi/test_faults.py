@@ -14,11 +14,14 @@ import torch
 from tensordict.nn import TensorDictModule
 from torch import nn
 
-from rlnb.collectors import AsyncCollector, MultiAsyncCollector, MultiSyncCollector
+from rlnb.collectors import AsyncCollector, MultiAsyncCollector, MultiCollector, MultiSyncCollector
+from rlnb.collectors.workers import CollectorWorkers
 from rlnb.data import LazyMemmapStorage, TensorDictReplayBuffer
 from rlnb.envs.batched import WorkerError
+from rlnb.envs.batched.worker_pool import WorkerPool
 from tests.collectors.multi.making import IDS, constant, counted, pole, shut
 from tests.collectors.test_lost_batches import check_no_holes
+from tests.data.replay_buffers.interrupting import interrupted
 from tests.envs.batched.running import HEAD, in_memory, run
 
 both = pytest.mark.parametrize("kind", [MultiSyncCollector, MultiAsyncCollector])
@@ -123,6 +126,51 @@ def test_a_worker_that_is_killed_is_named(kind):
         assert {batch["policy_version"].unique().item() for batch in after} == {1} == {collector.policy_version}
         used, given = (set(torch.cat([b[IDS].flatten() for b in batches]).tolist()) for batches in (before, after))
         assert not used & given
+
+
+def test_a_batch_is_returned_though_its_worker_is_found_dead_after_it():
+    with shut(MultiAsyncCollector([counted] * 2, constant(), frames_per_batch=10)) as collector:
+        collector.next()
+        collector._workers.settle("test")
+        victim = processes(collector)[1]
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.join()
+        ranks = []
+        with pytest.raises(WorkerError, match=r"^Worker 1 of 2 was ended by SIGKILL"):
+            while True:
+                ranks.append(int(collector.next()[IDS][0]) % 2)
+        assert ranks.count(1) >= 1 and collector.frames == 10 * (1 + len(ranks))
+        assert collector.next().shape == (10,)
+
+
+SHARED = [
+    MultiCollector._next,
+    MultiCollector._finish,
+    CollectorWorkers.receive,
+    CollectorWorkers.collect,
+    WorkerPool.receive,
+    WorkerPool.signal,
+]
+LINES = [(kind, code) for kind in (MultiSyncCollector, MultiAsyncCollector) for code in (*SHARED, kind._batches)]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("kind", "code"), LINES, ids=lambda one: one.__qualname__)
+def test_an_interrupt_in_any_line_leaves_no_hole(kind, code):
+    batches = []
+    with shut(kind([counted] * 2, constant(), frames_per_batch=10, timeout=20)) as collector:
+        collect = lambda: batches.append(collector.next())  # noqa: E731 - for the next lines
+        for at in range(60):
+            reached = interrupted(collect, code.__code__, at)
+            assert collector.frames == 10 * len(batches)
+            for _ in range(3):
+                collect()
+            if not reached:
+                break
+        assert 0 < at < 59 and collector.frames == 10 * len(batches)
+    rows = torch.cat([batch.reshape(-1) for batch in batches])
+    for rank in range(2):
+        check_no_holes(rows[rows[IDS] % 2 == rank])
 
 
 def hang():
