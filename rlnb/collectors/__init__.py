@@ -1,7 +1,28 @@
 """Collectors, which step environments with a policy and yield batches of data."""
 
 from rlnb.collectors.collector import Collector, SyncDataCollector
+from rlnb.collectors.multi import (
+    AsyncCollector,
+    MultiAsyncCollector,
+    MultiaSyncDataCollector,
+    MultiCollector,
+    MultiSyncCollector,
+    MultiSyncDataCollector,
+    aSyncDataCollector,
+)
 from rlnb.data.ted.trajectories import split_trajectories
 from rlnb.envs.policies import RandomPolicy
 
-__all__ = ["Collector", "RandomPolicy", "SyncDataCollector", "split_trajectories"]
+__all__ = [
+    "AsyncCollector",
+    "Collector",
+    "MultiAsyncCollector",
+    "MultiCollector",
+    "MultiSyncCollector",
+    "MultiSyncDataCollector",
+    "MultiaSyncDataCollector",
+    "RandomPolicy",
+    "SyncDataCollector",
+    "aSyncDataCollector",
+    "split_trajectories",
+]

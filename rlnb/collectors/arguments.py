@@ -112,8 +112,6 @@ _REASONS: dict[str, tuple[tuple[Any, ...], str, str]] = {
     "num_collectors": ((None, 1), "it is a single collector", "put the envs in a ParallelEnv"),
     "sync": ((None, True), "it collects in this process, while the learner waits", "leave sync out"),
     "reset_when_done": ((True,), "deprecated in TorchRL; envs that are done are reset", "leave reset_when_done out"),
-    "interruptor": ((None,), "no other process interrupts it", "leave interruptor out"),
-    "extend_buffer": ((True,), "it writes whole batches", "frames_per_batch=env.batch_size.numel() for single steps"),
     "compile_policy": ((None, False), "it does not compile", "give a compiled policy: torch.compile(policy)"),
     "cudagraph_policy": ((None, False), "it captures no CUDA graphs", "policy=CudaGraphModule(policy)"),
     "weight_updater": ((None,), "policy and collector are in one process", "collector.update_policy_weights_()"),
@@ -132,8 +130,8 @@ _REASONS: dict[str, tuple[tuple[Any, ...], str, str]] = {
 _INERT = {"no_cuda_sync", "use_buffers", "worker_idx"}
 
 
-def check_collector_options(options: dict[str, Any], known: Iterable[str]) -> None:
-    """Refuse options of TorchRL's collector that are not supported; ``known`` are the names of those that are.
+def check_collector_options(options: dict[str, Any], known: Iterable[str], owner: str = "Collector") -> None:
+    """Refuse options of TorchRL's collectors that are not supported; ``known`` are the names of those that are.
 
     Raises:
         TypeError: If there is no such option.
@@ -146,10 +144,10 @@ def check_collector_options(options: dict[str, Any], known: Iterable[str]) -> No
             names = sorted({*known, *_REASONS, *_INERT})
             close = difflib.get_close_matches(name, names, 1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"Collector() has no option {name!r}.{hint} It takes: {', '.join(names)}.")
+            raise TypeError(f"{owner}() has no option {name!r}.{hint} It takes: {', '.join(names)}.")
         kept, reason, instead = _REASONS[name]
         if not any(value is one or value == one for one in kept):
-            raise ValueError(f"Collector({name}={value!r}) is not supported: {reason}. Fix: {instead}.")
+            raise ValueError(f"{owner}({name}={value!r}) is not supported: {reason}. Fix: {instead}.")
 
 
 def check_receivers(postproc: Any, replay_buffer: Any) -> None:
@@ -160,4 +158,18 @@ def check_receivers(postproc: Any, replay_buffer: Any) -> None:
         raise TypeError(
             f"replay_buffer must be a replay buffer, got a {type(replay_buffer).__name__}. "
             "Fix: ReplayBuffer(storage=LazyTensorStorage(1000))."
+        )
+
+
+def check_writing(replay_buffer: Any, extend_buffer: Any, split_trajs: Any) -> None:
+    """Raise ``ValueError`` if ``extend_buffer=False`` contradicts other options of a collector."""
+    if not extend_buffer and replay_buffer is None:
+        raise ValueError(
+            "extend_buffer=False writes single steps to a replay buffer, got no replay_buffer. "
+            "Fix: replay_buffer=ReplayBuffer(storage=LazyTensorStorage(1000))."
+        )
+    if not extend_buffer and split_trajs:
+        raise ValueError(
+            "extend_buffer=False writes single steps, and split_trajs=True whole trajectories. "
+            "Fix: leave one of them out."
         )

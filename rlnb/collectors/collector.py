@@ -11,15 +11,26 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.collectors.arguments import check_collector_options, check_numbers, check_receivers, given_ids, make_env
+from rlnb.collectors.arguments import (
+    check_collector_options,
+    check_numbers,
+    check_receivers,
+    check_writing,
+    given_ids,
+    make_env,
+)
+from rlnb.collectors.background import Background
 from rlnb.collectors.trajectories import TrajectoryIds
 from rlnb.collectors.utils import split_trajectories
+from rlnb.collectors.weights import as_state_dict
 from rlnb.data.ted.keys import COLLECTOR, TRAJ_IDS, TRUNCATED, NestedKey, as_tuple
 from rlnb.envs.base import EnvBase
 from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.policies import is_random, make_policy
 from rlnb.envs.rollout import collect, truncate_last
 from rlnb.envs.stacking import stack_steps
+
+_PIECES = 20  # of a batch, between which an interruptor is asked
 
 
 class Collector:
@@ -50,6 +61,8 @@ class Collector:
         exploration_type: exploration type of the policy while data is collected.
         return_same_td: whether each batch overwrites the one before it.
         replay_buffer: extended with each batch. The iterator then yields None.
+        extend_buffer: whether the buffer is extended with the batch. False: with its single steps, in order of time, as
+            for a buffer without dimensions for the envs of a batch.
         trust_policy: whether to take a callable as a policy that reads and writes a TensorDict, whatever its signature.
         policy_factory: function that makes the policy, instead of ``policy``.
         set_truncated: whether to mark the last step of each batch as truncated, for learners that take a batch as whole
@@ -57,6 +70,8 @@ class Collector:
         track_traj_ids: whether batches have the entry ("collector", "traj_ids").
         track_policy_version: whether batches have the version of the policy, as "policy_version" at the root and
             under "next"; see :meth:`increment_version`.
+        interruptor: object with a method ``collection_stopped``, which is called about twenty times a batch. If it
+            returns True, the batch ends early, with fewer steps.
         pre_collect_hook: called before each batch.
         post_collect_hook: called with each batch, before it is yielded or written.
         **options: other options of TorchRL's collector. ``no_cuda_sync``, ``use_buffers`` and ``worker_idx`` have no
@@ -100,11 +115,13 @@ class Collector:
         exploration_type: ExplorationType = ExplorationType.RANDOM,
         return_same_td: bool = False,
         replay_buffer: Any = None,
+        extend_buffer: bool = True,
         trust_policy: bool | None = None,
         policy_factory: Callable[[], Callable[..., Any]] | None = None,
         set_truncated: bool = False,
         track_traj_ids: bool = True,
         track_policy_version: bool | None = False,
+        interruptor: Any = None,
         pre_collect_hook: Callable[[], Any] | None = None,
         post_collect_hook: Callable[[TensorDictBase], Any] | None = None,
         **options: Any,
@@ -112,6 +129,7 @@ class Collector:
         check_collector_options(options, inspect.signature(Collector).parameters)
         numbers = check_numbers(frames_per_batch, total_frames, init_random_frames, max_frames_per_traj)
         check_receivers(postproc, replay_buffer)
+        check_writing(replay_buffer, extend_buffer, split_trajs)
         env_device = device if env_device is None else env_device
         self.env = make_env(create_env_fn, create_env_kwargs, env_device, numbers.max_frames_per_traj)
         if policy_factory is not None:
@@ -121,9 +139,8 @@ class Collector:
         self._given_policy = policy
         policy_device = device if policy_device is None else policy_device
         self.policy = _on_device(policy, policy_device)
-        self._act = make_policy(
-            self.env, self.policy, bool(trust_policy), auto_cast_to_device=policy_device is not None
-        )
+        self._policy_options = bool(trust_policy), policy_device is not None
+        self._act = make_policy(self.env, self.policy, *self._policy_options)
         _materialize(self.env, self.policy, self._act)
         self.storing_device = device if storing_device is None else storing_device
         envs = max(self.env.batch_size.numel(), 1)
@@ -132,7 +149,8 @@ class Collector:
         self.init_random_frames, self.reset_at_each_iter = numbers.init_random_frames, reset_at_each_iter
         self.postproc, self.split_trajs, self.exploration_type = postproc, split_trajs, exploration_type
         self.return_same_td, self.replay_buffer = return_same_td, replay_buffer
-        self.set_truncated, self.track_traj_ids = set_truncated, track_traj_ids
+        self.extend_buffer = extend_buffer
+        self.set_truncated, self.track_traj_ids, self._interruptor = set_truncated, track_traj_ids, interruptor
         self.pre_collect_hook, self.post_collect_hook = pre_collect_hook, post_collect_hook
         self._check_entries()
         self._version = _first_version(track_policy_version)
@@ -142,6 +160,8 @@ class Collector:
     def _set_up_state(self) -> None:
         """Set the state of a collector that has collected nothing."""
         self.frames = self.iterations = 0
+        self._background = Background(type(self).__name__)
+        self._taken = 0  # steps of the last batch, over all envs
         self._ids = TrajectoryIds(self.env.batch_size)
         # The input of the next step, None if the next batch starts with a reset.
         self._root: TensorDictBase | None = None
@@ -203,7 +223,11 @@ class Collector:
 
         Returns:
             The batch, or None if batches are written to a buffer.
+
+        Raises:
+            RuntimeError: If the collector runs in the background; see :meth:`start`.
         """
+        self._background.refuse("next()")
         if self.pre_collect_hook is not None:
             self.pre_collect_hook()
         data: Any = self._processed(self._collect())
@@ -231,6 +255,7 @@ class Collector:
 
         After an interrupt or an error, the steps so far are lost, and the next batch starts with a reset.
         """
+        self._background.refuse("rollout()")
         data = self._collect()
         self._finish()
         return data
@@ -262,15 +287,29 @@ class Collector:
         random = self.frames < self.init_random_frames and policy_acts
         act = self._act if policy_acts and not random else env.rand_action
         zeros = self._zeros_of_policy(root) if random else {}
-        data = collect(env, act, root, self._steps, contiguous=self._contiguous)
+        data, last = self._steps_until_stopped(act, root)
         _add_zeros(data, zeros)
-        last = data[..., -1].clone()
-        self._root = env.maybe_reset(env._step_mdp(last))
         data.exclude(*_private_keys(data), inplace=True)  # after `last`, which the next step needs
         self._ids.write(data, last)
         if not self.track_traj_ids:
             data.del_(COLLECTOR)
         return self._marked(data)
+
+    def _steps_until_stopped(self, act: Any, root: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """Take the steps of a batch, or fewer if the interruptor says so. Returns them and a copy of the last one."""
+        env, left = self.env, self._steps
+        parts: list[Any] = []
+        size = left if self._interruptor is None else -(-left // _PIECES)
+        while left and not (parts and self._interruptor.collection_stopped()):
+            data = collect(env, act, root, min(size, left), contiguous=self._contiguous)
+            last = data[..., -1].clone()
+            root = env.maybe_reset(env._step_mdp(last))
+            parts.append(data)
+            left -= min(size, left)
+        self._root = root
+        self._taken = self.frames_per_batch - left * (self.frames_per_batch // self._steps)
+        whole: Any = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+        return whole, last
 
     def _marked(self, data: TensorDictBase) -> TensorDictBase:
         """Write the version of the policy, and mark the last step as truncated, each if requested."""
@@ -285,12 +324,12 @@ class Collector:
         """Write a batch to the buffer."""
         written = getattr(self.replay_buffer, "write_count", None)
         try:
-            self.replay_buffer.extend(data)
+            self.replay_buffer.extend(data if self.extend_buffer else as_single_steps(data))
         except BaseException as error:
             # A storage finishes its write before it raises an interrupt. After an interrupt between this call and
             # _finish the steps are not counted, but the next batch still has new ids.
             if getattr(self.replay_buffer, "write_count", None) != written:
-                self.frames, self.iterations = self.frames + self.frames_per_batch, self.iterations + 1
+                self.frames, self.iterations = self.frames + self._taken, self.iterations + 1
             if self.split_trajs and isinstance(error, ValueError):
                 raise ValueError(
                     f"{error}\nsplit_trajs=True pads each batch to the longest of its trajectories, so that no two "
@@ -302,7 +341,7 @@ class Collector:
 
     def _finish(self) -> None:
         """Count a batch that was yielded or written, and let the next one continue from it."""
-        frames, iterations = self.frames + self.frames_per_batch, self.iterations + 1
+        frames, iterations = self.frames + self._taken, self.iterations + 1
         # One statement without a call: CPython delivers signals after calls and at loop back-edges, so that Ctrl+C
         # cannot separate the three.
         self._unfinished, self.frames, self.iterations = False, frames, iterations
@@ -355,6 +394,10 @@ class Collector:
                 ) from error
         if not chosen.any():
             return
+        with self._quiet():
+            self._reset_chosen(chosen, kwargs)
+
+    def _reset_chosen(self, chosen: torch.Tensor, kwargs: dict[str, Any]) -> None:
         # The next batch resets all envs.
         if self._root is None or chosen.all():
             self._root, self._reset_kwargs = None, kwargs
@@ -396,26 +439,47 @@ class Collector:
         fake: TensorDictBase = self._processed(self._marked(data))
         return fake
 
-    # Methods of collectors in other threads or processes ------------------------------------------------------------
+    # In the background --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Raise ``NotImplementedError``: this collector collects a batch when it is called."""
-        raise NotImplementedError(
-            "Collector.start() is not supported: it would collect in another thread than the learner, whose optimizer "
-            "would change the policy in the middle of a step. "
-            "Fix: for _ in collector: ..., with replay_buffer=..., and a ParallelEnv for several processes."
-        )
+        """Collect in a thread, into the replay buffer, until ``total_frames`` or :meth:`async_shutdown`.
 
-    def pause(self) -> Any:
-        """Raise ``NotImplementedError``, as in TorchRL: nothing is collected between two calls."""
-        raise NotImplementedError(
-            "Collector.pause() is not supported: this collector does not run in the background, and collects nothing "
-            "between two calls of next(). Fix: leave pause() out."
-        )
+        A policy that is a module is copied first, so that an optimizer does not change it in the middle of a batch:
+        from now on, :meth:`update_policy_weights_` passes new weights on. Other methods wait for the end of the batch
+        that is being collected. The thread and the learner take turns in one Python process; an
+        :class:`~rlnb.collectors.AsyncCollector` collects in another one.
+
+        Raises:
+            RuntimeError: If there is no replay buffer, or the collector runs already.
+        """
+        policy = self.policy
+        if self.replay_buffer is not None and policy is self._given_policy and isinstance(policy, torch.nn.Module):
+            self.policy = copy.deepcopy(policy)
+            self._act = make_policy(self.env, self.policy, *self._policy_options)
+        self._background.start(self._collect_in_background, self.replay_buffer)
+
+    def _collect_in_background(self) -> bool:
+        """Collect a batch; return whether there are more to collect."""
+        if 0 <= self.total_frames <= self.frames:
+            return False
+        self.next()
+        return self.total_frames < 0 or self.frames < self.total_frames
+
+    def pause(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which a collector that was started writes nothing to the buffer.
+
+        Raises:
+            RuntimeError: If the collector does not run.
+        """
+        return self._background.pause()
 
     def is_running(self) -> bool:
-        """Return False: data is not collected in the background, see :meth:`start`."""
-        return False
+        """Return whether the collector collects in the background; see :meth:`start`."""
+        return self._background.is_running()
+
+    def _quiet(self) -> contextlib.AbstractContextManager[None]:
+        """Keep the background thread from collecting."""
+        return self._background.pause() if self._background.is_running() else contextlib.nullcontext()
 
     def enable_profile(self, **options: Any) -> None:
         """Raise ``NotImplementedError``: the collector runs in this process, where torch's profiler can measure it."""
@@ -430,7 +494,7 @@ class Collector:
         """Update the weights of the policy that the collector uses.
 
         The collector uses the policy itself, so that changes of an optimizer take effect with the next step without a
-        copy. Weights are copied only if the collector uses a copy of the policy on another device.
+        copy. Weights are copied only if the collector uses a copy of the policy, on another device or in a thread.
 
         Args:
             policy_or_weights: a module, its parameters as a TensorDict, or a state dict, whose values are written to
@@ -448,8 +512,9 @@ class Collector:
             >>> collector = Collector(GymEnv("Pendulum-v1"), policy, frames_per_batch=10)
             >>> collector.update_policy_weights_()
         """
-        self._write_weights(self._given_policy if policy_or_weights is None else policy_or_weights)
-        self.increment_version()
+        with self._quiet():
+            self._write_weights(self._given_policy if policy_or_weights is None else policy_or_weights)
+            self.increment_version()
 
     def _write_weights(self, source: Any) -> None:
         """Write weights to the policy that the collector uses."""
@@ -460,24 +525,7 @@ class Collector:
                 f"update_policy_weights_ needs a policy that is a torch module, got a {type(self.policy).__name__}. "
                 "Fix: leave the weights out, or Collector(env, TensorDictModule(...))."
             )
-        if isinstance(source, torch.nn.Module):
-            source = source.state_dict()
-        elif isinstance(source, TensorDictBase):
-            flat = source.detach().flatten_keys(".")
-            source = {**self.policy.state_dict(), **dict(flat.items())}
-        elif not isinstance(source, Mapping):
-            raise TypeError(
-                f"policy_or_weights must be a module, a TensorDict of parameters or a state dict, got a "
-                f"{type(source).__name__}. Fix: collector.update_policy_weights_(policy)."
-            )
-        own = self.policy.state_dict()
-        wrong = [key for key in {*own, *source} if _differs(own, source, key)]
-        if wrong:
-            raise RuntimeError(
-                f"The weights do not fit the policy: these differ in name or shape: {sorted(wrong)}. "
-                "Fix: collector.update_policy_weights_(policy), with a policy of the same architecture."
-            )
-        self.policy.load_state_dict(source)
+        self.policy.load_state_dict(as_state_dict(source, self.policy.state_dict()))
 
     @property
     def policy_version(self) -> int | None:
@@ -550,8 +598,9 @@ class Collector:
         Returns:
             The seed for the next env of a chain of envs; see :meth:`~rlnb.envs.EnvBase.set_seed`.
         """
-        self._root = None
-        return self.env.set_seed(seed, static_seed=static_seed)
+        with self._quiet():
+            self._root = None
+            return self.env.set_seed(seed, static_seed=static_seed)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state dicts of env and policy, and the progress of the collector.
@@ -560,12 +609,13 @@ class Collector:
             A dictionary with "env_state_dict", "policy_state_dict" (if the policy is a module), "frames", "iter",
             "traj_ids" (the number of trajectories with an id) and "policy_version" (if versions are tracked).
         """
-        state = {"env_state_dict": self.env.state_dict(), "frames": self.frames, "iter": self.iterations}
-        state["traj_ids"] = self._ids.free
-        if self._version is not None:
-            state["policy_version"] = self._version
-        if isinstance(self.policy, torch.nn.Module):
-            state["policy_state_dict"] = self.policy.state_dict()
+        with self._quiet():
+            state = {"env_state_dict": self.env.state_dict(), "frames": self.frames, "iter": self.iterations}
+            state["traj_ids"] = self._ids.free
+            if self._version is not None:
+                state["policy_version"] = self._version
+            if isinstance(self.policy, torch.nn.Module):
+                state["policy_state_dict"] = self.policy.state_dict()
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -587,17 +637,18 @@ class Collector:
         missing = [name for name in wanted if name not in state_dict]
         if missing:
             raise KeyError(f"The state dict of a collector must have {wanted}, got one without {missing}.")
-        ids = max(given_ids(state_dict), self._ids.free)
-        before = copy.deepcopy(self.state_dict())
-        try:
-            self._load(state_dict)
-        except BaseException:
-            self._load(before)
-            raise
-        frames, iterations = state_dict["frames"], state_dict["iter"]
-        self.frames, self.iterations, self._ids.free, self._root = frames, iterations, ids, None
-        if self._version is not None:
-            self._version = state_dict.get("policy_version", self._version)
+        given = given_ids(state_dict)
+        with self._quiet():
+            before = copy.deepcopy(self.state_dict())
+            try:
+                self._load(state_dict)
+            except BaseException:
+                self._load(before)
+                raise
+            self.frames, self.iterations = state_dict["frames"], state_dict["iter"]
+            self._ids.free, self._root = max(given, self._ids.free), None
+            if self._version is not None:
+                self._version = state_dict.get("policy_version", self._version)
 
     def _load(self, state_dict: dict[str, Any]) -> None:
         self.env.load_state_dict(state_dict["env_state_dict"])
@@ -605,20 +656,23 @@ class Collector:
             self.policy.load_state_dict(state_dict["policy_state_dict"])
 
     def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
-        """Close the env.
+        """Stop collecting in the background, if the collector does, and close the env.
 
         Args:
-            timeout: has no effect; ``ParallelEnv(shutdown_timeout=...)`` limits the time.
+            timeout: seconds that a batch in the background is given to finish. Default: no limit.
             close_env: ``False`` leaves the env open.
-            raise_on_error: ``False`` suppresses the errors of closing.
+            raise_on_error: ``False`` suppresses the errors of closing, and those that ended the background thread.
         """
-        self._root = None
         with contextlib.nullcontext() if raise_on_error else contextlib.suppress(Exception):
-            if close_env and not self.env.is_closed:
-                self.env.close()
+            try:
+                self._background.stop(timeout)
+            finally:
+                self._root = None
+                if close_env and not self.env.is_closed:
+                    self.env.close()
 
     def async_shutdown(self, timeout: float | None = None, close_env: bool = True) -> None:
-        """Close the env; see :meth:`shutdown`."""
+        """Stop collecting in the background, and close the env; see :meth:`shutdown`."""
         self.shutdown(timeout, close_env)
 
     def __repr__(self) -> str:
@@ -645,6 +699,11 @@ def _add_zeros(data: TensorDictBase, rows: Mapping[NestedKey, torch.Tensor]) -> 
         data.set(key, row.new_zeros((*data.batch_size, *row.shape)))
 
 
+def as_single_steps(data: TensorDictBase) -> TensorDictBase:
+    """Reshape a batch ``[*batch_size, time]`` to its single steps, ``[time * batch_size]``, in order of time."""
+    return data.permute(-1, *range(data.ndim - 1)).reshape(-1)
+
+
 def _private_keys(data: TensorDictBase) -> list[NestedKey]:
     return [key for key in data.keys(True) if any(part.startswith("_") for part in as_tuple(key))]
 
@@ -666,13 +725,6 @@ def _materialize(env: EnvBase, policy: Any, act: Callable[[TensorDictBase], Tens
     # Zeros may be no legal input, such as a mask without a single True. The first batch then does it.
     with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC), contextlib.suppress(Exception):
         act(given)
-
-
-def _differs(own: Mapping[str, Any], given: Mapping[str, Any], key: str) -> bool:
-    """Return whether only one of two state dicts has an entry, or its shapes differ."""
-    if key not in own or key not in given:
-        return True
-    return getattr(own[key], "shape", None) != getattr(given[key], "shape", None)
 
 
 #: The name of this class in older versions of TorchRL.

@@ -1,5 +1,24 @@
 """Collectors, at the path of TorchRL."""
 
 from rlnb.collectors.collector import Collector, SyncDataCollector
+from rlnb.collectors.multi import (
+    AsyncCollector,
+    MultiAsyncCollector,
+    MultiaSyncDataCollector,
+    MultiCollector,
+    MultiSyncCollector,
+    MultiSyncDataCollector,
+    aSyncDataCollector,
+)
 
-__all__ = ["Collector", "SyncDataCollector"]
+__all__ = [
+    "AsyncCollector",
+    "Collector",
+    "MultiAsyncCollector",
+    "MultiCollector",
+    "MultiSyncCollector",
+    "MultiSyncDataCollector",
+    "MultiaSyncDataCollector",
+    "SyncDataCollector",
+    "aSyncDataCollector",
+]

@@ -85,9 +85,14 @@ def wrong_return(function: str, made: Any) -> str:
     )
 
 
-def closed_by_another_thread(what: str) -> str:
-    """Describe a batch that another thread has closed."""
+def closed_by_another_thread(
+    what: str,
+    owner: str = "ParallelEnv",
+    start_anew: str = "env.reset() starts new",
+    close: str = "an env before env.close()",
+) -> str:
+    """Describe an object with workers that another thread has closed."""
     return (
-        f"The ParallelEnv was closed by another thread in the middle of {what}. env.reset() starts new workers. "
-        "Fix: join the threads that use an env before env.close()."
+        f"The {owner} was closed by another thread in the middle of {what}. {start_anew} workers. "
+        f"Fix: join the threads that use {close}."
     )

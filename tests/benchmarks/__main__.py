@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 HERE = pathlib.Path(__file__).parent
 FLAT_SHARE = "flat bytes / TED bytes"
+FRAME_TIMES = ("MultiSync(2)", "Collector of ParallelEnv(2)", "one Collector")
 LIFE = ("first start", "second start", "close")
 COMMITS = (
     "speed",
@@ -285,6 +286,26 @@ def collectors(peer: str | None) -> None:
             print(f"  {name:10s} {key:32s} {1 / seconds:12,.0f} {seconds * 1e6:10.1f}")
     for key, seconds in best.get("torchrl", {}).items():
         ratio(f"collector, {key}: rlnb / torchrl", seconds / best["rlnb"][key], 6)
+    multi_collectors(libraries)
+
+
+def multi_collectors(libraries: dict[str, str]) -> None:
+    """Compare collectors on two processes, a learner beside them, and how long four take to start."""
+    best = best_times("multi_collectors.py", libraries)
+    print("Collectors on several processes, CartPole-v1, 4-64-64-2 network             ms")
+    for name, times in best.items():
+        for key, seconds in times.items():
+            print(f"  {name:10s} {key:50s} {seconds * 1e3:12.3f}{' a frame' if key in FRAME_TIMES else ''}")
+    ours = best["rlnb"]
+    ratio("MultiSync(2) / Collector of ParallelEnv(2)", ours["Collector of ParallelEnv(2)"] / ours["MultiSync(2)"], 1)
+    ratio("a learner of 20 ms: async / sync", ours["learning, synchronous"] / ours["learning, asynchronous"], 1.2)
+    bound("ms of an update of a million weights", ours["update of 1,008,002 weights"] * 1e3, 5)
+    if "torchrl" in best:
+        theirs = best["torchrl"]
+        ratio("MultiSync(2): rlnb / torchrl", theirs["MultiSync(2)"] / ours["MultiSync(2)"], 4)
+        ratio(
+            "start of four workers: torchrl / rlnb", theirs["start of four workers"] / ours["start of four workers"], 5
+        )
 
 
 def objectives(peer: str | None) -> None:

@@ -133,7 +133,6 @@ def test_options_without_an_effect():
         ("cudagraph_policy", True),
         ("auto_register_policy_transforms", True),
         ("reset_when_done", False),
-        ("extend_buffer", False),
         ("backend", "ray"),
         ("num_collectors", 4),
         ("trajs_per_batch", 2),

@@ -197,12 +197,33 @@ def test_a_fake_batch_is_processed_and_changes_nothing():
     assert buffer.write_count == 2
 
 
+# Batches that end early -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_an_interruptor_ends_a_batch_early(n):
+    class After:
+        asked = 0
+
+        def collection_stopped(self):
+            self.asked += 1
+            return self.asked in (3, 23)
+
+    collector = Collector(SerialEnv(n, counted) if n else counted(), frames_per_batch=40, interruptor=After())
+    steps = 40 // max(n, 1) // 20
+    batches = [collector.next() for _ in range(3)]
+    assert [batch.shape[-1] for batch in batches] == [3 * steps, 20 * steps, steps]
+    whole = torch.cat(batches, -1).reshape(max(n, 1), -1)
+    assert whole["step_count"][..., 0].tolist() == [list(range(24 * steps))] * max(n, 1)
+    assert (whole["collector", "traj_ids"] == whole["collector", "traj_ids"][:, :1]).all()
+    assert collector.frames == whole.numel()
+
+
 # What it cannot do ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["start", "pause", "enable_profile"])
-def test_methods_that_make_no_sense_in_one_thread_say_so(method):
+def test_a_profile_is_not_its_task():
     collector = Collector(counted(), frames_per_batch=4)
-    with pytest.raises(NotImplementedError, match=rf"^Collector\.{method}\(\) is not supported: .* Fix: "):
-        getattr(collector, method)()
+    with pytest.raises(NotImplementedError, match=r"^Collector\.enable_profile\(\) is not supported: .* Fix: "):
+        collector.enable_profile()
     assert collector.is_running() is False and collector.next().shape == (4,)

@@ -8,7 +8,8 @@ import pytest
 
 PATHS = {
     "rlnb._utils": "logger",
-    "rlnb.collectors.collectors": "Collector SyncDataCollector",
+    "rlnb.collectors.collectors": "Collector SyncDataCollector MultiSyncDataCollector MultiaSyncDataCollector "
+    "aSyncDataCollector AsyncCollector MultiAsyncCollector MultiCollector MultiSyncCollector",
     "rlnb.collectors.utils": "split_trajectories",
     "rlnb.data.postprocs": "MultiStep",
     "rlnb.data.replay_buffers.replay_buffers": "ReplayBuffer TensorDictReplayBuffer TensorDictPrioritizedReplayBuffer",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import pickle
 import sys
+import types
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import cloudpickle
@@ -20,7 +23,8 @@ class _Pickler(cloudpickle.Pickler):
         self.tensors: list[torch.Tensor] = []
 
     def persistent_id(self, obj: Any) -> int | None:
-        if not isinstance(obj, torch.Tensor) or not obj.is_shared():
+        # A lazy parameter has no memory yet, and cannot be asked whether it is shared.
+        if not isinstance(obj, torch.Tensor) or torch.nn.parameter.is_lazy(obj) or not obj.is_shared():
             return None
         self.tensors.append(obj)
         return len(self.tensors) - 1
@@ -85,3 +89,58 @@ def load_registered(pickled: dict[str, bytes]) -> None:
         if name not in gymnasium.registry:
             with contextlib.suppress(Exception):  # such as a module that cannot be imported here
                 gymnasium.registry[name] = pickle.loads(spec)
+
+
+def find_unpicklable(content: Any, path: str) -> tuple[str, Any]:
+    """Find the innermost part of an object that cannot be pickled, and the path that leads to it.
+
+    Args:
+        content: an object that cannot be pickled.
+        path: its name.
+
+    Example:
+        >>> import threading
+        >>> path, part = find_unpicklable({"name": "policy", "locks": [threading.Lock()]}, "options")
+        >>> path, type(part).__name__
+        ("options['locks'][0]", 'lock')
+    """
+    seen = {id(content)}
+    while True:
+        for name, part in _parts(content):
+            if id(part) not in seen and not _is_picklable(part):
+                path, content = path + name, part
+                seen.add(id(part))
+                break
+        else:
+            return path, content
+
+
+def _parts(content: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what an object consists of, each with the text that follows the object's name."""
+    if isinstance(content, Mapping):
+        yield from ((f"[{key!r}]", value) for key, value in content.items())
+    elif isinstance(content, (list, tuple)):
+        yield from ((f"[{i}]", value) for i, value in enumerate(content))
+    elif isinstance(content, types.FunctionType):
+        cells = zip(content.__code__.co_freevars, content.__closure__ or (), strict=True)
+        yield from ((f"'s variable {name!r}", cell.cell_contents) for name, cell in cells)
+        globals_ = (
+            (name, content.__globals__[name]) for name in content.__code__.co_names if name in content.__globals__
+        )
+        yield from ((f"'s variable {name!r}", value) for name, value in globals_)
+    elif isinstance(content, types.MethodType):
+        yield ".__self__", content.__self__
+    elif isinstance(content, functools.partial):
+        yield from ((".func", content.func), (".args", content.args), (".keywords", content.keywords))
+    else:
+        if isinstance(content, torch.nn.Module):
+            yield from ((f".{name}", module) for name, module in content.named_children())
+        yield from ((f".{name}", value) for name, value in getattr(content, "__dict__", {}).items())
+
+
+def _is_picklable(content: Any) -> bool:
+    try:
+        dump(content)
+    except Exception:
+        return False
+    return True

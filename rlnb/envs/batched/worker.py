@@ -1,4 +1,8 @@
-"""Worker process of a ParallelEnv: its channel to the pool, and the loop that runs its envs."""
+"""Worker process: its channel to the pool, the loop that answers the pool, and the host of the envs of a ParallelEnv.
+
+What a worker runs is its :class:`Host`, which the pool names: :class:`EnvHost` runs the envs of a ParallelEnv, and
+``rlnb.collectors.multi.CollectorHost`` a collector. The channel, the loop, failures and the end are the same for all.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, Protocol
 
 import cloudpickle
 import numpy as np
@@ -31,8 +35,8 @@ from rlnb.envs.batched.attributes import Remote, read_attribute
 from rlnb.envs.batched.drivers import BlockDriver, DataDriver, Driver, EnvInfo, RowDriver
 from rlnb.envs.batched.memory import BlockPlan, SharedMemory
 
-#: Signals, of one byte each. The first three are requests about data in shared memory: step all envs of the worker,
-#: step or reset those that are selected. DONE is the reply to them, and MESSAGE announces a pickled message.
+#: Signals, of one byte each. The first three are requests of a ParallelEnv about data in shared memory: step all envs
+#: of the worker, step or reset those that are selected. DONE is the reply, and MESSAGE announces a pickled message.
 STEP, STEP_SELECTED, RESET_SELECTED, DONE, MESSAGE = b"s", b"w", b"r", b"d", b"m"
 _LENGTH = struct.Struct("!Q")
 
@@ -140,9 +144,10 @@ def _working_directory() -> str | None:
 class Task:
     """What a worker needs to know when it starts."""
 
-    envs: list[int]  # indices of the envs that it runs
-    n: int  # number of envs of the whole batch
+    envs: list[int]  # indices of the envs, or collectors, that it runs
+    n: int  # number of them in all workers
     make: bytes  # pickled list with a function and keyword arguments for each of its envs
+    host: Callable[[Task], Host]  # makes what runs them
     threads: int  # of torch
     quiet: bool  # whether to suppress warnings
     seed: int  # of the random generators of the process, which all workers of a fork server would otherwise share
@@ -208,14 +213,32 @@ def _set_up_process(task: Task) -> None:
     pickling.load_registered(task.registered)
 
 
+class Host(Protocol):
+    """What runs in a worker process. Its ``do_...`` methods answer requests: they take the index that was asked for.
+
+    ``do_make`` is called first, once for each index of the task, with the tensors in shared memory that the pickled
+    functions refer to. Exceptions of the ``do_...`` methods become :class:`WorkerFailure` answers.
+    """
+
+    def do_make(self, i: int, shared: list[torch.Tensor]) -> Any:
+        """Make env or collector ``i``, and return its picklable description."""
+
+    def notified(self, signal: bytes) -> dict[int, Any] | None:
+        """Handle a signal other than ``MESSAGE``. The answers are sent as a message, None as the signal ``DONE``."""
+
+    def connect(self, plan: Any, memory: SharedMemory | None) -> None:
+        """Use shared memory of this plan from now on. None: use messages."""
+
+    def close(self) -> None:
+        """Close the envs. The process ends."""
+
+
 class _Worker:
-    """The envs of a worker process, and the requests that the pool makes of them."""
+    """The loop of a worker process, which passes the requests of the pool on to its host."""
 
     def __init__(self, channel: Channel, task: Task) -> None:
         self.channel, self.task = channel, task
-        self.envs: dict[int, EnvBase] = {}
-        self.drivers: dict[int, Driver] = {}
-        self.selected: Any = None
+        self.host: Host = task.host(task)
 
     def serve(self, shared: list[torch.Tensor]) -> None:
         if wait([self.channel.socket], 0):
@@ -225,18 +248,55 @@ class _Worker:
             while True:
                 signal, message = self.channel.recv()
                 if signal != MESSAGE:
-                    self._run_drivers(signal)
-                elif message is None or isinstance(message, BlockPlan):
-                    self._connect(message)
-                else:
+                    self._notified(signal)
+                elif isinstance(message, dict):
                     self._answer(message)
+                else:
+                    self._connect(message)
         finally:
-            for env in self.envs.values():
-                with contextlib.suppress(Exception):
-                    env.close()
+            self.host.close()
 
-    def _run_drivers(self, signal: bytes) -> None:
-        """Step or reset envs whose data is in shared memory. The reply is a signal, or a message of failures."""
+    def _notified(self, signal: bytes) -> None:
+        answers = self.host.notified(signal)
+        if answers is None:
+            self.channel.notify(DONE)
+        else:
+            self._send(answers)
+
+    def _connect(self, plan: Any) -> None:
+        """Use shared memory from now on, or messages if there is no plan for it."""
+        memory = None if plan is None else SharedMemory(plan.size, descriptor=self.channel.recv_descriptor())
+        self.host.connect(plan, memory)
+        self.channel.send(dict.fromkeys(self.task.envs))
+
+    def _answer(self, requests: Mapping[int, tuple[str, tuple[Any, ...]]]) -> None:
+        """Call the ``do_...`` method that each request names, and send the results."""
+        answers = {}
+        for i, (name, arguments) in requests.items():
+            answers[i] = result_or_failure(getattr(self.host, f"do_{name}"), i, *arguments)
+        self._send(answers)
+
+    def _send(self, answers: dict[int, Any]) -> None:
+        try:
+            self.channel.send(answers)
+        except ChannelClosed:
+            raise
+        except Exception:  # an answer cannot be pickled
+            checked = {i: result_or_failure(cloudpickle.dumps, answer) for i, answer in answers.items()}
+            self.channel.send({i: c if isinstance(c, WorkerFailure) else answers[i] for i, c in checked.items()})
+
+
+class EnvHost:
+    """The envs of a ParallelEnv that run in this process, each with its driver."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.envs: dict[int, EnvBase] = {}
+        self.drivers: dict[int, Driver] = {}
+        self.selected: Any = None
+
+    def notified(self, signal: bytes) -> dict[int, Any] | None:
+        """Step or reset envs whose data is in shared memory. Returns failures, if there are any."""
         failures = {}
         drivers: dict[int, Any] = self.drivers
         for i, driver in drivers.items():
@@ -250,44 +310,33 @@ class _Worker:
                     driver.step_row()
             except Exception as error:
                 failures[i] = WorkerFailure.of(error)
-        if failures:
-            self.channel.send(failures)
-        else:
-            self.channel.notify(DONE)
+        return failures or None
 
-    def _connect(self, plan: BlockPlan | None) -> None:
-        """Use shared memory from now on, or messages if there is no plan for it."""
-        if plan is None:
+    def connect(self, plan: BlockPlan | None, memory: SharedMemory | None) -> None:
+        """Let the envs write to a block in shared memory, or send their data as messages."""
+        if plan is None or memory is None:
             self.drivers = {i: DataDriver(env) for i, env in self.envs.items()}
-        else:
-            memory = SharedMemory(plan.size, descriptor=self.channel.recv_descriptor())
-            layout = plan.lay_out(memory.array)
-            memory.close()
-            self.selected = layout.selected
-            for i, env in self.envs.items():
-                inputs = {key: array[i : i + 1] for key, array in layout.inputs.items()}
-                if plan.fills_rows:
-                    (actions,) = inputs.values()
-                    self.drivers[i] = RowDriver(env, layout.block.env(i), actions)
-                else:
-                    self.drivers[i] = BlockDriver(env, layout.block.env(i), inputs, layout.given)
-                self.drivers[i].moments = layout.moments[i]
-        self.channel.send(dict.fromkeys(self.envs))
+            return
+        layout = plan.lay_out(memory.array)
+        memory.close()
+        self.selected = layout.selected
+        for i, env in self.envs.items():
+            inputs = {key: array[i : i + 1] for key, array in layout.inputs.items()}
+            if plan.fills_rows:
+                (actions,) = inputs.values()
+                self.drivers[i] = RowDriver(env, layout.block.env(i), actions)
+            else:
+                self.drivers[i] = BlockDriver(env, layout.block.env(i), inputs, layout.given)
+            self.drivers[i].moments = layout.moments[i]
 
-    def _answer(self, requests: Mapping[int, tuple[str, tuple[Any, ...]]]) -> None:
-        """Call the ``do_...`` method that each request names, and send the results."""
-        answers = {}
-        for i, (name, arguments) in requests.items():
-            answers[i] = _result_or_failure(getattr(self, f"do_{name}"), i, *arguments)
-        try:
-            self.channel.send(answers)
-        except ChannelClosed:
-            raise
-        except Exception:  # an answer cannot be pickled
-            checked = {i: _result_or_failure(cloudpickle.dumps, answer) for i, answer in answers.items()}
-            self.channel.send({i: c if isinstance(c, WorkerFailure) else answers[i] for i, c in checked.items()})
+    def close(self) -> None:
+        """Close all envs, even if closing one of them raises."""
+        for env in self.envs.values():
+            with contextlib.suppress(Exception):
+                env.close()
 
     def do_make(self, i: int, shared: list[torch.Tensor]) -> EnvInfo:
+        """Make an env, and describe it."""
         makers = pickling.load(self.task.make, shared)
         fn, kwargs = makers[self.task.envs.index(i)]
         env = fn(**kwargs)
@@ -302,19 +351,22 @@ class _Worker:
         return driver.reset(given, kwargs) if type(driver) is DataDriver else driver.reset_row(given, kwargs)
 
     def do_step(self, i: int, inputs: Any) -> Any:
+        """Step an env; return the data."""
         driver: Any = self.drivers[i]
         with torch.no_grad():
             return driver.step(inputs)
 
     def do_read(self, i: int, name: str) -> Any:
+        """Return an attribute of an env, or its description if it is an env itself."""
         value = read_attribute(self.envs[i], name)
         return Remote(repr(value)) if hasattr(value, "step") and hasattr(value, "reset") else value
 
     def do_call(self, i: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call a method of an env."""
         return operator.attrgetter(name)(self.envs[i])(*args, **kwargs)
 
 
-def _result_or_failure(function: Callable[..., Any], *arguments: Any) -> Any:
+def result_or_failure(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function; return its result, or a :class:`WorkerFailure` if it raises."""
     try:
         return function(*arguments)

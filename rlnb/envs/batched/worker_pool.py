@@ -1,4 +1,4 @@
-"""Pool of the worker processes of a ParallelEnv: started, called and ended together."""
+"""Pool of worker processes, those of a ParallelEnv or of a collector: started, called and ended together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ import torch
 
 from rlnb.envs import errors
 from rlnb.envs.batched import pickling
-from rlnb.envs.batched.memory import BlockPlan, SharedMemory
+from rlnb.envs.batched.memory import SharedMemory
 from rlnb.envs.batched.processes import interrupts_deferred, main_hidden, register_pool, wait_for_exit
-from rlnb.envs.batched.worker import Channel, ChannelClosed, ChannelTimeout, Task, WorkerFailure, run
+from rlnb.envs.batched.worker import Channel, ChannelClosed, ChannelTimeout, EnvHost, Host, Task, WorkerFailure, run
 
 # Seconds to wait for workers to exit: on their own after their batch failed, after SIGTERM, after SIGKILL.
 _CLOSE_TIME, _TERMINATE_TIME, _KILL_TIME = 0.2, 0.2, 5.0
@@ -46,12 +47,24 @@ class WorkerError(RuntimeError):
         self.failure = failure
 
 
+@dataclass(frozen=True)
+class Advice:
+    """Advice in the errors of a pool, which depends on whose workers they are."""
+
+    owner: str = "ParallelEnv"  # the class of the object that has the pool
+    start_anew: str = "env.reset() starts new"  # ones
+    more_time: str = "ParallelEnv(..., timeout=600)"
+    alone: str = "To see what its env does, run it in this process: SerialEnv in place of ParallelEnv."
+    close: str = "an env before env.close()"  # in another thread
+
+
 class WorkerPool:
-    """Worker processes, each with its channel and with one or more envs.
+    """Worker processes, each with its channel and with one or more envs, or with a collector.
 
     ``makers`` holds for each env the function that makes it, and its keyword arguments. The envs are spread evenly over
-    the processes, each of which uses ``threads`` torch threads and, if ``quiet``, shows no warnings. For the other
-    options see :class:`~rlnb.envs.ParallelEnv`.
+    the processes, each of which uses ``threads`` torch threads and, if ``quiet``, shows no warnings. ``host`` makes
+    what runs the envs in a process, and ``advice`` is given in errors. For the other options see
+    :class:`~rlnb.envs.ParallelEnv`.
 
     Attributes:
         lock: held while a thread waits for answers.
@@ -67,25 +80,29 @@ class WorkerPool:
         timeout: float | None,
         quiet: bool,
         shutdown_timeout: float = 2.0,
+        host: Callable[[Task], Host] = EnvHost,
+        advice: Advice | None = None,
     ) -> None:
         self.timeout, self.n, self.shutdown_timeout = timeout, len(makers), shutdown_timeout
+        self._advice = advice or Advice()
         self.lock = threading.RLock()
         self._closed_by_another_thread = False
         self.processes: list[Any] = []
         self.channels: list[Channel] = []
         self._process_of = [i * n_processes // self.n for i in range(self.n)]
         self._envs_of = [[i for i in range(self.n) if self._process_of[i] == p] for p in range(n_processes)]
-        # A plain poll, without a descriptor that forks would share, where the system has it.
-        self._selector: selectors.BaseSelector = getattr(selectors, "PollSelector", selectors.DefaultSelector)()
+        self._selector = _poll()
         seeds = _seeds(n_processes, register_pool(self))
         registered = {} if method == "fork" else pickling.dump_registered()
         if method == "forkserver":
             # The fork server imports these once, so that no worker has to.
-            multiprocessing.get_context(method).set_forkserver_preload(["rlnb.envs.batched.worker", "rlnb.envs"])
+            multiprocessing.get_context(method).set_forkserver_preload(
+                ["rlnb.envs.batched.worker", "rlnb.envs", host.__module__]
+            )
         try:
             for p, (envs, seed) in enumerate(zip(self._envs_of, seeds, strict=True)):
                 make, shared = pickling.dump([makers[i] for i in envs])
-                self._start_process(method, p, Task(envs, self.n, make, threads, quiet, seed, registered), shared)
+                self._start_process(method, p, Task(envs, self.n, make, host, threads, quiet, seed, registered), shared)
                 self._selector.register(self.channels[p].socket, selectors.EVENT_READ, p)
         except BaseException:
             self.close(_CLOSE_TIME)
@@ -149,14 +166,61 @@ class WorkerPool:
             answers = self._gather(set(by_process), what, until)
         return {i: answers[i] for i in messages}
 
-    def connect(self, plan: BlockPlan | None, memory: SharedMemory | None) -> None:
-        """Let the envs write to shared memory of this plan from now on; without a plan, data is sent as messages."""
+    def connect(self, plan: Any, memory: SharedMemory | None, which: Collection[int] | None = None) -> None:
+        """Let workers use shared memory of this plan from now on; without a plan, data is sent as messages.
+
+        ``plan`` has the ``size`` of the memory, and the hosts of the workers know what it means. ``which`` are the envs
+        whose workers are connected, by default all.
+        """
+        pending = {self._process_of[i] for i in (range(self.n) if which is None else which)}
         with self._exchange() as until:
-            for p, channel in enumerate(self.channels):
-                self._send(p, "start", channel.send, plan, until)
+            for p in sorted(pending):
+                self._send(p, "start", self.channels[p].send, plan, until)
                 if memory is not None:
-                    self._send(p, "start", channel.send_descriptor, memory.descriptor, until)
-            self._gather(set(range(len(self.channels))), "start", until)
+                    self._send(p, "start", self.channels[p].send_descriptor, memory.descriptor, until)
+            self._gather(pending, "start", until)
+
+    def signal(self, signals: Mapping[int, bytes], what: str) -> dict[int, float]:
+        """Send signals to workers, by index, without waiting for the answers, which :meth:`receive` returns.
+
+        This and :meth:`receive` are for pools with one process for each index. Returns when each signal was sent, as
+        ``time.monotonic`` says.
+        """
+        with self._exchange() as until:
+            for p, signal in signals.items():
+                self._send(p, what, self.channels[p].notify, signal, until)
+        return dict.fromkeys(signals, time.monotonic())
+
+    def receive(self, sent: Mapping[int, float], what: str, at_least: int = 1) -> dict[int, Any]:
+        """Wait until some of the workers that were sent a signal have answered, and return their answers.
+
+        A failure is returned as a :class:`~rlnb.envs.batched.worker.WorkerFailure`; :meth:`failed` makes an error of
+        it.
+
+        Args:
+            sent: when a signal was sent to each of the workers whose answers are outstanding.
+            what: what they were asked for, for errors.
+            at_least: number of answers to wait for.
+
+        Raises:
+            WorkerError: If a worker ends. All workers are ended then.
+            TimeoutError: If a worker has not answered in time after its signal. All workers are ended then.
+        """
+        answers: dict[int, Any] = {}
+        pending = set(sent)
+        with self._exchange():
+            while len(answers) < at_least:
+                until = None if self.timeout is None else min(sent[p] for p in pending) + self.timeout
+                ready = self._ready(pending, until)
+                late = set() if until is None else {p for p in pending.difference(ready) if self._is_late(sent[p])}
+                if late or not ready:
+                    raise self._timeout(late or pending, what)
+                for p in ready:
+                    # Once a worker has begun to answer, the rest of the answer must come in time.
+                    message = self._receive(p, what, None if self.timeout is None else time.monotonic() + self.timeout)
+                    answers.update(message)
+                    pending.discard(p)
+        return answers
 
     def env_infos(self) -> list[Any]:
         """Wait until all workers have made their envs, and return the ``EnvInfo`` of each."""
@@ -177,26 +241,44 @@ class WorkerPool:
         answers: dict[int, Any] = {}
         pending = set(pending)
         while pending:
-            ready = self._selector.select(None if until is None else max(0.0, until - time.monotonic()))
+            ready = self._ready(pending, until)
             if not ready:
                 raise self._timeout(pending, what)
-            for key, _ in ready:
-                p = key.data
-                try:
-                    message = self.channels[p].recv(until)[1]
-                except ChannelClosed:
-                    raise self._process_ended(p, what) from None
-                except ChannelTimeout:
-                    raise self._timeout({p}, what) from None
+            for p in ready:
+                message = self._receive(p, what, until)
                 if message is not None:
                     answers.update(message)
                 pending.discard(p)
         failures = {i: answer for i, answer in answers.items() if isinstance(answer, WorkerFailure)}
         if failures:
-            raise self._failed(failures, what)
+            raise self.failed(failures, what)
         return answers
 
-    def _failed(self, failures: dict[int, WorkerFailure], what: str) -> WorkerError:
+    def _is_late(self, since: float) -> bool:
+        return self.timeout is not None and since + self.timeout < time.monotonic()
+
+    def _ready(self, pending: set[int], until: float | None) -> list[int]:
+        """Wait until a process of these has sent something, and return those that have; none if time runs out."""
+        seconds = None if until is None else max(0.0, until - time.monotonic())
+        if len(pending) == len(self.channels):
+            return [key.data for key, _ in self._selector.select(seconds)]
+        # The answers of the others, which may come at any time, stay where they are.
+        with _poll() as selector:
+            for p in pending:
+                selector.register(self.channels[p].socket, selectors.EVENT_READ, p)
+            return [key.data for key, _ in selector.select(seconds)]
+
+    def _receive(self, p: int, what: str, until: float | None) -> Any:
+        """Receive a message of a process; None if it is a signal."""
+        try:
+            return self.channels[p].recv(until)[1]
+        except ChannelClosed:
+            raise self._process_ended(p, what) from None
+        except ChannelTimeout:
+            raise self._timeout({p}, what) from None
+
+    def failed(self, failures: Mapping[int, WorkerFailure], what: str) -> WorkerError:
+        """Make an error of failures, with the traceback of the first one."""
         first, *others = sorted(failures)
         also = f" ({_workers(others).lower()} failed, too)" if others else ""
         failure = failures[first]
@@ -211,7 +293,7 @@ class WorkerPool:
         """Yield when to give up. Close the pool if answers may be outstanding: the next request would get them."""
         with self.lock:
             if not self.channels:
-                raise RuntimeError(errors.closed_by_another_thread("this call"))
+                raise RuntimeError(self._closed_meanwhile("this call"))
             try:
                 yield None if self.timeout is None else time.monotonic() + self.timeout
             except WorkerError as error:
@@ -224,7 +306,7 @@ class WorkerPool:
 
     def _process_ended(self, p: int, what: str) -> RuntimeError:
         if self._closed_by_another_thread:
-            return RuntimeError(errors.closed_by_another_thread(what))
+            return RuntimeError(self._closed_meanwhile(what))
         process, envs = self.processes[p], self._envs_of[p]
         wait_for_exit([process], 1.0)
         workers = f"{_workers(envs)} of {self.n}"
@@ -232,16 +314,19 @@ class WorkerPool:
             workers += ", which share a process,"
         return WorkerError(
             f"{workers} {_how_it_ended(process.exitcode, len(envs) > 1)}, in the middle of {what}. All workers were "
-            "ended; env.reset() starts new ones. "
-            "To see what its env does, run it in this process: SerialEnv in place of ParallelEnv."
+            f"ended; {self._advice.start_anew} ones. {self._advice.alone}"
         )
 
     def _timeout(self, pending: set[int], what: str) -> TimeoutError:
         workers = _workers([i for p in sorted(pending) for i in self._envs_of[p]])
         return TimeoutError(
             f"{workers} of {self.n} did not finish {what} within {self.timeout:g} s. All workers were ended; "
-            "env.reset() starts new ones. If it takes that long, give more time: ParallelEnv(..., timeout=600)."
+            f"{self._advice.start_anew} ones. If it takes that long, give more time: {self._advice.more_time}."
         )
+
+    def _closed_meanwhile(self, what: str) -> str:
+        advice = self._advice
+        return errors.closed_by_another_thread(what, advice.owner, advice.start_anew, advice.close)
 
     # End ----------------------------------------------------------------------------------------------------------
 
@@ -295,6 +380,12 @@ class WorkerPool:
         """Release workers that belong to the process of which this one is a fork."""
         self._close_channels()  # or the workers would not notice when the other process closes them
         self.processes = []
+
+
+def _poll() -> selectors.BaseSelector:
+    """Make a plain poll, without a descriptor that forks would share, where the system has it."""
+    selector: selectors.BaseSelector = getattr(selectors, "PollSelector", selectors.DefaultSelector)()
+    return selector
 
 
 def _seeds(n: int, pools: int) -> list[int]:
