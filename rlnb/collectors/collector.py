@@ -55,8 +55,8 @@ class Collector:
             policy, such as logits, are zero in them.
         max_frames_per_traj: number of steps after which an episode is truncated. -1: no limit.
         reset_at_each_iter: whether each batch starts with a reset.
-        postproc: function of a batch that returns the data to yield.
-        split_trajs: whether to yield one row for each trajectory, padded, with ("collector", "mask") where there is
+        postproc: function of a batch, split if ``split_trajs``, that returns the data to yield.
+        split_trajs: whether to make one row of each trajectory, padded, with ("collector", "mask") where there is
             data; see :func:`~rlnb.collectors.utils.split_trajectories`.
         exploration_type: exploration type of the policy while data is collected.
         return_same_td: whether each batch overwrites the one before it.
@@ -244,10 +244,10 @@ class Collector:
 
     def _processed(self, data: Any) -> Any:
         """Convert a batch to the data that is yielded or written."""
-        if self.postproc is not None:
-            data = self.postproc(data)
         if self.split_trajs:
             data = split_trajectories(data, prefix="collector")
+        if self.postproc is not None:
+            data = self.postproc(data)
         return data if self.storing_device is None else data.to(self.storing_device)
 
     def rollout(self) -> TensorDictBase:

@@ -50,7 +50,7 @@ from rlnb.collectors.collector import as_single_steps
 from rlnb.collectors.multi_arguments import dump_argument
 from rlnb.collectors.utils import split_trajectories
 from rlnb.collectors.weights import as_state_dict
-from rlnb.collectors.worker import Collected, SplitThenProcess
+from rlnb.collectors.worker import Collected
 from rlnb.collectors.workers import CollectorWorkers
 from rlnb.envs.base import EnvBase
 from rlnb.envs.batched.parallel import _buffers, _check_start_method
@@ -228,13 +228,8 @@ class MultiCollector:
             for i in range(n)
         ]
         setups = multi_arguments.pickled_setups(fns, create_env_kwargs, policy, policy_factory, init_fn, each)
-        if self._workers_write:  # a Collector calls postproc first
-            both = self.split_trajs and postproc is not None
-            self._receiving = {
-                "postproc": SplitThenProcess(postproc) if both and postproc is not None else postproc,
-                "split_trajs": self.split_trajs and not both,
-                "extend_buffer": extend_buffer,
-            }
+        if self._workers_write:
+            self._receiving = {"postproc": postproc, "split_trajs": self.split_trajs, "extend_buffer": extend_buffer}
             keep = "post_collect_hook=lambda batch: None, with which it stays in this process"
             dump_argument("postproc", postproc, keep)
         if num_threads is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +17,6 @@ from tensordict import TensorDictBase
 
 from rlnb.collectors.collector import Collector
 from rlnb.collectors.shared import SharedBatch
-from rlnb.collectors.utils import split_trajectories
 from rlnb.collectors.weights import SharedWeights, WeightsPlan
 from rlnb.data.ted.block import LeafInfo
 from rlnb.data.ted.keys import COLLECTOR, TRAJ_IDS
@@ -214,14 +212,3 @@ class CollectorHost:
         if self.collector is not None:
             with contextlib.suppress(Exception):
                 self.collector.shutdown()
-
-
-class SplitThenProcess:
-    """Splits a batch into trajectories and calls a function with them, in a worker."""
-
-    def __init__(self, postproc: Callable[[TensorDictBase], TensorDictBase]) -> None:
-        self.postproc = postproc
-
-    def __call__(self, data: TensorDictBase) -> TensorDictBase:
-        """Split a batch, and call the function."""
-        return self.postproc(split_trajectories(data, prefix="collector"))

@@ -328,3 +328,10 @@ def test_a_policy_that_refuses_zeros_is_left_to_the_first_batch():
     assert torch.nn.parameter.is_lazy(net.weight)
     collector.next()
     assert net.weight.shape == (1, 3)
+
+
+def test_postproc_is_called_with_what_was_split():
+    seen = []
+    env, ends = pendulum(), {"frames_per_batch": 10, "total_frames": 10, "max_frames_per_traj": 4}
+    (batch,) = Collector(env, split_trajs=True, postproc=lambda data: seen.append(data) or data, **ends)
+    assert seen[0] is batch and batch.shape == (3, 4) and batch["collector", "mask"].sum() == 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import re
@@ -288,6 +289,7 @@ def test_fifty_cycles_leave_nothing_behind(kind, tmp_path):
 
 
 def test_a_shut_down_collector_has_no_shared_memory():
+    gc.collect()  # what earlier tests have left
     before = shared_memory()
     collector = MultiSyncCollector([pole] * 2, frames_per_batch=10)
     batch = collector.next()
