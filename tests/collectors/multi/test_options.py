@@ -123,13 +123,13 @@ class Waits(GymEnv):
 
 @pytest.mark.parametrize("factor", [1, 2])
 def test_workers_that_do_not_finish_their_batch(factor):
-    envs = [lambda: TransformedEnv(Waits(0.0), StepCounter()), lambda: TransformedEnv(Waits(0.01), StepCounter())]
+    envs = [lambda: TransformedEnv(Waits(0.0), StepCounter()), lambda: TransformedEnv(Waits(0.05), StepCounter())]
     options = {"frames_per_batch": 80 * factor, "cat_results": -1, "preemptive_threshold": 0.5}
     with shut(MultiSyncCollector(envs, **options)) as collector:
         batches = [collector.next() for _ in range(3)]
         for batch in batches:
             first, second = (batch[batch[IDS] % 2 == rank] for rank in range(2))
-            assert len(first) == 40 * factor and 0 < len(second) < 20 * factor
+            assert len(first) == 40 * factor and 0 < len(second) < 40 * factor
         assert collector.frames == sum(map(len, batches))
         slow = torch.cat([batch[batch[IDS] % 2 == 1] for batch in batches])
         assert slow["step_count"].flatten().tolist() == list(range(len(slow)))
