@@ -84,7 +84,7 @@ def as_device(device: Device) -> torch.device:
     if device is None:
         return torch.get_default_device()
     found = torch.device(device)
-    if found.type == "cuda" and found.index is None:
+    if found.type == "cuda" and found.index is None and torch.cuda.is_available():
         return torch.device("cuda", torch.cuda.current_device())
     return found
 
