@@ -7,6 +7,7 @@ import itertools
 from functools import partial
 
 import pytest
+import rlnb_widgets as widgets
 import torch
 
 from rlnb.collectors import Collector
@@ -376,7 +377,6 @@ def test_a_search_of_an_env_there(cuda):
 
 
 def test_widgets_take_data_from_there(cuda):
-    widgets = pytest.importorskip("rlnb_widgets")
     env = CartPoleEnv(device=cuda, seed=0)
     data = env.rollout(10)
     assert (

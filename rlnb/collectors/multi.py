@@ -199,12 +199,9 @@ class MultiCollector:
         multi_arguments.check_trajectories(split_trajs, track_traj_ids)
         check_writing(replay_buffer, extend_buffer, split_trajs)
         _check_start_method(mp_start_method)
-        self._storing = multi_arguments.each(device if storing_device is None else storing_device, n, "storing_device")
-        if is_sync and any(one != self._storing[0] for one in self._storing):
-            raise ValueError(
-                f"{name} joins the batches of its workers on one device, got storing_device={self._storing!r}. "
-                "Fix: storing_device='cpu'."
-            )
+        self._storing = multi_arguments.storing_devices(
+            name, device if storing_device is None else storing_device, n, is_sync
+        )
         self.policy, self.total_frames = policy, numbers.total_frames
         self.requested_frames_per_batch, self.init_random_frames = asked, numbers.init_random_frames
         self.postproc, self.split_trajs, self.exploration_type = postproc, bool(split_trajs), exploration_type
@@ -222,11 +219,7 @@ class MultiCollector:
             "track_policy_version": track_policy_version,
         }
         own = {"device": device, "env_device": env_device, "policy_device": policy_device}
-        listed = {key: multi_arguments.each(value, n, key) for key, value in own.items()}
-        each = [
-            {**same, "frames_per_batch": frames[i], **{key: values[i] for key, values in listed.items()}}
-            for i in range(n)
-        ]
+        each = multi_arguments.options_of_workers(frames, same, own)
         setups = multi_arguments.pickled_setups(fns, create_env_kwargs, policy, policy_factory, init_fn, each)
         if self._workers_write:
             self._receiving = {"postproc": postproc, "split_trajs": self.split_trajs, "extend_buffer": extend_buffer}

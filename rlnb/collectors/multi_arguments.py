@@ -158,6 +158,36 @@ def each(value: Any, n: int, name: str) -> list[Any]:
     return list(value)
 
 
+def storing_devices(name: str, device: Any, n: int, is_sync: bool) -> list[Any]:
+    """Return the device for the batches of each worker, which is one for all if they are joined.
+
+    Raises:
+        ValueError: If the batches of synchronous workers would be on several devices.
+    """
+    found = each(device, n, "storing_device")
+    if is_sync and any(one != found[0] for one in found):
+        raise ValueError(
+            f"{name} joins the batches of its workers on one device, got storing_device={found!r}. "
+            "Fix: storing_device='cpu'."
+        )
+    return found
+
+
+def options_of_workers(frames: Sequence[int], same: dict[str, Any], own: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the options of the collector of each worker.
+
+    Args:
+        frames: frames per batch of each worker.
+        same: options that are the same for all.
+        own: options that may be a list with one value for each worker.
+    """
+    n = len(frames)
+    listed = {key: each(value, n, key) for key, value in own.items()}
+    return [
+        {**same, "frames_per_batch": frames[i], **{key: values[i] for key, values in listed.items()}} for i in range(n)
+    ]
+
+
 def dump_argument(name: str, content: Any, fix: str) -> Pickled:
     """Pickle an argument for a worker.
 

@@ -72,13 +72,13 @@ def test_everything_public_has_a_docstring(package: str) -> None:
 
 
 def test_functions_fit_a_screen() -> None:
-    """A long file is fine where a class needs it; a function that no screen shows is not. Docstrings do not count."""
+    """A long file is fine where a class needs it; a body that no screen shows is not. Docstrings do not count."""
     long = []
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 document = ast.get_docstring(node, clean=False) or ""
-                lines = node.end_lineno - node.lineno + 1 - (document.count("\n") + 1 if document else 0)
+                lines = node.end_lineno - node.body[0].lineno + 1 - (document.count("\n") + 1 if document else 0)
                 if lines > MAX_FUNCTION_LINES:
                     long.append(f"{path.relative_to(ROOT).as_posix()}: {node.name} has {lines} lines")
     assert long == []
