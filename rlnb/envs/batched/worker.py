@@ -1,7 +1,7 @@
 """Worker process: its channel to the pool, the loop that answers the pool, and the host of the envs of a ParallelEnv.
 
 What a worker runs is its :class:`Host`, which the pool names: :class:`EnvHost` runs the envs of a ParallelEnv, and
-``rlnb.collectors.multi.CollectorHost`` a collector. The channel, the loop, failures and the end are the same for all.
+``rlnb.collectors.worker.CollectorHost`` a collector. The channel, the loop, failures and the end are the same for all.
 """
 
 from __future__ import annotations
