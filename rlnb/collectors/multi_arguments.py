@@ -9,6 +9,7 @@ from rlnb.collectors.arguments import check_numbers, integer
 from rlnb.collectors.worker import Pickled, Setup
 from rlnb.envs.base import EnvBase
 from rlnb.envs.batched import pickling
+from rlnb.envs.batched.batched_env import one_each
 
 
 def env_functions(owner: str, create_env_fn: Any, num_workers: Any) -> list[Callable[..., EnvBase]]:
@@ -113,7 +114,10 @@ def pickled_setups(
         TypeError: If something cannot be pickled. The error names the part that cannot.
     """
     n = len(fns)
-    factories, kwargs = each(factory, n, "policy_factory"), each(env_kwargs, n, "create_env_kwargs")
+    factories, kwargs = (
+        one_each(factory, n, "policy_factory", "workers"),
+        one_each(env_kwargs, n, "create_env_kwargs", "workers"),
+    )
     pickled: dict[int, Pickled] = {}
 
     def once(name: str, content: Any, fix: str = "make it inside of the function, which runs in the worker") -> Pickled:
@@ -142,29 +146,13 @@ def pickled_setups(
     return setups
 
 
-def each(value: Any, n: int, name: str) -> list[Any]:
-    """Return the value for each worker, if it is not a list of them already.
-
-    Raises:
-        ValueError: If a list has another length.
-    """
-    if not isinstance(value, (list, tuple)):
-        return [value] * n
-    if len(value) != n:
-        raise ValueError(
-            f"{name} must be one value, or have one for each of the {n} workers, got {len(value)}. "
-            "Fix: give one value for all."
-        )
-    return list(value)
-
-
 def storing_devices(name: str, device: Any, n: int, is_sync: bool) -> list[Any]:
     """Return the device for the batches of each worker, which is one for all if they are joined.
 
     Raises:
         ValueError: If the batches of synchronous workers would be on several devices.
     """
-    found = each(device, n, "storing_device")
+    found = one_each(device, n, "storing_device", "workers")
     if is_sync and any(one != found[0] for one in found):
         raise ValueError(
             f"{name} joins the batches of its workers on one device, got storing_device={found!r}. "
@@ -182,7 +170,7 @@ def options_of_workers(frames: Sequence[int], same: dict[str, Any], own: dict[st
         own: options that may be a list with one value for each worker.
     """
     n = len(frames)
-    listed = {key: each(value, n, key) for key, value in own.items()}
+    listed = {key: one_each(value, n, key, "workers") for key, value in own.items()}
     return [
         {**same, "frames_per_batch": frames[i], **{key: values[i] for key, values in listed.items()}} for i in range(n)
     ]

@@ -829,14 +829,14 @@ def _make_auto_resetting(make: MakeEnv, replace: bool | None, **kwargs: Any) -> 
 # Arguments ------------------------------------------------------------------------------------------------------------
 
 
-def one_each(given: Any, n: int, name: str) -> list[Any]:
+def one_each(given: Any, n: int, name: str, of: str = "envs") -> list[Any]:
     """Expand an argument, a list with a value for each env or a single value for all, to a list of length ``n``."""
     if not isinstance(given, (list, tuple)):
         return [given] * n
     if len(given) != n:
         raise ValueError(
-            f"{name} must have one value for each of the {n} envs, got a list of {len(given)}. "
-            "Fix: a list of that length, or a single value for all envs."
+            f"{name} must have one value for each of the {n} {of}, got a list of {len(given)}. "
+            f"Fix: a list of that length, or a single value for all {of}."
         )
     return list(given)
 

@@ -46,8 +46,8 @@ CASES = [
      "replay_buffer. Fix: replay_buffer=ReplayBuffer(storage=LazyTensorStorage(1000))."),
     ({"extend_buffer": False, "replay_buffer": BUFFER, "split_trajs": True}, ValueError, "extend_buffer=False "
      "writes single steps, and split_trajs=True whole trajectories. Fix: leave one of them out."),
-    ({"device": ["cpu"] * 3}, ValueError, "storing_device must be one value, or have one for each of the 2 workers, "
-     "got 3. Fix: give one value for all."),
+    ({"device": ["cpu"] * 3}, ValueError, "storing_device must have one value for each of the 2 workers, "
+     "got a list of 3. Fix: a list of that length, or a single value for all workers."),
     ({"policy": constant(), "policy_factory": constant}, TypeError, "MultiSyncCollector takes a policy or a "
      "policy_factory, got both. Fix: leave one out."),
     ({"sync": False}, ValueError, "MultiSyncCollector has sync=True, got sync=False. Fix: leave sync out."),

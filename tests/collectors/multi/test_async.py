@@ -132,7 +132,9 @@ def test_a_batch_that_was_lost_leaves_no_hole():
 
 
 def test_requests_between_batches_lose_nothing():
-    make = lambda: TransformedEnv(Slow(0.0005), StepCounter())  # noqa: E731 - a factory for the next line
+    def make():
+        return TransformedEnv(Slow(0.0005), StepCounter())
+
     with shut(MultiAsyncCollector([make] * 2, frames_per_batch=5)) as collector:
         batches = []
         for _ in range(8):

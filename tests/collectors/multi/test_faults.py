@@ -160,7 +160,10 @@ LINES = [(kind, code) for kind in (MultiSyncCollector, MultiAsyncCollector) for 
 def test_an_interrupt_in_any_line_leaves_no_hole(kind, code):
     batches = []
     with shut(kind([counted] * 2, constant(), frames_per_batch=10, timeout=20)) as collector:
-        collect = lambda: batches.append(collector.next())  # noqa: E731 - for the next lines
+
+        def collect():
+            batches.append(collector.next())
+
         for at in range(60):
             reached = interrupted(collect, code.__code__, at)
             assert collector.frames == 10 * len(batches)

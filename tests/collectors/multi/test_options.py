@@ -207,7 +207,9 @@ def test_single_steps(shared):
         collector.next()
         return rb[:]
 
-    make = lambda: SerialEnv(3, counted)  # noqa: E731 - a factory for the next lines
+    def make():
+        return SerialEnv(3, counted)
+
     rb = ReplayBuffer(storage=LazyTensorStorage(100))
     single = steps(Collector(make(), frames_per_batch=12, replay_buffer=rb, extend_buffer=False), rb)
     assert single.shape == (12,) and single["step_count"].flatten().tolist() == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 3
