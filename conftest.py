@@ -35,7 +35,7 @@ ORDER = ("unit", "doctest", "javascript", "exercises", "notebook cells", "binder
 collect_ignore = ["tests/data/specs/torchrl_losses.py", "tests/data/specs/torchrl_round_trip.py"]
 
 # `make test` tries some examples of each property, `make test-deep` many. Timings never decide about a test.
-hypothesis.settings.register_profile("rlnb", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("rlnb", deadline=None, max_examples=15)
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=100)
 hypothesis.settings.load_profile("rlnb")  # --hypothesis-profile comes after it
 
