@@ -195,6 +195,39 @@ def test_in_a_process_of_its_own_an_answer_can_do_what_it_likes(body: str, says:
     assert not multiprocessing.active_children()
 
 
+TRACED_AFTER_A_LIMIT = """
+import sys, time
+from exercises.running import TimeLimit, time_limit
+
+def trace(frame, kind, argument):
+    frame.f_trace_opcodes = True
+    return trace
+
+for seconds, took in ((10, 0), (0.05, 0.2)):
+    try:
+        with time_limit(seconds):
+            time.sleep(took)
+        print("in time")
+    except TimeLimit:
+        print("too long")
+    sys.settrace(trace)
+    (lambda: None)()
+    sys.settrace(None)
+"""
+
+
+def test_a_time_limit_leaves_nothing_behind_for_which_the_interpreter_looks() -> None:
+    """CPython 3.11 traces one instruction forever while it looks for an exception of another thread."""
+    done = subprocess.run(
+        [sys.executable, "-c", TRACED_AFTER_A_LIMIT],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("in time\ntoo long\n", "")
+
+
 @pytest.mark.usefixtures("apart")
 def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exercises.apart.MEMORY_LIMIT", 200 << 20)

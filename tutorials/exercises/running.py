@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import CodeType, FrameType
 from typing import Any
 
@@ -36,7 +36,12 @@ def time_limit(seconds: float) -> Iterator[None]:
     Yields:
         Nothing.
     """
-    thread, lock, done = ctypes.c_ulong(threading.get_ident()), threading.Lock(), threading.Event()
+    thread, lock = ctypes.c_ulong(threading.get_ident()), threading.Lock()
+    done, sent = threading.Event(), threading.Event()
+
+    def send() -> None:
+        sent.set()
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TimeLimit))
 
     def watch() -> None:
         wait = seconds
@@ -44,7 +49,7 @@ def time_limit(seconds: float) -> Iterator[None]:
             wait = _AGAIN_SECONDS
             with lock:
                 if not done.is_set():
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TimeLimit))
+                    send()
 
     threading.Thread(target=watch, name="exercise-time-limit", daemon=True).start()
     try:
@@ -56,8 +61,13 @@ def time_limit(seconds: float) -> Iterator[None]:
         done.set()  # it may have come in the very moment of the line above
         raise
     finally:
-        with lock:  # withdraw one that was sent and has not arrived
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, None)
+        # One that was sent and has not arrived must not arrive later. To withdraw it is not enough: CPython would look
+        # for it at every jump from then on, and where instructions are traced, forever. So another takes its place.
+        with lock, suppress(TimeLimit):
+            if sent.is_set():
+                send()
+                while True:
+                    pass
 
 
 @contextmanager
