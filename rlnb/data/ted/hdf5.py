@@ -245,8 +245,10 @@ class H5Reader:
 
     def _item(self, group: Any, path: Path) -> Any:
         """Return the group or dataset with the last name of a path."""
-        if not isinstance(group.get(path[-1], getlink=True), self.h5py.HardLink):
-            raise ValueError(f"{_place(path)} is a link to another place or file. {_HOSTILE}")
+        link = group.get(path[-1], getlink=True)
+        if not isinstance(link, self.h5py.HardLink):
+            what = "missing" if link is None else "a link to another place or file"
+            raise ValueError(f"{_place(path)} is {what}. {_HOSTILE}")
         item = group[path[-1]]
         if not isinstance(item, (self.h5py.Group, self.h5py.Dataset)):
             raise ValueError(f"{_place(path)} is neither a group nor a dataset. {_HOSTILE}")

@@ -282,6 +282,29 @@ def test_a_pipe_in_place_of_a_file_blocks_nobody(name: str, tmp_path: Path, miss
         ReplayBuffer(storage=LazyTensorStorage(5)).loads(tmp_path)
 
 
+def test_a_file_that_cannot_be_decompressed_is_refused_before_anything_is_overwritten(tmp_path: Path) -> None:
+    def make() -> ReplayBuffer:
+        return ReplayBuffer(storage=LazyTensorStorage(5000), checkpointer=MAKERS["gzip"])
+
+    def fill(rb: ReplayBuffer, value: float) -> ReplayBuffer:
+        done = torch.zeros(5000, 1, dtype=torch.bool)
+        rb.extend(TensorDict({"a": torch.rand(5000) + value, "next": {"done": done}}, [5000]))
+        return rb
+
+    fill(make(), 0).dumps(tmp_path)
+    file = next(tmp_path.rglob("*.h5"))
+    content = bytearray(file.read_bytes())
+    begin = content.index(b"\x78\x5e", 2000)  # of what zlib writes
+    content[begin + 100 : begin + 200] = bytes(100)
+    file.write_bytes(content)
+    folder.seal(tmp_path)
+    for rb in (fill(make(), 7), make()):
+        before = rb[:]["a"].clone() if len(rb) else None
+        with pytest.raises((ValueError, OSError), match="cannot be read: it was damaged or cut short"):
+            rb.loads(tmp_path)
+        assert len(rb) == 0 if before is None else torch.equal(rb[:]["a"], before)
+
+
 def test_no_pickle_is_read_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # CP-01
     import pickle
 
