@@ -276,8 +276,11 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
     def _hooked(self, storage: Any) -> Any:
         """Return what the save hooks make of the filled part, whose last dimension is time."""
         length, *others = storage.shape
-        places = _time_last(length, math.prod(others))
-        data = storage.read(Where(None, None, places, torch.Size((*others, length))))
+        if others:
+            places = _time_last(length, math.prod(others))
+            data = storage.read(Where(None, None, places, torch.Size((*others, length))))
+        else:
+            data = storage._view(slice(length))
         for hook in self._save_hooks:
             for name, value in (("shift", storage.ring.cursor), ("is_full", storage.ring.is_full)):
                 if hasattr(hook, name):
