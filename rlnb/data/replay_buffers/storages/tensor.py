@@ -401,15 +401,12 @@ class TensorStorage(Storage):
     def check_state(self, state_dict: dict[str, Any]) -> None:
         """Reject another size or form, or columns of other shapes; see :meth:`Storage.check_state`."""
         try:
-            fits = self._fits(state_dict) if "form" in state_dict else self._fits_empty(state_dict)
+            is_empty = "items" not in state_dict and not state_dict.get("length")
+            fits = self._fits(state_dict) if "form" in state_dict else is_empty
         except SENSELESS:
             fits = False
         if not fits:
             raise ValueError(errors.other_state(type(self).__name__, state_dict, self.max_size))
-
-    @staticmethod
-    def _fits_empty(state_dict: dict[str, Any]) -> bool:
-        return "items" not in state_dict and not state_dict.get("length")
 
     def _fits(self, state_dict: dict[str, Any]) -> bool:
         """Whether the state of a storage with data fits; raises one of ``SENSELESS`` if it is malformed."""
