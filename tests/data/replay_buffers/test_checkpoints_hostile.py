@@ -23,6 +23,7 @@ from tensordict import TensorDict
 
 from rlnb.data import (
     LazyTensorStorage,
+    NestedStorageCheckpointer,
     ReplayBuffer,
     SamplerWithoutReplacement,
     SliceSamplerWithoutReplacement,
@@ -263,6 +264,13 @@ def test_files_made_by_hand(edit: str, name: str, known: bool, tmp_path: Path) -
     filled(0, name).dumps(tmp_path)
     change(tmp_path, *EDITS[edit])
     assert "checkpoint" in refused(filled(30, name) if known else buffer(name), tmp_path)
+
+
+def test_rows_of_no_items_are_refused(tmp_path: Path) -> None:
+    filled(0, "nested").dumps(tmp_path)
+    change(tmp_path, *EDITS["others"])
+    with pytest.raises(ValueError, match=r"does not read as one \(8 of 12 rows are filled"):
+        NestedStorageCheckpointer.read(tmp_path)
 
 
 @pytest.mark.parametrize(
