@@ -17,9 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from tensordict import TensorDict
+from tensordict import NonTensorStack, TensorDict
 
 from rlnb.data import (
     LazyTensorStorage,
@@ -37,6 +38,7 @@ from tests.data.replay_buffers.checkpoint_worlds import (
     first_of,
     no_disk,  # noqa: F401 - a fixture for the whole module
     refused,
+    steps_of,
 )
 from tests.pairwise import few
 
@@ -311,6 +313,21 @@ def test_a_file_that_cannot_be_decompressed_is_refused_before_anything_is_overwr
         with pytest.raises((ValueError, OSError), match="cannot be read: it was damaged or cut short"):
             rb.loads(tmp_path)
         assert len(rb) == 0 if before is None else torch.equal(rb[:]["a"], before)
+
+
+@pytest.mark.parametrize("objects", [["a", "b"], "abc", None])
+def test_an_hdf5_file_has_an_object_for_each_step(objects: Any, tmp_path: Path) -> None:
+    data = steps_of([[False, True, False]])[0].set("task", NonTensorStack("a", "b", "c"))
+    rb, other = (ReplayBuffer(storage=LazyTensorStorage(5), checkpointer=MAKERS["h5"]) for _ in range(2))
+    rb.extend(data)
+    rb.dumps(tmp_path)
+    with importlib.import_module("h5py").File(next(tmp_path.rglob("*.h5")), "r+") as file:
+        del file["data/task"]
+        text = json.dumps({"dims": None, "value": objects}).encode()
+        file["data"].create_dataset("task", data=np.frombuffer(text, np.uint8)).attrs["dtype"] = "json"
+    folder.seal(tmp_path)
+    with pytest.raises(ValueError, match=r"the entry \('task',\) does not have one object for each step"):
+        other.loads(tmp_path)
 
 
 def test_no_pickle_is_read_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # CP-01

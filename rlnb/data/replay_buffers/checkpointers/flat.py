@@ -37,7 +37,7 @@ from rlnb.data.ted.hdf5 import no_h5_name, open_h5, write_h5
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_keys
 from rlnb.data.ted.layout import plan
 from rlnb.data.ted.nested import nest, offsets_of
-from rlnb.data.ted.timeline import Timeline, find_breaks
+from rlnb.data.ted.timeline import Timeline, bits, find_breaks
 
 WHOLE, LAST, UNSET, OBJECTS = "whole", "last", "all False", "objects"  # how an entry is saved
 Kinds = dict[KeyPath, str]
@@ -173,13 +173,14 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
                     elif kinds[path] == UNSET:
                         rows[path].zero_()
                 for path in (path for path in rows if kinds[path] == LAST and head.length):
-                    column, start, root = columns[path], 0, rows[path[1:]]
+                    after, start, root = columns[path].flat, 0, rows[path[1:]]
                     rows[path][:-1], rows[path][-1] = root[1:], root[0]
-                    for part in breaks.split(_block_items(column)):
-                        block = torch.empty((len(part), *column.flat.shape[1:]), dtype=column.flat.dtype)
+                    for part in breaks.split(_block_items(columns[path])):
+                        block = torch.empty((len(part), *after.shape[1:]), dtype=after.dtype)
                         tensors.read_into(("last", *path), block, start)
-                        column.scatter(part, block)
                         start += len(part)
+                        if block.numel():  # as bits: torch writes no unsigned integers by index
+                            bits(after).index_copy_(0, part.to(after.device), bits(block).to(after.device))
 
         return kinds, breaks, fill
 
