@@ -7,7 +7,7 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -126,13 +126,12 @@ def no_h5_name(name: str) -> str | None:
 def _write_tensor(group: Any, name: str, value: torch.Tensor, filters: dict[str, Any]) -> None:
     value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
     shape, dtype = value.shape, str(value.dtype).removeprefix("torch.")
-    array = bits(value).numpy() if value.dtype == torch.bfloat16 else value.numpy()
     options: dict[str, Any] = {}
     if shape and filters and value.nbytes >= _COMPRESSED_BYTES:
         row = max(value[0].numel() * value.element_size(), 1)
         rows = min(max(_CHUNK_BYTES // row, 1), shape[0])
         options = {"chunks": (rows, *shape[1:]), "shuffle": True, **filters}
-    group.create_dataset(name, data=array, **options).attrs["dtype"] = dtype
+    group.create_dataset(name, data=_as_array(value), **options).attrs["dtype"] = dtype
 
 
 def _write_json(group: Any, name: str, value: Any, where: Path) -> None:
@@ -173,38 +172,20 @@ def read_h5(path: str | os.PathLike[str], max_bytes: int = 1 << 34) -> TensorDic
         FileNotFoundError: If there is no such file.
         ValueError: If the file is damaged, cut short, too large, or in another format; the text says where.
     """
-    return read_h5_into(path, {}, max_bytes)
+    with open_h5(path, max_bytes, checksum=True) as reader:
+        return reader.group(reader.file, ())
 
 
-def read_h5_into(
-    path: str | os.PathLike[str],
-    into: Mapping[Path, torch.Tensor],
-    max_bytes: int = 1 << 34,
-    checksum: bool = True,
-    rehearse: bool = False,
-) -> TensorDict:
-    """Read a TensorDict from an HDF5 file, some entries into existing tensors.
-
-    Args:
-        path: path of the file.
-        into: tensors to read to, by the path of the entry. An entry whose tensor is on the device "meta" is checked but
-            not read.
-        max_bytes: the largest size of all other entries in memory.
-        checksum: whether to verify the checksum; pass False if it has just been verified.
-        rehearse: whether to decompress entries on the device "meta" as well, so that all errors of a later read occur
-            now.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: See :func:`read_h5`; also if an entry differs from its tensor in shape or dtype.
-    """
+@contextlib.contextmanager
+def open_h5(path: str | os.PathLike[str], max_bytes: int = 1 << 34, checksum: bool = False) -> Iterator[H5Reader]:
+    """Open an HDF5 file to read some of its entries, or all; for the arguments and errors see :func:`read_h5`."""
     h5py = _h5py()
     if not FilePath(path).is_file():
         raise FileNotFoundError(f"There is no file {os.fspath(path)!r}.")
     if checksum:
         _check_header(FilePath(path))
     with _damage("The file", h5py), h5py.File(path, "r") as file:
-        return _Reader(h5py, max_bytes, into, rehearse).group(file, ())
+        yield H5Reader(h5py, file, max_bytes)
 
 
 def _check_header(path: FilePath) -> None:
@@ -234,15 +215,16 @@ def _digest(path: FilePath) -> bytes:
         return hashlib.file_digest(file, "blake2b").hexdigest().encode()
 
 
-class _Reader:
+class H5Reader:
     """Reads one file: counts bytes and entries against their limits, and remembers the groups it has visited."""
 
-    def __init__(self, h5py: Any, max_bytes: int, into: Mapping[Path, torch.Tensor], rehearse: bool) -> None:
-        self.h5py, self.max_bytes, self.into, self.rehearse = h5py, max_bytes, into, rehearse
+    def __init__(self, h5py: Any, file: Any, max_bytes: int) -> None:
+        self.h5py, self.file, self.max_bytes = h5py, file, max_bytes
         self.bytes_left, self.entries_left = max_bytes, _MAX_ENTRIES
         self.seen: set[Any] = set()
 
     def group(self, group: Any, path: Path) -> TensorDict:
+        """Read a group as a TensorDict."""
         address = self.h5py.h5o.get_info(group.id).addr
         if address in self.seen or len(path) > _MAX_DEPTH:
             raise ValueError(f"{_place(path)} contains itself, or is nested more than {_MAX_DEPTH} deep. {_HOSTILE}")
@@ -255,72 +237,101 @@ class _Reader:
             self.entries_left -= 1
             if self.entries_left < 0:
                 raise ValueError(f"The file has more than {_MAX_ENTRIES:,} entries. {_HOSTILE}")
-            if not isinstance(group.get(name, getlink=True), self.h5py.HardLink):
-                raise ValueError(f"{_place(where)} is a link to another place or file. {_HOSTILE}")
             with _damage(_place(where), self.h5py):
-                item = group[name]
-                if isinstance(item, self.h5py.Group):
-                    entries[name] = self.group(item, where)
-                elif isinstance(item, self.h5py.Dataset):
-                    entries[name] = self.dataset(item, where)
-                else:
-                    raise ValueError(f"{_place(where)} is neither a group nor a dataset. {_HOSTILE}")
+                item = self._item(group, where)
+                entries[name] = self.group(item, where) if isinstance(item, self.h5py.Group) else self.leaf(item, where)
         with _damage(_place(path), self.h5py):
             return TensorDict(entries, batch_size, names=names)
 
-    def dataset(self, dataset: Any, path: Path) -> Any:
-        dtype = dataset.attrs.get("dtype")
-        kind = np.dtype(np.uint8) if dtype == "json" else _numpy_dtype(dtype, path)
-        if dataset.dtype != kind or dataset.shape is None:
-            raise ValueError(f"{_place(path)} is declared as {dtype}, but holds {dataset.dtype}. {_HOSTILE}")
+    def _item(self, group: Any, path: Path) -> Any:
+        """Return the group or dataset with the last name of a path."""
+        link = group.get(path[-1], getlink=True)
+        if not isinstance(link, self.h5py.HardLink):
+            what = "missing" if link is None else "a link to another place or file"
+            raise ValueError(f"{_place(path)} is {what}. {_HOSTILE}")
+        item = group[path[-1]]
+        if not isinstance(item, (self.h5py.Group, self.h5py.Dataset)):
+            raise ValueError(f"{_place(path)} is neither a group nor a dataset. {_HOSTILE}")
+        return item
+
+    def leaf(self, dataset: Any, path: Path) -> Any:
+        """Read a dataset as a tensor or non-tensor data."""
+        name, dtype = self._check(dataset, path)
+        size = int(dataset.size) * dtype.itemsize
+        if not _is_stored(size, dataset) or size > self.bytes_left:
+            raise ValueError(
+                f"{_place(path)} would need {size:,} bytes in memory ({dataset.id.get_storage_size():,} in the file), "
+                f"but only {self.bytes_left:,} of {self.max_bytes:,} are left. Fix: if you trust the file, raise the "
+                "limit with read_h5(path, max_bytes=...)."
+            )
+        self.bytes_left -= size
+        tensor = torch.empty(dataset.shape, dtype=dtype)
+        _read_rows(dataset, tensor)
+        return _from_json(tensor.numpy(), path) if name == "json" else tensor
+
+    def _check(self, dataset: Any, path: Path) -> tuple[str, torch.dtype]:
+        """Refuse a dataset that write_h5 would not write; return the name of its dtype, and the dtype."""
+        name = dataset.attrs.get("dtype")
+        if not isinstance(name, str) or name not in (*_DTYPES, "json"):
+            raise ValueError(f"{_place(path)} has no attribute 'dtype' that names a dtype of torch. {_HOSTILE}")
+        dtype = _DTYPES.get(name, torch.uint8)
+        if dataset.dtype != _as_array(torch.empty(0, dtype=dtype)).dtype or dataset.shape is None:
+            raise ValueError(f"{_place(path)} is declared as {name}, but holds {dataset.dtype}. {_HOSTILE}")
         if dataset.is_virtual or dataset.external:
             raise ValueError(f"{_place(path)} has its data in another file. {_HOSTILE}")
         if dataset.compression not in (None, "gzip", "lzf") or dataset.scaleoffset is not None:
             raise ValueError(f"{_place(path)} is compressed in a way that write_h5 does not use. {_HOSTILE}")
-        size = int(dataset.size) * kind.itemsize
-        stored = dataset.id.get_storage_size()
-        # The compression ratio of gzip is 1,032 at most, so a larger one is an attack (a decompression bomb).
-        fits = size <= 2048 * (stored + 1024)
-        if fits and path in self.into:
-            return self._into(dataset, dtype, self.into[path], path)
-        if not fits or size > self.bytes_left:
+        return name, dtype
+
+    def find(self, path: Path) -> Any:
+        """Return the dataset of an entry."""
+        item = self.file
+        for depth in range(1, len(path) + 1):
+            with _damage(_place(path[:depth]), self.h5py):
+                item = self._item(item, path[:depth])
+        return item
+
+    def check(self, path: Path, shape: Sequence[int], dtype: torch.dtype, rehearse: bool) -> None:
+        """Raise ``ValueError`` if there is no tensor like this, or with ``rehearse`` if it cannot be decompressed."""
+        dataset = self.find(path)
+        name, found = self._check(dataset, path)
+        stored = _is_stored(dataset.size * found.itemsize, dataset)
+        if tuple(dataset.shape) != tuple(shape) or name == "json" or found != dtype or not stored:
             raise ValueError(
-                f"{_place(path)} would need {size:,} bytes in memory ({stored:,} in the file), but only "
-                f"{self.bytes_left:,} of {self.max_bytes:,} are left. Fix: if you trust the file, raise the limit with "
-                "read_h5(path, max_bytes=...)."
+                f"{_place(path)} must have shape {list(shape)} and dtype {dtype}, got shape "
+                f"{list(dataset.shape)} and dtype {name}. {_HOSTILE}"
             )
-        self.bytes_left -= size
-        array = np.empty(dataset.shape, kind)
-        if size:
-            dataset.read_direct(array)
-        if dtype == "json":
-            return _from_json(array, path)
-        tensor = torch.from_numpy(array)
-        return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
+        if rehearse and dataset.compression:
+            with _damage(_place(path), self.h5py):
+                rows = max(_CHUNK_BYTES * len(dataset) // max(dataset.nbytes, 1), 1)
+                for start in range(0, len(dataset), rows):
+                    dataset[start : start + rows]
 
-    def _into(self, dataset: Any, dtype: str, target: torch.Tensor, path: Path) -> torch.Tensor:
-        if tuple(dataset.shape) != tuple(target.shape) or _DTYPES.get(dtype) != target.dtype:
-            raise ValueError(
-                f"{_place(path)} must have shape {list(target.shape)} and dtype {target.dtype}, got shape "
-                f"{list(dataset.shape)} and dtype {dtype}. {_HOSTILE}"
-            )
-        if not dataset.size or (target.device.type == "meta" and not (self.rehearse and dataset.compression)):
-            return target
-        if target.device.type == "cpu" and target.is_contiguous():
-            dataset.read_direct((bits(target) if dtype == "bfloat16" else target.detach()).numpy())
-            return target
-        rows = max(_CHUNK_BYTES * len(target) // target.nbytes, 1)
-        for start in range(0, len(target), rows):
-            part = torch.from_numpy(dataset[start : start + rows])
-            if target.device.type != "meta":
-                target[start : start + rows] = part.view(torch.bfloat16) if dtype == "bfloat16" else part
-        return target
+    def read_into(self, path: Path, into: torch.Tensor, start: int = 0) -> None:
+        """Fill a tensor, on any device, with the rows from ``start`` on of an entry; see :meth:`check`."""
+        _read_rows(self.find(path), into, start)
 
 
-def _numpy_dtype(name: Any, path: Path) -> np.dtype[Any]:
-    if not isinstance(name, str) or name not in _DTYPES:
-        raise ValueError(f"{_place(path)} has no attribute 'dtype' that names a dtype of torch. {_HOSTILE}")
-    return np.dtype(np.int16) if name == "bfloat16" else torch.empty(0, dtype=_DTYPES[name]).numpy().dtype
+def _is_stored(size: int, dataset: Any) -> bool:
+    """Whether so many bytes can come from what is stored: more than 1,032 times as many is no work of gzip."""
+    return bool(size <= 2048 * (dataset.id.get_storage_size() + 1024))
+
+
+def _read_rows(dataset: Any, into: torch.Tensor, start: int = 0) -> None:
+    """Fill a tensor, on any device, with the rows of a dataset from ``start`` on; one without dimensions with all."""
+    plain = into.device.type == "cpu" and into.is_contiguous()
+    for part in [into] if plain else into.split(max(_CHUNK_BYTES // max(into[:1].nbytes, 1), 1)):
+        target = part if plain else torch.empty(part.shape, dtype=part.dtype)
+        if target.numel():
+            dataset.read_direct(_as_array(target), np.s_[start : start + len(part)] if part.dim() else None)
+        if not plain:
+            part.copy_(target)
+            start += len(part)
+
+
+def _as_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """View a tensor as what HDF5 holds of it, which has no bfloat16."""
+    return (bits(tensor) if tensor.dtype == torch.bfloat16 else tensor.detach()).numpy()
 
 
 def _from_json(array: np.ndarray[Any, Any], path: Path) -> Any:

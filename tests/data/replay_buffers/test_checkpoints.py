@@ -221,6 +221,17 @@ def test_a_namedtuple_needs_a_storage_that_knows_it(tmp_path: Path) -> None:  # 
     assert isinstance(other[:], Pair) and other[:].one.tolist() == [0, 1, 2, 3]
 
 
+def test_a_namedtuple_beside_a_tensor(tmp_path: Path) -> None:
+    """The keys of the leaves are positions and names: (0, "one"), (0, "two") and (1,)."""
+    rb, other = (ReplayBuffer(storage=LazyTensorStorage(9)) for _ in range(2))
+    rb.extend((Pair(torch.arange(4), torch.zeros(4, 2)), torch.ones(4)))
+    other.extend((Pair(torch.arange(1), torch.zeros(1, 2)), torch.zeros(1)))
+    rb.dumps(tmp_path)
+    other.loads(tmp_path)
+    pair, ones = other[:]
+    assert isinstance(pair, Pair) and pair.one.tolist() == [0, 1, 2, 3] and ones.tolist() == [1, 1, 1, 1]
+
+
 @tensorclass
 class Step:
     one: torch.Tensor

@@ -348,7 +348,7 @@ def test_a_disk_that_fails_after_all_was_checked(
     def fail(*_: Any) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(files, "_read", fail)
+    monkeypatch.setattr(files, "read_tensor", fail)
     with pytest.raises(OSError) as caught:
         other.storage.checkpointer.loads(other.storage, tmp_path / "storage")
     assert str(caught.value) == (

@@ -17,12 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from tensordict import TensorDict
+from tensordict import NonTensorStack, TensorDict
 
 from rlnb.data import (
     LazyTensorStorage,
+    NestedStorageCheckpointer,
     ReplayBuffer,
     SamplerWithoutReplacement,
     SliceSamplerWithoutReplacement,
@@ -36,6 +38,7 @@ from tests.data.replay_buffers.checkpoint_worlds import (
     first_of,
     no_disk,  # noqa: F401 - a fixture for the whole module
     refused,
+    steps_of,
 )
 from tests.pairwise import few
 
@@ -265,6 +268,13 @@ def test_files_made_by_hand(edit: str, name: str, known: bool, tmp_path: Path) -
     assert "checkpoint" in refused(filled(30, name) if known else buffer(name), tmp_path)
 
 
+def test_rows_of_no_items_are_refused(tmp_path: Path) -> None:
+    filled(0, "nested").dumps(tmp_path)
+    change(tmp_path, *EDITS["others"])
+    with pytest.raises(ValueError, match=r"does not read as one \(8 of 12 rows are filled"):
+        NestedStorageCheckpointer.read(tmp_path)
+
+
 @pytest.mark.parametrize(
     "name", ["storage/storage.json", "storage/note.memmap", "state/sampler.json", "state/buffer.json"]
 )
@@ -280,6 +290,44 @@ def test_a_pipe_in_place_of_a_file_blocks_nobody(name: str, tmp_path: Path, miss
     folder.seal(tmp_path)
     with checkpoint_fuzz.limited(), pytest.raises(ValueError, match=f"not complete: '{name}' is missing"):
         ReplayBuffer(storage=LazyTensorStorage(5)).loads(tmp_path)
+
+
+def test_a_file_that_cannot_be_decompressed_is_refused_before_anything_is_overwritten(tmp_path: Path) -> None:
+    def make() -> ReplayBuffer:
+        return ReplayBuffer(storage=LazyTensorStorage(5000), checkpointer=MAKERS["gzip"])
+
+    def fill(rb: ReplayBuffer, value: float) -> ReplayBuffer:
+        done = torch.zeros(5000, 1, dtype=torch.bool)
+        rb.extend(TensorDict({"a": torch.rand(5000) + value, "next": {"done": done}}, [5000]))
+        return rb
+
+    fill(make(), 0).dumps(tmp_path)
+    file = next(tmp_path.rglob("*.h5"))
+    content = bytearray(file.read_bytes())
+    begin = content.index(b"\x78\x5e", 2000)  # of what zlib writes
+    content[begin + 100 : begin + 200] = bytes(100)
+    file.write_bytes(content)
+    folder.seal(tmp_path)
+    for rb in (fill(make(), 7), make()):
+        before = rb[:]["a"].clone() if len(rb) else None
+        with pytest.raises((ValueError, OSError), match="cannot be read: it was damaged or cut short"):
+            rb.loads(tmp_path)
+        assert len(rb) == 0 if before is None else torch.equal(rb[:]["a"], before)
+
+
+@pytest.mark.parametrize("objects", [["a", "b"], "abc", None])
+def test_an_hdf5_file_has_an_object_for_each_step(objects: Any, tmp_path: Path) -> None:
+    data = steps_of([[False, True, False]])[0].set("task", NonTensorStack("a", "b", "c"))
+    rb, other = (ReplayBuffer(storage=LazyTensorStorage(5), checkpointer=MAKERS["h5"]) for _ in range(2))
+    rb.extend(data)
+    rb.dumps(tmp_path)
+    with importlib.import_module("h5py").File(next(tmp_path.rglob("*.h5")), "r+") as file:
+        del file["data/task"]
+        text = json.dumps({"dims": None, "value": objects}).encode()
+        file["data"].create_dataset("task", data=np.frombuffer(text, np.uint8)).attrs["dtype"] = "json"
+    folder.seal(tmp_path)
+    with pytest.raises(ValueError, match=r"the entry \('task',\) does not have one object for each step"):
+        other.loads(tmp_path)
 
 
 def test_no_pickle_is_read_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # CP-01

@@ -265,10 +265,8 @@ def test_a_manifest_that_is_none(content: Any, tmp_path: Path) -> None:  # CP-01
     if content == {"format": 3}:
         assert "has the format '3'" in text
     else:
-        assert text == (
-            f"The file '{tmp_path.name}/checkpoint.json' of the checkpoint was altered or damaged: its content does "
-            "not fit its checksum. Nothing was changed. Fix: load another copy, or save the buffer again with dumps."
-        )
+        assert text.startswith(f"'{tmp_path.name}/checkpoint.json' of the checkpoint does not read as one (")
+        assert text.endswith("Nothing was changed. Fix: load another copy, or save the buffer again with dumps.")
     filled(50).dumps(tmp_path)
     assert first_of(tmp_path) == 50
 

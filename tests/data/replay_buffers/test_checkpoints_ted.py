@@ -25,6 +25,7 @@ from rlnb.data import (
     TensorStorageCheckpointer,
     read_h5,
 )
+from rlnb.data.replay_buffers.checkpointers import files, folder
 from rlnb.envs import GymEnv, SerialEnv
 from tests.data.replay_buffers.checkpoint_worlds import no_disk, steps_of  # noqa: F401 - no_disk is a fixture
 from tests.data.replay_buffers.worlds import as_tensordict
@@ -76,6 +77,31 @@ def test_round_trips_are_exact(name: str, world: Any, rows: int, known: bool, ga
     other.loads(path)
     same(other[:], rb[:])
     assert (other.writer._cursor, other.write_count) == (rb.writer._cursor, rb.write_count)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("piece", [1, 50, 200])
+def test_pieces_of_any_size_make_the_same(name: str, piece: int, tmp_path: Path, monkeypatch: Any) -> None:
+    """Several steps in a piece, and several pieces in a step; episodes end in each piece."""
+    monkeypatch.setattr(files, "PIECE_BYTES", piece)
+    rb, other = buffer(name, 40, 1), buffer(name, 40, 1)
+    rb.extend(steps_of([[t % 3 == 1 for t in range(55)]])[0])
+    other.extend(steps_of([[t % 5 == 1 for t in range(40)]], 100)[0])
+    rb.dumps(tmp_path)
+    for _ in range(2):
+        other.loads(tmp_path)
+        same(other[:], rb[:])
+
+
+@pytest.mark.parametrize("breaks", [[0, 2, 2, 9], [2, 0, 5, 9], [-1, 2, 5, 9], [0, 2, 5, 10]])
+def test_breaks_that_are_no_positions_in_order_are_refused(breaks: list[int], tmp_path: Path) -> None:
+    rb, other = buffer("flat", 10, 1), buffer("flat", 10, 1)
+    rb.extend(steps_of([[t in (2, 5, 7) for t in range(10)]])[0])
+    rb.dumps(tmp_path)
+    (tmp_path / "storage" / "breaks.memmap").write_bytes(torch.tensor(breaks).numpy().tobytes())
+    folder.seal(tmp_path)
+    with pytest.raises(ValueError, match="the breaks are not positions of 10 steps in order"):
+        other.loads(tmp_path)
 
 
 @pytest.mark.parametrize("name", MAKERS)

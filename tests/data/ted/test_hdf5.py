@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from rlnb.data import Flat2TED, H5Combine, H5Split, Nested2TED, TED2Flat, TED2Nested, read_h5, write_h5
+from rlnb.data.ted.hdf5 import open_h5
 from tests.data.ted.generators import make_ted, number_of_bytes, same, teds
 from tests.pairwise import few
 
@@ -302,3 +303,55 @@ def test_the_size_is_bounded(path):
     write_h5(TensorDict({"a": torch.ones(100), "b": torch.ones(100)}), path)
     assert refused(lambda: read_h5(path, max_bytes=500)).startswith("The entry 'b' of the file would need 400 bytes")
     assert read_h5(path, max_bytes=800)["b"].sum() == 100
+
+
+# Entry by entry -------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_an_entry_are_read_into_tensors_of_any_layout(path):
+    numbers = torch.arange(600_000).reshape(300, 2000)
+    data = TensorDict({"a": {"b": numbers}, "half": torch.arange(9.0).bfloat16(), "one": torch.tensor(3)})
+    write_h5(data, path)
+    turned, half = torch.empty(2000, 290, dtype=torch.int64).t(), torch.empty(4, dtype=torch.bfloat16)
+    one, none = torch.empty((), dtype=torch.int64), torch.empty(0, 2000, dtype=torch.int64)
+    with open_h5(path) as file:
+        file.read_into(("a", "b"), turned, 10)  # in several pieces
+        file.read_into(("half",), half, 5)
+        file.read_into(("one",), one)
+        file.read_into(("a", "b"), none, 300)
+    assert torch.equal(turned, numbers[10:]) and half.tolist() == [5, 6, 7, 8] and one == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "entry", "text"),
+    [
+        (None, ("a", (5,), torch.float32), "must have shape [5] and dtype torch.float32, got shape [4] and dtype"),
+        (None, ("a", (4,), torch.int32), "must have shape [4] and dtype torch.int32, got shape [4] and dtype float32"),
+        (None, ("c", (4,), torch.float32), "is missing."),
+        (None, ("b", (2,), torch.float32), "has no attribute 'dtype'"),
+        (bomb, ("a", (2**40,), torch.float32), "must have shape"),
+        (text_of_json(b"\0\0\0\0"), ("a", (4,), torch.uint8), "must have shape [4] and dtype torch.uint8"),
+        (soft_link, ("b.d", (4,), torch.float32), "is a link to another place"),
+        (external, ("a", (4,), torch.float32), "has its data in another file."),
+    ],
+)
+def test_an_entry_that_is_not_as_expected_is_refused(h5py, path, change, entry, text):
+    name, shape, dtype = entry
+    forged(h5py, path, change or (lambda h5py, file: None))
+    with open_h5(path) as file:
+        file.check(("b", "c"), (2,), torch.float32, rehearse=True)
+        found = refused(lambda: file.check(tuple(name.split(".")), shape, dtype, rehearse=False))
+    assert text in found and found.endswith("Fix: write it again with write_h5.")
+
+
+def test_a_rehearsal_decompresses_all(path):
+    write_h5(TensorDict({"a": torch.rand(3000, 1000)}), path)  # in several chunks
+    with open_h5(path) as file:
+        file.check(("a",), (3000, 1000), torch.float32, rehearse=True)
+    content = bytearray(path.read_bytes())
+    content[-2_000:-1_000] = bytes(1_000)
+    path.write_bytes(content)
+    with open_h5(path) as file:
+        file.check(("a",), (3000, 1000), torch.float32, rehearse=False)
+        found = refused(lambda: file.check(("a",), (3000, 1000), torch.float32, rehearse=True))
+    assert found.startswith("The entry 'a' of the file cannot be read: it was damaged or cut short (")

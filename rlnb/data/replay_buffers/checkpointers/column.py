@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,37 +17,29 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import file_name
+from rlnb.data.replay_buffers.checkpointers import files
 from rlnb.data.replay_buffers.checkpointers.base import StorageCheckpointerBase
-from rlnb.data.replay_buffers.checkpointers.files import (
-    KEPT,
-    SENSELESS,
-    Codec,
-    check_bytes,
-    missing,
-    read_document,
-    read_tensor,
-    read_values,
-    sensible,
-    write_document,
-    write_tensor,
-    write_values,
-)
 from rlnb.data.replay_buffers.columns import ObjectColumn
 from rlnb.data.replay_buffers.forms import Form, Leaf, TensorDictForm, form_from
 from rlnb.data.replay_buffers.forms.structure import dtype_name, dtype_named, read_shape
+from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.ted.keys import as_key, as_tuple
 
 KeyPath = tuple[Any, ...]
-Entry = tuple[torch.Tensor, Iterable[torch.Tensor]]  # a tensor like what is saved, and blocks that make that up
-Objects = tuple[int, np.ndarray]  # the number of the file, and an object for each item
-Shapes = Mapping[KeyPath, tuple[Sequence[int], torch.dtype]]
-Fill = Callable[[dict[KeyPath, Any]], None]  # reads the items into columns
+Columns = dict[KeyPath, Any]
+Entries = dict[KeyPath, tuple[torch.Tensor, Iterable[torch.Tensor]]]  # like what is saved, and blocks that make it up
+Objects = dict[KeyPath, tuple[int, np.ndarray]]  # the number of the file, and an object for each item
+Numbers = dict[KeyPath, int]  # of the files of objects
+Shapes = dict[KeyPath, tuple[tuple[int, ...], torch.dtype]]
+Fill = Callable[[Columns], None]  # reads the items into columns
+# The objects of all items, and what opens the tensors: something like Files.
+Opened = tuple[dict[KeyPath, list[Any]], Callable[[], AbstractContextManager[Any]]]
 HEAD = "storage.json"
 _HOOKED = "hooked"  # what the files of data that hooks made begin with
-_MOST = 1 << 48
 _WIDEST = 1 << 20  # items in a row; more only where the storage has room for more
 _LINE = 1024  # objects in a line of a file
 _LONGEST_NAME = 200
+_COUNTS = ("cursor", "length", "written", "rows")
 
 
 class Head(NamedTuple):
@@ -73,23 +66,22 @@ class Head(NamedTuple):
     @classmethod
     def read(cls, plain: Any) -> Head:
         """Read what :func:`_write_head` wrote, or somebody else."""
-        codec, others = Codec(None, "key"), tuple(plain["others"])
-        cursor, length, written, rows = counts = [plain[name] for name in ("cursor", "length", "written", "rows")]
-        if not all(type(count) is int and 0 <= count < _MOST for count in (*counts, *others)):
-            raise ValueError("a count of rows is not a number of rows")
-        if length > rows or cursor >= max(rows, 1) or 0 in others or math.prod((rows, *others)) >= _MOST:
+        cursor, length, written, rows = (read_shape([plain[name]])[0] for name in _COUNTS)
+        _, *others = read_shape([rows, *plain["others"]])
+        if length > rows or cursor >= max(rows, 1) or 0 in others:
             raise ValueError(f"{length} of {rows} rows are filled, and {cursor} is the next")
-        form = None if plain["form"] is None else form_from(codec.decode(plain["form"]))
-        leaves = None if form is None else form.leaves
-        if form is None and plain["leaves"] is not None:
-            leaves = [
-                Leaf(as_key(codec.decode(parts)), read_shape(shape), None if dtype is None else dtype_named(dtype))
-                for parts, shape, dtype in plain["leaves"]
-            ]
-        if leaves is None and length:
+        form, leaves, codec = None, None, files.Codec()
+        if plain["form"] is not None:
+            form = form_from(codec.decode(plain["form"]))
+            leaves = {as_tuple(leaf.key): leaf for leaf in form.leaves}
+        elif plain["leaves"] is not None:
+            leaves = {}
+            for parts, shape, name in plain["leaves"]:
+                path, dtype = tuple(codec.decode(parts)), None if name is None else dtype_named(name)
+                leaves[path] = Leaf(path, read_shape(shape), dtype)
+        elif length:
             raise ValueError(f"{length} rows of nothing")
-        by_path = None if leaves is None else {as_tuple(leaf.key): leaf for leaf in leaves}
-        return cls(cursor, length, written, rows, others, by_path, form)
+        return cls(cursor, length, written, rows, tuple(others), leaves, form)
 
     def check_fit(self, storage: Any) -> None:
         """Raise ``ValueError`` if a storage has another capacity than what was saved, or holds other data."""
@@ -97,23 +89,25 @@ class Head(NamedTuple):
         own = [storage.ring.size, *storage._others] if known else [storage._asked_size]
         if self.leaves is None:
             fits = math.prod(own) == self.rows
-        else:
-            rows = own[0] if known else -(-own[0] // self.width)
-            fits = own[1:] == saved[1:] if known else self.width <= max(own[0], _WIDEST)
-            fits = fits and storage.ndim == len(saved) and rows == self.rows
-            own += [1] * (storage.ndim - len(own))
+        elif known:
+            fits = own == saved
+        else:  # the storage takes over the other dimensions
+            fits = storage.ndim == len(saved) and self.rows == -(-own[0] // self.width)
+            fits = fits and self.width <= max(own[0], _WIDEST)
+            own += [1] * (storage.ndim - 1)
         if not fits:
             times = [" x ".join(map(str, shape)) for shape in (saved, own)]
             raise ValueError(
                 f"The checkpoint is of a storage with room for {times[0]} elements, and this one has room for "
-                f"{times[1]}. {KEPT} Fix: make the storage with max_size={math.prod(saved)} and ndim={len(saved)}."
+                f"{times[1]}. {files.KEPT} "
+                f"Fix: make the storage with max_size={math.prod(saved)} and ndim={len(saved)}."
             )
         if self.leaves is None:
             return
         if not known and self.form is None:
             raise ValueError(
                 "The containers that hold the data of this checkpoint cannot be made from a file, for example because "
-                f"one is a namedtuple, and this storage has not seen any data yet. {KEPT} "
+                f"one is a namedtuple, and this storage has not seen any data yet. {files.KEPT} "
                 "Fix: write one batch of such data first, buffer.extend(batch), and then load."
             )
         here = {as_tuple(leaf.key): leaf for leaf in storage.form.leaves} if known else self.leaves
@@ -122,7 +116,7 @@ class Head(NamedTuple):
         if lines:
             lines[8:] = [f"\n  and {len(lines) - 8} more"] if len(lines) > 8 else []
             raise ValueError(
-                f"The checkpoint holds other data than this storage.{''.join(lines)}\n{KEPT} "
+                f"The checkpoint holds other data than this storage.{''.join(lines)}\n{files.KEPT} "
                 "Fix: load it into a new buffer, whose storage learns from the checkpoint what the data is like."
             )
 
@@ -134,7 +128,7 @@ def _shown(leaf: Leaf | None) -> str:
 
 
 def _write_head(storage: Any) -> dict[str, Any]:
-    ring, form, codec = storage.ring, storage.form, Codec(None, "key")
+    ring, form, codec = storage.ring, storage.form, files.Codec()
     head = {"cursor": ring.cursor, "length": ring.length, "written": ring.written, "others": list(storage._others)}
     head |= {"rows": storage.max_size if form is None else ring.size, "form": None, "leaves": None}
     if form is not None:
@@ -146,6 +140,16 @@ def _write_head(storage: Any) -> dict[str, Any]:
                 for leaf in form.leaves
             ]
     return head
+
+
+class Files(NamedTuple):
+    """Files of tensors by path, which were checked."""
+
+    paths: dict[KeyPath, Path]
+
+    def read_into(self, path: KeyPath, into: torch.Tensor, start: int = 0) -> None:
+        """Fill a tensor with the rows from ``start`` on of the one at a path."""
+        files.read_tensor(self.paths[path], into, start * into[:1].nbytes)
 
 
 class TensorStorageCheckpointer(StorageCheckpointerBase):
@@ -182,7 +186,7 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         with storage.ring.reading:
             head = _write_head(storage)
             content = None if storage.form is None else self._write(storage, columns, folder)
-        write_document(folder / HEAD, {"saved_by": type(self).__name__, "head": head, "content": content})
+        files.write_document(folder / HEAD, {"saved_by": type(self).__name__, "head": head, "content": content})
 
     def check(self, storage: Any, path: str | os.PathLike[str]) -> None:
         """Raise for what :meth:`loads` could not load; see :meth:`StorageCheckpointerBase.check`."""
@@ -197,86 +201,51 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
             storage._empty()
             return
         fill = prepare(form)
-        if fresh:
-            storage._initialize(form, head.others, torch.device("cpu"))
-        with storage.ring.lock:
-            try:
-                storage._reserve(0, head.length)
-                if not fresh:
-                    storage.ring.jump(0, 0)  # a read that fails half way must leave nothing that counts as filled
-                fill(self._columns(storage))
-            except BaseException as error:
-                if fresh:
-                    storage._forget_memory()
-                elif not storage.ring.length and isinstance(error, (OSError, *SENSELESS)):
-                    raise OSError(
-                        f"The checkpoint was checked and could then not be read ({error}). The storage had been "
-                        "written to, so it was emptied. Fix: load again, or look after the disk."
-                    ) from error
-                raise
-            storage.ring.jump(head.cursor, head.length, head.written)
+        counts = head.cursor, head.length, head.written
+        storage._refill(form, head.others, counts, lambda: fill(self._columns(storage)))
 
     def _open(self, storage: Any, folder: Path, rehearse: bool) -> tuple[Head, Callable[[Form], Fill] | None]:
         self._columns(storage)
-        with sensible(folder / HEAD):
+        with files.sensible(folder / HEAD):
             head, content = self._read_head(folder)
             head.check_fit(storage)
             return head, None if head.leaves is None else self._check(head, content, folder, rehearse)
 
     def _read_head(self, folder: Path) -> tuple[Head, Any]:
         """Read the head of a saved storage, and what :meth:`_write` returned."""
-        document, own = read_document(folder / HEAD), type(self).__name__
+        document, own = files.read_document(folder / HEAD), type(self).__name__
         other = document["saved_by"]
         if other != own:
             raise ValueError(
-                f"The checkpoint was saved by a {other}, and the storage has a {own}. {KEPT} "
+                f"The checkpoint was saved by a {other}, and the storage has a {own}. {files.KEPT} "
                 f"Fix: storage.checkpointer = {other}()."
             )
         return Head.read(document["head"]), document["content"]
 
-    def _columns(self, storage: Any) -> dict[KeyPath, Any]:
+    def _columns(self, storage: Any) -> Columns:
         """Return the memory of a storage by the path of each leaf."""
         if not hasattr(storage, "columns"):
             raise self._other_storage(storage, "contiguous memory")
         return {as_tuple(key): column for key, column in storage.columns.items()}
 
-    def _write(self, storage: Any, columns: dict[KeyPath, Any], folder: Path) -> Any:
+    # Items ------------------------------------------------------------------------------------------------------------
+
+    def _write(self, storage: Any, columns: Columns, folder: Path) -> Any:
         """Write the items; return what has to be known to read them, in plain values."""
-        length, form = storage.ring.length, storage.form
+        length, lead, form = storage.ring.length, tuple(storage.shape), storage.form
         if self._save_hooks:
-            write_values(folder, _HOOKED, self._hooked(storage, columns))
+            files.write_values(folder, _HOOKED, self._hooked(storage))
             return {"hooked": True}
-        entries: dict[KeyPath, Entry] = {}
-        objects: dict[KeyPath, Objects] = {}
+        entries: Entries = {}
+        objects: Objects = {}
         for number, (path, column) in enumerate(columns.items()):
             if isinstance(column, ObjectColumn):
                 objects[path] = number, column.array[:length].reshape(-1)
             else:
-                rows = column.rows(slice(length))
-                entries[path] = rows, [rows]
-        lead = (length, *storage._others)
-        like = form.skeleton(lead) if isinstance(form, TensorDictForm) else None
-        write_entries(folder, entries, objects, lead, like)
+                entries[path] = column.rows(slice(length)), [column.rows(slice(length))]
+        like = form.skeleton(lead) if isinstance(form, TensorDictForm) else TensorDict(batch_size=lead)
+        self._write_entries(folder, entries, objects, like)
         return {"hooked": False}
-
-    def _hooked(self, storage: Any, columns: dict[KeyPath, Any]) -> Any:
-        """Return what the save hooks make of the filled part, whose last dimension is time."""
-        leaves, length = [], storage.ring.length
-        lead = (*storage._others, length)
-        for column in columns.values():
-            if isinstance(column, ObjectColumn):
-                turned = ObjectColumn(lead)
-                turned.array[...] = np.moveaxis(column.array[:length], 0, -1)
-                leaves.append(turned.rows(slice(None)))
-            else:
-                leaves.append(column.rows(slice(length)).movedim(0, storage.ndim - 1))
-        data = storage.form.build(leaves, torch.Size(lead))
-        for hook in self._save_hooks:
-            for name, value in (("shift", storage.ring.cursor), ("is_full", storage.ring.is_full)):
-                if hasattr(hook, name):
-                    setattr(hook, name, value)
-            data = hook(data)
-        return data
 
     def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Callable[[Form], Fill]:
         """Raise for files that could not be read; return what calls the hooks of users, and returns what reads.
@@ -289,82 +258,99 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         """
         assert head.leaves is not None
         if content["hooked"]:
-            data = read_values(folder, _HOOKED)
+            data = files.read_values(folder, _HOOKED)
             return lambda form: self._undo_hooks(data, head, form)
         lead, leaves = (head.length, *head.others), head.leaves.items()
         shapes = {path: ((*lead, *leaf.shape), leaf.dtype) for path, leaf in leaves if leaf.dtype}
         numbers = {path: number for number, (path, leaf) in enumerate(leaves) if leaf.dtype is None}
-        files, objects = open_entries(folder, shapes, numbers, head.items)
+        objects, opened = self._open_entries(folder, shapes, numbers, head.items, rehearse)
 
-        def fill(columns: dict[KeyPath, Any]) -> None:
-            for path, file in files.items():
-                read_tensor(file, columns[path].rows(slice(head.length)))
+        def fill(columns: Columns) -> None:
             put_objects(columns, objects)
+            with opened() as tensors:
+                for path in shapes:
+                    tensors.read_into(path, columns[path].rows(slice(head.length)))
 
         return lambda form: fill
+
+    def _hooked(self, storage: Any) -> Any:
+        """Return what the save hooks make of the filled part, whose last dimension is time."""
+        length, *others = storage.shape
+        if others:
+            places = _time_last(length, math.prod(others))
+            data = storage.read(Where(None, None, places, torch.Size((*others, length))))
+        else:
+            data = storage._view(slice(length))
+        for hook in self._save_hooks:
+            for name, value in (("shift", storage.ring.cursor), ("is_full", storage.ring.is_full)):
+                if hasattr(hook, name):
+                    setattr(hook, name, value)
+            data = hook(data)
+        return data
 
     def _undo_hooks(self, data: Any, head: Head, form: Form) -> Fill:
         for hook in self._load_hooks:
             data = hook(data)
-        leaves = form.take_apart(data, (*head.others, head.length))
-        places = torch.arange(head.items).view(head.length, head.width).t().flatten()
+        leaves, places = form.take_apart(data, (*head.others, head.length)), _time_last(head.length, head.width)
 
-        def fill(columns: dict[KeyPath, Any]) -> None:
+        def fill(columns: Columns) -> None:
             for column, leaf in zip(columns.values(), leaves, strict=True):
                 is_tensor = isinstance(leaf, torch.Tensor)
                 column.scatter(places, leaf.flatten(0, len(head.others)) if is_tensor else leaf)
 
         return fill
 
+    # Files ------------------------------------------------------------------------------------------------------------
 
-# Files of entries -----------------------------------------------------------------------------------------------------
+    def _write_entries(self, folder: Path, entries: Entries, objects: Objects, like: TensorDictBase) -> None:
+        """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory, and objects as lines of JSON.
 
-
-def write_entries(
-    folder: Path,
-    entries: Mapping[KeyPath, Entry],
-    objects: Mapping[KeyPath, Objects],
-    batch_size: Sequence[int] = (),
-    like: TensorDictBase | None = None,
-) -> None:
-    """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory, and objects as lines of JSON.
-
-    ``like`` is a TensorDict of these entries with the batch sizes of nested TensorDicts, which needs no memory.
-    """
-    keys = _file_keys(entries)
-    if like is None or list(keys.values()) != list(entries):
-        like = TensorDict(batch_size=torch.Size(batch_size))
+        ``like`` has the batch sizes of the TensorDicts that the entries make up, and perhaps entries like them.
+        """
+        keys = _file_keys(entries)
+        if list(keys.values()) != list(entries):
+            like = TensorDict(batch_size=like.batch_size)
         for path, (tensor, _) in entries.items():
             like[keys[path]] = tensor
-    with system_errors():
-        like.memmap_like(os.fspath(folder), existsok=True, robust_key=True)
-    for path, file in _files_of(folder, keys).items():
-        tensor, blocks = entries[path]
-        if tensor.numel():  # files that would be empty are not made
-            write_tensor(file, blocks)
-    codec = Codec(None, "objects")
-    for path, (number, values) in objects.items():
-        with (folder / f"objects.{number}.jsonl").open("w") as lines:
-            for start in range(0, len(values), _LINE):
-                lines.write(json.dumps([codec.encode(value, path) for value in values[start : start + _LINE]]) + "\n")
+        with system_errors():
+            like.memmap_like(os.fspath(folder), existsok=True, robust_key=True)
+        for path, file in _files_of(folder, keys).items():
+            tensor, blocks = entries[path]
+            if tensor.numel():  # files that would be empty are not made
+                files.write_tensor(file, blocks)
+        codec = files.Codec()
+        for path, (number, values) in objects.items():
+            with (folder / f"objects.{number}.jsonl").open("w") as lines:
+                for start in range(0, len(values), _LINE):
+                    plain = [codec.encode(value, path) for value in values[start : start + _LINE]]
+                    lines.write(json.dumps(plain) + "\n")
+
+    def _open_entries(self, folder: Path, shapes: Shapes, numbers: Numbers, count: int, rehearse: bool) -> Opened:
+        """Check the files of tensors and of ``count`` objects each; return the objects, and what opens the tensors."""
+        paths, objects, codec = _files_of(folder, _file_keys(shapes)), {}, files.Codec()
+        for path, (shape, dtype) in shapes.items():
+            files.check_bytes(paths[path], torch.Size(shape).numel() * dtype.itemsize)
+        for path, number in numbers.items():
+            file = folder / f"objects.{number}.jsonl"
+            if not file.is_file():
+                raise files.missing(file)
+            with file.open() as lines:
+                objects[path] = [codec.decode(value) for line in lines for value in json.loads(line)]
+            if len(objects[path]) != count:
+                raise ValueError(f"{len(objects[path])} objects for {count} items")
+        return objects, lambda: contextlib.nullcontext(Files(paths))
 
 
-def open_entries(
-    folder: Path, shapes: Shapes, numbers: Mapping[KeyPath, int], count: int
-) -> tuple[dict[KeyPath, Path], dict[KeyPath, list[Any]]]:
-    """Return the file of each tensor, which has as many bytes as it needs, and the objects, one for each item."""
-    files, objects, codec = _files_of(folder, _file_keys(shapes)), {}, Codec(None, "objects")
-    for path, (shape, dtype) in shapes.items():
-        check_bytes(files[path], torch.Size(shape).numel() * dtype.itemsize)
-    for path, number in numbers.items():
-        file = folder / f"objects.{number}.jsonl"
-        if not file.is_file():
-            raise missing(file)
-        with file.open() as lines:
-            objects[path] = [codec.decode(value) for line in lines for value in json.loads(line)]
-        if len(objects[path]) != count:
-            raise ValueError(f"{len(objects[path])} objects for {count} items")
-    return files, objects
+def put_objects(columns: Columns, objects: Mapping[KeyPath, Sequence[Any]]) -> None:
+    """Write the first items of the leaves of non-tensor data."""
+    for path, values in objects.items():
+        for place, value in enumerate(values):  # one by one: numpy would look into lists
+            columns[path].flat_array[place] = value
+
+
+def _time_last(length: int, width: int) -> torch.Tensor:
+    """Return the positions of all items, those of each env behind one another."""
+    return torch.arange(length * width).view(length, width).t().flatten()
 
 
 def _files_of(folder: Path, keys: Mapping[KeyPath, tuple[str, ...]]) -> dict[KeyPath, Path]:
@@ -396,10 +382,3 @@ def system_errors() -> Iterator[None]:
             raise
         code = int(number[1] or number[2])
         raise OSError(code, os.strerror(code)) from error
-
-
-def put_objects(columns: dict[KeyPath, Any], objects: Mapping[KeyPath, Sequence[Any]]) -> None:
-    """Write the first items of the leaves of non-tensor data."""
-    for path, values in objects.items():
-        for place, value in enumerate(values):  # one by one: numpy would look into lists
-            columns[path].flat_array[place] = value

@@ -20,8 +20,9 @@ from rlnb.data.replay_buffers.forms.tensordict_form import MOST_EMPTY
 from rlnb.data.ted.columns import stack_values
 from rlnb.data.ted.nested import join, nest, offsets_of
 
-WRITEBACK_BYTES = 1 << 20  # 141 MB are saved in 105 ms without writeback, 67 ms with pieces of 8 MiB, 62 of 1 MiB
-PIECE_BYTES = 1 << 18  # read and written at once, so that no second copy of the data is made: fits into the L2 cache
+# Hashed, written and sent to the disk at once, so that no second copy of the data is made. 141 MB take 50 ms of the
+# processor in pieces of 1 or 2 MiB, and 62 of 256 KiB.
+PIECE_BYTES = 1 << 20
 
 # The checksums of tensors that were written since ``saving`` began: hashed from memory, they need not be read again,
 # which is an eighth of the processor time of ``dumps``.
@@ -68,58 +69,40 @@ def sensible(path: Path) -> Iterator[None]:
 
 def write_tensor(path: Path, blocks: Iterable[torch.Tensor]) -> None:
     """Write blocks ``[rows, ...]`` of a tensor, on any device, as the bytes that they have in memory."""
-    digest, started = xxhash.xxh3_64(), 0
-    with path.open("wb", buffering=0) as file:
-        for block in blocks:
-            for piece in _pieces(block):
-                data = _as_bytes(piece.detach().cpu().resolve_conj().resolve_neg().contiguous())
-                for start in range(0, len(data), PIECE_BYTES):
-                    digest.update(data[start : start + PIECE_BYTES])
-                    _write(file, data[start : start + PIECE_BYTES])
-                    if file.tell() - started >= WRITEBACK_BYTES:
-                        started = _start_writeback(file, started)
-        _start_writeback(file, started)
+    digest = xxhash.xxh3_64()
+    with path.open("wb") as file:
+        for part in (part for block in blocks for part in _parts(block)):
+            data = _as_bytes(part.detach().cpu().resolve_conj().resolve_neg().contiguous())
+            for start in range(0, len(data), PIECE_BYTES):
+                digest.update(data[start : start + PIECE_BYTES])
+                _write(file, data[start : start + PIECE_BYTES])
     written[path] = digest.hexdigest()
 
 
-def _start_writeback(file: Any, start: int) -> int:
-    """Let the system write a file to the disk from ``start`` on, while more is hashed; return where the file ends.
-
-    The sync of all files at the end of ``dumps`` then waits for less.
-    """
-    end: int = file.tell()
-    if hasattr(os, "posix_fadvise"):  # on Linux
-        os.posix_fadvise(file.fileno(), start, end - start, os.POSIX_FADV_DONTNEED)
-    return end
-
-
 def _write(file: Any, data: memoryview) -> None:
-    while data:
-        data = data[file.write(data) :]
+    """Write bytes, and let the system move them to the disk while more is hashed: the sync at the end is short then."""
+    start = file.tell()
+    file.write(data)
+    if hasattr(os, "posix_fadvise"):  # on Linux
+        os.posix_fadvise(file.fileno(), start, len(data), os.POSIX_FADV_DONTNEED)
 
 
 def read_tensor(path: Path, into: torch.Tensor, offset: int = 0) -> None:
     """Fill a tensor, on any device, with the bytes of a file from ``offset`` on; none is needed for an empty tensor."""
     if not into.numel():
         return
-    with path.open("rb", buffering=0) as file:
+    with path.open("rb") as file:
         file.seek(offset)
-        for piece in _pieces(into):
-            target = piece if _is_plain(piece) else torch.empty(piece.shape, dtype=piece.dtype)
-            _read(file, _as_bytes(target), path)
-            if target is not piece:
-                piece.copy_(target)
+        for part in _parts(into):
+            target = part if _is_plain(part) else torch.empty(part.shape, dtype=part.dtype)
+            data = _as_bytes(target)
+            if file.readinto(data) < len(data):
+                raise damaged(path)
+            if target is not part:
+                part.copy_(target)
 
 
-def _read(file: Any, data: memoryview, path: Path) -> None:
-    while data:
-        count = file.readinto(data)
-        if not count:
-            raise damaged(path)
-        data = data[count:]
-
-
-def _pieces(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+def _parts(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
     """Split a tensor whose bytes must be copied, so that no second copy of all of it is made."""
     return [tensor] if _is_plain(tensor) else tensor.split(max(PIECE_BYTES // max(tensor[:1].nbytes, 1), 1))
 
@@ -166,60 +149,57 @@ class Codec:
     """Converts values to what JSON can hold, and back. What JSON lacks is a dictionary with one key that starts with $.
 
     Args:
-        folder: Folder for the files of tensors, ``label.number.memmap``. ``None`` refuses tensors.
+        folder: Folder for the files of tensors, ``label.number.memmap``. Default: tensors are refused.
         label: What the names of the files begin with.
 
     Example:
-        >>> codec = Codec(None, "state")
+        >>> codec = Codec()
         >>> codec.encode({"order": (1, 2), 3: None})
         {'$items': [['order', {'$tuple': [1, 2]}], [3, None]]}
         >>> codec.decode({"$tuple": [1, {"$tuple": [2, 3]}]})
         (1, (2, 3))
     """
 
-    def __init__(self, folder: Path | None, label: str) -> None:
+    def __init__(self, folder: Path | None = None, label: str = "") -> None:
         self._folder, self._label, self._count = folder, label, 0
 
     def encode(self, value: Any, path: tuple[Any, ...] = ()) -> Any:
         """Convert plain values, tensors and TensorDicts; ``TypeError`` says at which ``path`` is another value."""
+        if isinstance(value, np.generic):
+            value = value.item()
         if type(value) in _PLAIN:
             return value
-        if isinstance(value, np.generic):
-            return self.encode(value.item(), path)
         if type(value) in (list, tuple):
             items = [self.encode(item, (*path, i)) for i, item in enumerate(value)]
             return items if type(value) is list else {"$tuple": items}
+        if type(value) is dict:
+            entries = {key: self.encode(item, (*path, key)) for key, item in value.items()}
+            if all(type(key) is str and not key.startswith("$") for key in entries):
+                return entries
+            return {"$items": [[self.encode(key, path), item] for key, item in entries.items()]}
         if type(value) is torch.Size:
             return {"$size": list(value)}
-        if type(value) is dict:
-            if all(type(key) is str and not key.startswith("$") for key in value):
-                return {key: self.encode(item, (*path, key)) for key, item in value.items()}
-            return {
-                "$items": [[self.encode(key, path), self.encode(item, (*path, key))] for key, item in value.items()]
-            }
-        if self._folder is not None:
-            if isinstance(value, torch.Tensor):
-                return self._write(value, self._folder)
-            if is_non_tensor(value):
-                dims = 0 if isinstance(value, NonTensorData) else value.batch_dims
-                content = value.tolist() if dims else value.data
-                return {"$non_tensor": [dims, list(value.batch_size), self.encode(content, path)]}
-            if isinstance(value, TensorDictBase):
-                return {"$tensordict": [list(value.batch_size), self.encode(dict(raw_entries(value)), path)]}
+        if self._folder is not None and (isinstance(value, (torch.Tensor, TensorDictBase)) or is_non_tensor(value)):
+            tag, parts = self._take_apart(value, self._folder)
+            return {tag: [self.encode(part, path) for part in parts]}
         where = f" at {'.'.join(map(str, path))}" if path else ""
         raise TypeError(
             "A checkpoint holds tensors, text, numbers, True, False, None, and lists, tuples and dictionaries of "
             f"these; and there is a {type(value).__name__}{where}. Fix: convert it, or leave it out of the data."
         )
 
-    def _write(self, value: torch.Tensor, folder: Path) -> Any:
+    def _take_apart(self, value: Any, folder: Path) -> tuple[str, list[Any]]:
+        """Return the tag of a tensor or TensorDict, and what it is put together from; writes the file of a tensor."""
+        if is_non_tensor(value):
+            dims = 0 if isinstance(value, NonTensorData) else value.batch_dims
+            return "$non_tensor", [dims, list(value.batch_size), value.tolist() if dims else value.data]
+        if isinstance(value, TensorDictBase):
+            return "$tensordict", [list(value.batch_size), dict(raw_entries(value))]
         if value.is_nested:
-            rows, lengths = join(value)
-            assert isinstance(rows, torch.Tensor) and lengths is not None
-            return {"$nested": [self._write(rows, folder), self._write(lengths, folder)]}
+            return "$nested", list(join(value))
         number, self._count = self._count, self._count + 1
         write_tensor(folder / f"{self._label}.{number}.memmap", [value.reshape(-1)])
-        return {"$tensor": [number, list(value.shape), dtype_name(value.dtype)]}
+        return "$tensor", [number, list(value.shape), dtype_name(value.dtype)]
 
     def decode(self, value: Any) -> Any:
         """Undo :meth:`encode`; raises one of ``SENSELESS`` for what makes no sense or does not fit the files."""
@@ -227,29 +207,32 @@ class Codec:
             return [self.decode(item) for item in value]
         if not isinstance(value, dict):
             return value
-        if len(value) != 1 or not next(iter(value)).startswith("$"):
-            return {key: self.decode(item) for key, item in value.items()}
-        ((tag, content),) = value.items()
+        entries = {key: self.decode(item) for key, item in value.items()}
+        if len(entries) != 1 or not next(iter(entries)).startswith("$"):
+            return entries
+        ((tag, content),) = entries.items()
         match tag:
             case "$tuple":
-                return tuple(map(self.decode, content))
+                return tuple(content)
+            case "$items":
+                return dict(content)
             case "$size":
                 return read_shape(content)
-            case "$items":
-                return {self.decode(key): self.decode(item) for key, item in content}
             case "$tensor":
                 return self._read(*content)
             case "$nested":
-                rows, lengths = map(self.decode, content)
+                rows, lengths = content
                 is_plain = lengths.dtype == torch.int64 and lengths.ndim == 1
                 if not is_plain or bool((lengths < 0).any()) or int(lengths.sum()) != len(rows):
                     raise ValueError("the lengths of a nested tensor do not fit its rows")
                 return nest(rows, offsets_of(lengths))
             case "$non_tensor":
-                return self._non_tensor(*content)
+                dims, sizes, data = content
+                batch = self._batch_size(sizes)
+                return stack_values(data, dims) if dims else NonTensorData(data, batch_size=batch)
             case "$tensordict":
-                batch, entries = content
-                return TensorDict(dict(self.decode(entries)), self._batch_size(batch))
+                sizes, data = content
+                return TensorDict(dict(data), self._batch_size(sizes))
         raise ValueError(f"a value of the unknown kind {tag[:60]!r}")
 
     def _read(self, number: Any, sizes: Any, dtype: Any) -> torch.Tensor:
@@ -262,22 +245,12 @@ class Codec:
         read_tensor(path, tensor)
         return tensor
 
-    def _non_tensor(self, dims: Any, batch: Any, values: Any) -> Any:
-        values = self.decode(values)
-        if not dims:
-            return NonTensorData(values, batch_size=self._batch_size(batch))
-        data = stack_values(values, dims)
-        if list(data.batch_size) != batch:
-            raise ValueError(f"non-tensor data that does not have the batch size {str(batch)[:60]}")
-        return data
-
     def _batch_size(self, sizes: Any) -> torch.Size:
         """Read the batch size of what may hold no tensor at all: a loop over it must end."""
-        batch = read_shape(sizes)
-        if batch.numel() > MOST_EMPTY:  # only where files hold at least a byte for each item
-            there = 0 if self._folder is None else sum(path.stat().st_size for path in self._folder.iterdir())
-            if batch.numel() > there:
-                raise ValueError(f"a batch size {list(batch)} with {there} bytes of data")
+        batch, files = read_shape(sizes), [] if self._folder is None else self._folder.iterdir()
+        there = sum(path.stat().st_size for path in files)
+        if batch.numel() > max(MOST_EMPTY, there):
+            raise ValueError(f"a batch size {list(batch)} with {there} bytes of data")
         return batch
 
 

@@ -9,30 +9,31 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
-from tensordict import TensorDict
+from tensordict import TensorDict, TensorDictBase
 
+from rlnb.data.replay_buffers.checkpointers import files
 from rlnb.data.replay_buffers.checkpointers.column import (
     HEAD,
-    Entry,
+    Columns,
+    Entries,
     Fill,
     Head,
     KeyPath,
+    Numbers,
     Objects,
+    Opened,
     Shapes,
     TensorStorageCheckpointer,
-    open_entries,
     put_objects,
     system_errors,
-    write_entries,
 )
-from rlnb.data.replay_buffers.checkpointers.files import PIECE_BYTES, damaged, missing, read_tensor, sensible
 from rlnb.data.replay_buffers.checkpointers.folder import loading
 from rlnb.data.replay_buffers.columns import Column, ObjectColumn
 from rlnb.data.replay_buffers.forms import Form, TensorDictForm
 from rlnb.data.ted.columns import Constant, build
 from rlnb.data.ted.ends import end_flags
 from rlnb.data.ted.flat import write_rows
-from rlnb.data.ted.hdf5 import no_h5_name, read_h5_into, write_h5
+from rlnb.data.ted.hdf5 import no_h5_name, open_h5, write_h5
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_keys
 from rlnb.data.ted.layout import plan
 from rlnb.data.ted.nested import nest, offsets_of
@@ -41,8 +42,6 @@ from rlnb.data.ted.timeline import Timeline, bits, find_breaks
 WHOLE, LAST, UNSET, OBJECTS = "whole", "last", "all False", "objects"  # how an entry is saved
 Kinds = dict[KeyPath, str]
 BREAKS = ("breaks",)
-ReadLast = Callable[[KeyPath, int, torch.Tensor], object]  # fills a tensor with what follows breaks, from one on
-Reader = Callable[[Mapping[KeyPath, torch.Tensor]], ReadLast]  # fills the entries that were saved whole
 _MOST_UNSET = 1 << 10  # flags of one item that need no file if all are False
 _LEVEL = 4  # of gzip
 
@@ -68,7 +67,7 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
 
     Example:
         >>> import tempfile
-        >>> from tensordict import TensorDict
+        >>> from tensordict import TensorDict, TensorDictBase
         >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
         >>> def make():
         ...     return ReplayBuffer(storage=LazyTensorStorage(100), checkpointer=FlatStorageCheckpointer())
@@ -102,12 +101,12 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
 
     # Writing ----------------------------------------------------------------------------------------------------------
 
-    def _write(self, storage: Any, columns: dict[KeyPath, Any], folder: Path) -> Any:
+    def _write(self, storage: Any, columns: Columns, folder: Path) -> Any:
         twice, length = self._twice(storage, columns), storage.ring.length
         breaks = self._breaks(storage, columns, twice)
         few, kinds = len(breaks) <= self._most_breaks * len(storage), []
-        entries: dict[KeyPath, Entry] = {BREAKS: (breaks, [breaks])}
-        objects: dict[KeyPath, Objects] = {}
+        entries: Entries = {BREAKS: (breaks, [breaks])}
+        objects: Objects = {}
         for path, column in columns.items():
             if isinstance(column, ObjectColumn):
                 kinds.append(OBJECTS)
@@ -121,13 +120,10 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
             else:
                 kinds.append(WHOLE)
                 entries["data", *path] = column.rows(slice(length)), [column.rows(slice(length))]
-        self._write_entries(folder, entries, objects)
+        self._write_entries(folder, entries, objects, TensorDict())
         return {"breaks": len(breaks), "kinds": kinds}
 
-    def _write_entries(self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, Objects]) -> None:
-        write_entries(folder, entries, objects)
-
-    def _twice(self, storage: Any, columns: dict[KeyPath, Any]) -> list[KeyPath]:
+    def _twice(self, storage: Any, columns: Columns) -> list[KeyPath]:
         """Return the paths of entries that are alike at the root and under "next"; raises for data that is not TED."""
         is_tensordict = isinstance(storage.form, TensorDictForm)
         if not is_tensordict or not any(path[0] == "next" and len(path) > 1 for path in columns):
@@ -140,7 +136,7 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
         tensors = {path: column.tensor for path, column in columns.items()}
         return plan(tensors, (), (), {*self.done_keys, *self.reward_keys}).shared
 
-    def _breaks(self, storage: Any, columns: dict[KeyPath, Any], twice: Sequence[KeyPath]) -> torch.Tensor:
+    def _breaks(self, storage: Any, columns: Columns, twice: Sequence[KeyPath]) -> torch.Tensor:
         """Return the positions of the steps for which what follows has to be saved."""
         ring, steps, width = storage.ring, len(storage), math.prod(storage._others)
         flags = end_flags(storage._view(slice(ring.length)), ("next", *self.done_keys[0])).cpu().flatten().clone()
@@ -159,43 +155,34 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
     def _plan(self, head: Head, content: Any, folder: Path, rehearse: bool) -> tuple[Kinds, torch.Tensor, Fill]:
         """Check the files; return how each entry is saved, the breaks, and what reads the items."""
         kinds, shapes = _check_layout(head, content)
-        breaks, objects, read = self._open_entries(head, kinds, shapes, folder, rehearse)
+        numbers = {path: number for number, path in enumerate(path for path in kinds if kinds[path] == OBJECTS)}
+        objects, opened = self._open_entries(folder, shapes, numbers, head.items, rehearse)
+        breaks = torch.empty(shapes[BREAKS][0], dtype=torch.int64)
+        with opened() as tensors:
+            tensors.read_into(BREAKS, breaks)
         if len(breaks) and not (breaks[0] >= 0 and breaks[-1] < head.items and bool((breaks.diff() > 0).all())):
             raise ValueError(f"the breaks are not positions of {head.items} steps in order")
 
-        def fill(columns: dict[KeyPath, Any]) -> None:
+        def fill(columns: Columns) -> None:
             put_objects(columns, objects)
             rows = {path: columns[path].rows(slice(head.length)) for path in columns if kinds[path] != OBJECTS}
-            read_last = read({path: each for path, each in rows.items() if kinds[path] == WHOLE})
-            for path in (path for path in rows if kinds[path] == UNSET):
-                rows[path].zero_()
-            for path in (path for path in rows if kinds[path] == LAST and head.length):
-                after, start, root = columns[path].flat, 0, rows[path[1:]]
-                rows[path][:-1], rows[path][-1] = root[1:], root[0]
-                for part in breaks.split(_block_items(columns[path])):
-                    block = torch.empty((len(part), *after.shape[1:]), dtype=after.dtype)
-                    read_last(path, start, block)
-                    start += len(part)
-                    if block.numel():
-                        bits(after).index_copy_(0, part.to(after.device), bits(block).to(after.device))
+            with opened() as tensors:
+                for path in rows:
+                    if kinds[path] == WHOLE:
+                        tensors.read_into(("data", *path), rows[path])
+                    elif kinds[path] == UNSET:
+                        rows[path].zero_()
+                for path in (path for path in rows if kinds[path] == LAST and head.length):
+                    after, start, root = columns[path].flat, 0, rows[path[1:]]
+                    rows[path][:-1], rows[path][-1] = root[1:], root[0]
+                    for part in breaks.split(_block_items(columns[path])):
+                        block = torch.empty((len(part), *after.shape[1:]), dtype=after.dtype)
+                        tensors.read_into(("last", *path), block, start)
+                        start += len(part)
+                        if block.numel():  # as bits: torch writes no unsigned integers by index
+                            bits(after).index_copy_(0, part.to(after.device), bits(block).to(after.device))
 
         return kinds, breaks, fill
-
-    def _open_entries(
-        self, head: Head, kinds: Kinds, shapes: Shapes, folder: Path, rehearse: bool
-    ) -> tuple[torch.Tensor, dict[KeyPath, Any], Reader]:
-        """Check the files; return the breaks, the non-tensor data, and what reads the entries."""
-        names = [path for path, kind in kinds.items() if kind == OBJECTS]
-        files, objects = open_entries(folder, shapes, {path: number for number, path in enumerate(names)}, head.items)
-        breaks = torch.empty(shapes[BREAKS][0], dtype=torch.int64)
-        read_tensor(files[BREAKS], breaks)
-
-        def read(whole: Mapping[KeyPath, torch.Tensor]) -> ReadLast:
-            for path, rows in whole.items():
-                read_tensor(files["data", *path], rows)
-            return lambda path, start, out: read_tensor(files["last", *path], out, start * out[:1].nbytes)
-
-        return breaks, objects, read
 
 
 def _check_layout(head: Head, content: Any) -> tuple[Kinds, Shapes]:
@@ -229,7 +216,7 @@ def _are_flags(shape: torch.Size, dtype: torch.dtype | None) -> bool:
 
 def _block_items(column: Column) -> int:
     """Return how many items are in memory at once."""
-    return max(PIECE_BYTES // max(column.flat[:1].nbytes, 1), 1)
+    return max(files.PIECE_BYTES // max(column.flat[:1].nbytes, 1), 1)
 
 
 class NestedStorageCheckpointer(FlatStorageCheckpointer):
@@ -255,7 +242,7 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
         [[0.0, 1.0, 2.0], [5.0, 6.0]]
     """
 
-    def _write(self, storage: Any, columns: dict[KeyPath, Any], folder: Path) -> Any:
+    def _write(self, storage: Any, columns: Columns, folder: Path) -> Any:
         for path, column in columns.items():
             if isinstance(column, ObjectColumn):
                 raise TypeError(
@@ -276,7 +263,7 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
             FileNotFoundError: If there is no checkpoint.
             ValueError: If it is damaged, or was saved by another checkpointer.
         """
-        with loading(path) as top, sensible(top / "storage" / HEAD):
+        with loading(path) as top, files.sensible(top / "storage" / HEAD):
             head, content = cls()._read_head(top / "storage")
             if head.leaves is None:
                 raise ValueError(
@@ -368,7 +355,7 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
         name = type(self).__name__
         return f"{name}(checkpoint_file={self.checkpoint_file!r}, compression={self._compression!r}{level})"
 
-    def _write_entries(self, folder: Path, entries: dict[KeyPath, Entry], objects: dict[KeyPath, Objects]) -> None:
+    def _write_entries(self, folder: Path, entries: Entries, objects: Objects, like: TensorDictBase) -> None:
         values: dict[KeyPath, Any] = {}
         for path, (_, blocks) in entries.items():
             first, *more = blocks
@@ -385,31 +372,18 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
         with system_errors():
             write_h5(build(values, []), folder / self.checkpoint_file, self._compression, self._level)
 
-    def _open_entries(
-        self, head: Head, kinds: Kinds, shapes: Shapes, folder: Path, rehearse: bool
-    ) -> tuple[torch.Tensor, dict[KeyPath, Any], Reader]:
+    def _open_entries(self, folder: Path, shapes: Shapes, numbers: Numbers, count: int, rehearse: bool) -> Opened:
         file = folder / self.checkpoint_file
-        into = {
-            path: torch.empty(shape, dtype=dtype, device="cpu" if path == BREAKS else "meta")
-            for path, (shape, dtype) in shapes.items()
-        }
         if not file.is_file():
-            raise missing(file)
+            raise files.missing(file)
         try:
-            found = read_h5_into(file, into, checksum=False, rehearse=rehearse)
+            with open_h5(file) as h5:
+                for path, (shape, dtype) in shapes.items():
+                    h5.check(path, shape, dtype, rehearse)
+                objects = {path: h5.leaf(h5.find(("data", *path)), path).data for path in numbers}
         except ValueError as error:
-            raise damaged(file, f"is not what was written: {error}") from error
-        for path in into:
-            if found.get(path, None) is None:
-                raise ValueError(f"the entry {path} is missing")
-        objects = {path: found.get(("data", *path)).data for path, kind in kinds.items() if kind == OBJECTS}
+            raise files.damaged(file, f"is not what was written: {error}") from error
         for path, values in objects.items():
-            if type(values) is not list or len(values) != head.items:
+            if type(values) is not list or len(values) != count:
                 raise ValueError(f"the entry {path} does not have one object for each step")
-
-        def read(whole: Mapping[KeyPath, torch.Tensor]) -> ReadLast:
-            last = {path: torch.empty(shape, dtype=kind) for path, (shape, kind) in shapes.items() if path[0] == "last"}
-            read_h5_into(file, last | {("data", *path): rows for path, rows in whole.items()}, checksum=False)
-            return lambda path, start, out: out.copy_(last["last", *path][start : start + len(out)])
-
-        return into[BREAKS], objects, read
+        return objects, lambda: open_h5(file)

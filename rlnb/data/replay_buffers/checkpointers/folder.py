@@ -13,15 +13,7 @@ from typing import Any
 import xxhash
 from filelock import FileLock
 
-from rlnb.data.replay_buffers.checkpointers.files import (
-    KEPT,
-    damaged,
-    missing,
-    name_of,
-    read_document,
-    write_document,
-    written,
-)
+from rlnb.data.replay_buffers.checkpointers import files
 
 FORMAT = "rlnb-checkpoint-2"
 MANIFEST = "checkpoint.json"
@@ -49,7 +41,7 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
             new = top / _NEW
             try:
                 _delete(new)
-                written.clear()  # of files that came to nothing
+                files.written.clear()  # of files that came to nothing
                 new.mkdir()
                 (new / MARK).touch()
                 yield new
@@ -74,16 +66,16 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         if error.errno is None:
             raise
+        where = f"The checkpoint in {os.fspath(top)!r}"
         if counts:
             text = (
-                f"The checkpoint in {os.fspath(top)!r} was written and is what loads reads, and the system could not "
-                f"confirm that it is on the disk: {error.strerror}. "
-                "Fix: look after the disk, and save again with dumps."
+                f"{where} was written and is what loads reads, and the system could not confirm that it is on the "
+                f"disk: {error.strerror}. Fix: look after the disk, and save again with dumps."
             )
         else:
             text = (
-                f"The checkpoint in {os.fspath(top)!r} could not be written: {error.strerror}. A checkpoint that was "
-                "there before is still there. Fix: free some space, or give a folder that can be written to."
+                f"{where} could not be written: {error.strerror}. A checkpoint that was there before is still there. "
+                "Fix: free some space, or give a folder that can be written to."
             )
         raise OSError(error.errno, text) from error
 
@@ -100,11 +92,11 @@ def loading(path: str | os.PathLike[str]) -> Iterator[Path]:
     if not (top / MANIFEST).is_file() and not (top / _READY).is_dir():
         where = f"There is no checkpoint in {os.fspath(top)!r}:"
         if not top.is_dir():
-            raise FileNotFoundError(f"{where} there is no such folder. {KEPT}")
+            raise FileNotFoundError(f"{where} there is no such folder. {files.KEPT}")
         names = sorted(os.listdir(top))
         found = ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
         raise FileNotFoundError(
-            f"{where} a checkpoint has a file {MANIFEST!r}, and the folder has {found or 'nothing'}. {KEPT} "
+            f"{where} a checkpoint has a file {MANIFEST!r}, and the folder has {found or 'nothing'}. {files.KEPT} "
             "Fix: give the folder that dumps was given."
         )
     lock = top / _LOCK
@@ -201,37 +193,36 @@ def _refuse_foreign(top: Path, *names: str) -> None:
 
 def seal(folder: Path) -> None:
     """Write the manifest of a checkpoint, which lists the size and the checksum of every file."""
-    files = {
-        name: [path.stat().st_size, written.pop(path, None) or _checksum(path)]
+    noted = {
+        name: [path.stat().st_size, files.written.pop(path, None) or _checksum(path)]
         for name, path in _files_in(folder).items()
     }
-    write_document(folder / MANIFEST, {"format": FORMAT, "checksum": _checksum_of(files), "files": files})
+    files.write_document(folder / MANIFEST, {"format": FORMAT, "checksum": _checksum_of(noted), "files": noted})
 
 
 def verify(folder: Path) -> None:
     """Raise ``ValueError`` if a file of a checkpoint is missing, cut short or altered, or its format is another one."""
-    manifest, there = read_document(folder / MANIFEST), _files_in(folder)
-    known = manifest.get("format") if isinstance(manifest, dict) else None
-    if known not in (None, FORMAT):
-        raise ValueError(
-            f"The file {name_of(folder / MANIFEST)!r} has the format {str(known)[:60]!r}, and this "
-            f"version reads {FORMAT!r} only. {KEPT} "
-            "Fix: load it with the version that wrote it, or save the buffer again with dumps."
-        )
-    files = manifest.get("files") if known else None
-    if not isinstance(files, dict) or manifest.get("checksum") != _checksum_of(files):
-        raise damaged(folder / MANIFEST)
-    for name, note in files.items():
-        if not isinstance(note, list) or [type(each) for each in note] != [int, str]:
-            raise damaged(folder / MANIFEST)
-        if name not in there:
-            raise missing(PurePosixPath(name))
-        size = there[name].stat().st_size
-        if size != note[0]:
-            had = f"has {size:,} bytes, and had {note[0]:,} when it was written. It was cut short or altered."
-            raise damaged(there[name], had)
-        if _checksum(there[name]) != note[1]:
-            raise damaged(there[name])
+    path, there = folder / MANIFEST, _files_in(folder)
+    with files.sensible(path):
+        manifest = files.read_document(path)
+        known = manifest["format"]
+        if known != FORMAT:
+            raise ValueError(
+                f"The file {files.name_of(path)!r} has the format {str(known)[:60]!r}, and this version reads "
+                f"{FORMAT!r} only. {files.KEPT} "
+                "Fix: load it with the version that wrote it, or save the buffer again with dumps."
+            )
+        if manifest["checksum"] != _checksum_of(manifest["files"]):
+            raise files.damaged(path)
+        for name, (size, checksum) in manifest["files"].items():
+            if name not in there:
+                raise files.missing(PurePosixPath(name))
+            found = there[name].stat().st_size
+            if found != size:
+                had = f"has {found:,} bytes, and had {size:,} when it was written. It was cut short or altered."
+                raise files.damaged(there[name], had)
+            if _checksum(there[name]) != checksum:
+                raise files.damaged(there[name])
 
 
 def _files_in(folder: Path) -> dict[str, Path]:

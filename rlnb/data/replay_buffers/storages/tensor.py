@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -401,15 +401,12 @@ class TensorStorage(Storage):
     def check_state(self, state_dict: dict[str, Any]) -> None:
         """Reject another size or form, or columns of other shapes; see :meth:`Storage.check_state`."""
         try:
-            fits = self._fits(state_dict) if "form" in state_dict else self._fits_empty(state_dict)
+            is_empty = "items" not in state_dict and not state_dict.get("length")
+            fits = self._fits(state_dict) if "form" in state_dict else is_empty
         except SENSELESS:
             fits = False
         if not fits:
             raise ValueError(errors.other_state(type(self).__name__, state_dict, self.max_size))
-
-    @staticmethod
-    def _fits_empty(state_dict: dict[str, Any]) -> bool:
-        return "items" not in state_dict and not state_dict.get("length")
 
     def _fits(self, state_dict: dict[str, Any]) -> bool:
         """Whether the state of a storage with data fits; raises one of ``SENSELESS`` if it is malformed."""
@@ -428,19 +425,51 @@ class TensorStorage(Storage):
         if "form" not in state_dict or (self.form is None and not state_dict["length"]):
             self._empty()
             return
-        length = state_dict["length"]
-        if self.form is None:
-            self._initialize(form_from(state_dict["form"]), state_dict["others"], torch.device("cpu"))
-        with self.ring.lock:
-            self._reserve(0, length)
-            self.ring.jump(0, 0)  # until all is loaded, other processes see an empty storage
+        counts = state_dict["cursor"], state_dict["length"], state_dict["written"]
+
+        def fill() -> None:
             for column, values in zip(self._columns, state_dict["columns"], strict=True):
                 if isinstance(column, ObjectColumn):
                     for i, value in enumerate(values):
                         column.array[i] = value
                 else:
                     column.put(0, values)
-            self.ring.jump(state_dict["cursor"], length, state_dict["written"])
+
+        self._refill(form_from(state_dict["form"]), state_dict["others"], counts, fill)
+
+    def _refill(
+        self, form: Form, others: Sequence[int], counts: tuple[int, int, int], fill: Callable[[], None]
+    ) -> None:
+        """Replace all items by those that ``fill`` writes to the columns, which were checked.
+
+        Args:
+            form: of the items; what the storage learns if it has no memory yet.
+            others: the dimensions beside time that count items, likewise.
+            counts: cursor, length and rows ever written, as the ring has them afterwards.
+            fill: writes the items.
+
+        Raises:
+            OSError: If the items cannot be read after all; the storage is empty then.
+        """
+        fresh = self.form is None
+        if fresh:
+            self._initialize(form, others, torch.device("cpu"))
+        with self.ring.lock:
+            try:
+                self._reserve(0, counts[1])
+                if not fresh:
+                    self.ring.jump(0, 0)  # until all is loaded, other processes see an empty storage
+                fill()
+            except BaseException as error:
+                if fresh:
+                    self._forget_memory()
+                elif not self.ring.length and isinstance(error, (OSError, *SENSELESS)):
+                    raise OSError(
+                        f"The checkpoint was checked and could then not be read ({error}). The storage had been "
+                        "written to, so it was emptied. Fix: load again, or look after the disk."
+                    ) from error
+                raise
+            self.ring.jump(*counts)
 
     def __repr__(self) -> str:
         if self.form is None:
