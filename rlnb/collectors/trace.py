@@ -12,7 +12,7 @@ from typing import Any, Protocol
 MOMENTS = ("began", "collected", "written")
 
 
-class Answer(Protocol):
+class BatchAnswer(Protocol):
     """What a worker says about a batch; see :class:`~rlnb.collectors.worker.Collected`."""
 
     @property
@@ -98,7 +98,7 @@ class CollectorTrace:
         """Record that workers are told to collect."""
         self.sent.update(dict.fromkeys(workers, time.perf_counter_ns()))
 
-    def note_answer(self, worker: int, answer: Answer) -> None:
+    def note_answer(self, worker: int, answer: BatchAnswer) -> None:
         """Record the batch of a worker."""
         began = answer.moments[0]
         sent = self.sent.pop(worker, began)
