@@ -131,8 +131,8 @@ class CollectorScene:
         display = Display(_BLOCK * len(self.runs), self.columns)
         for i, run in enumerate(self.runs):
             y = _BLOCK * i
-            display.text(0, y + 13, run.label, bold=True, size=12, within=110)
-            display.text(120, y + 13, frames_rate_text(run), size=12)
+            display.text(0, y + 13, run.label, bold=True, size=12, within=140)
+            display.text(146, y + 13, frames_rate_text(run), size=12)
             with display.frame(0, RIGHT):
                 work = f"{run.at_work:.2g} of {plural(run.workers, 'worker')} at work"
                 words = f"{duration(1e6 * run.seconds)}, {work}"
