@@ -53,6 +53,7 @@ def test_what_a_killed_worker_began_is_lost():
     assert workers == {"collect": 190, "write": 30, "wait": 0, "learner": 180}
     assert learner == {"learn": 60, "take": 5, "wait": 135}, "the call that failed was waiting, too"
     assert [part.tolist() for part in run.learns] == [[0, 60, 175], [0, 95, 200]]
+    assert run.end.tolist() == [95], "the learner had its last batch until it asked for another one"
     assert collectors_model([run]).opening == 0
 
 

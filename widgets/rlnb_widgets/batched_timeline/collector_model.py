@@ -40,6 +40,7 @@ class CollectorRun:
     start: np.ndarray  #: when a call of ``next`` began, ``[batches]``
     got: np.ndarray  #: when the batches of the workers were there, likewise
     stop: np.ndarray  #: when it returned, likewise
+    end: np.ndarray  #: when the next call began, also one that failed, or the trace ended, likewise
     learns: tuple[np.ndarray, np.ndarray]  #: start and stop of the learner's time outside of ``next``
     waited: np.ndarray  #: whether the learner made the call, not the thread of a collector that was started, likewise
     current: np.ndarray  #: version of the learner's weights when it got the batch, likewise
@@ -131,6 +132,8 @@ def collector_run(label: str, trace: Any, *, failure: Failure | None = None) -> 
         np.array([(getattr(call, name) - trace.start) / 1e3 for call in calls], dtype=np.float64)
         for name in ("start", "got", "stop")
     )
+    starts = [*(call.start for call in trace.calls), trace.start + round(whole * 1e3)]
+    end = [(starts[n + 1] - trace.start) / 1e3 for n, call in enumerate(trace.calls) if call.got]
     frames = sum(one.frames for one, i in zip(kept, batch.tolist(), strict=True) if i >= 0)
     unfinished = {i: max(at - trace.start, 0) / 1e3 for i, at in trace.sent.items()}
     collecting = float((collected - began).sum()) + sum(whole - at for at in unfinished.values())
@@ -138,7 +141,7 @@ def collector_run(label: str, trace: Any, *, failure: Failure | None = None) -> 
     n = int(trace.num_workers)
     return CollectorRun(
         label=label, name=str(trace.name), workers=n, seconds=whole / 1e6, start=start, got=got, stop=stop,
-        learns=_learns(trace, whole), waited=waited, current=current, age=age,
+        end=np.array(end, dtype=np.float64), learns=_learns(trace, whole), waited=waited, current=current, age=age,
         worker=np.array([one.worker for one in kept], dtype=np.int64), began=began, collected=collected,
         written=written, version=version, batch=batch, unfinished=unfinished, updates=len(trace.updates), frames=frames,
         rate=frames / whole * 1e6 if frames else float("nan"), at_work=collecting / whole,

@@ -61,20 +61,19 @@ def collector_columns(run: CollectorRun, columns: Columns) -> CollectorColumns:
     """Put the times of the drawn batches of a run into columns."""
     whole = run.seconds * 1e6
     unit = max(_UNIT, whole / 2**31)
-    end = np.append(run.start[1:], whole)[: run.batches]
     first = run.start.copy()
     taken = np.flatnonzero(run.batch >= 0)
     np.minimum.at(first, run.batch[taken], run.began[taken])
     order = taken[np.lexsort((run.worker[taken], run.batch[taken]))]
     # The thread of a collector that was started calls again at once; the learner has the batch until the next one.
-    until = np.where(run.waited, end, np.append(run.got[1:], whole)[: run.batches])
+    until = np.where(run.waited, run.end, np.append(run.got[1:], whole)[: run.batches])
     ages = [
         (int(age), columns.add(run.got[run.age == age], unit), columns.add(until[run.age == age], unit))
         for age in np.unique(run.age)
     ]
     own = run.waited
     return CollectorColumns(
-        first=columns.add(first, unit), begin=columns.add(run.start, unit), end=columns.add(end, unit),
+        first=columns.add(first, unit), begin=columns.add(run.start, unit), end=columns.add(run.end, unit),
         current=columns.add(run.current), age=columns.add(run.age),
         waited=columns.add(np.where(own, run.got - run.start, 0.0), unit),
         parts=(columns.add(run.batch[order]), columns.add(run.worker[order]), columns.add(run.version[order])),
