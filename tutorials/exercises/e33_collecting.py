@@ -62,9 +62,8 @@ COLLECT, LEARN = [50, 10, 50, 20], [50, 40, 20, 60]
     stub="""
         def total(collect, learn):
             sync = ...
-            ready = collect[0]  # when batch 0 can be taken
-            ...
-            return sync, now
+            # async: two clocks, that of the learner, and when the next batch can be taken
+            return sync, ...
     """,
     hints=[
         "In step, nothing happens at the same time. Async, go through the batches with two clocks: `now`, the "
@@ -200,7 +199,7 @@ ORDER = [0, 1, 0, 0, 2, 1, 0, 2]
     """,
     stub="""
         def ages(order):
-            begun = {}  # the version with which each worker has begun its batch
+            # keep in mind with which version each worker has begun its batch
             ...
     """,
     hints=[

@@ -149,11 +149,17 @@ class CollectorScene:
 
     def legend(self) -> list[tuple[str, str]]:
         """Return role and meaning of each colour that occurs."""
-        found = [("c0", "worker collects"), ("c2", "writes, or takes, a batch"), ("c4", "learner at work")]
-        found.append(("panel", "waits"))
-        if any(run.lost for run in self.runs):
-            found.append(("bad", "batch is lost"))
-        return [*found, (_AGE_ROLE, "how many versions old the weights of the batch are")]
+        worker = dict(zip(WORKER_PHASES, np.sum([run.shares for run in self.runs], axis=0) > 0, strict=True))
+        learner = dict(zip(LEARNER_PHASES, np.sum([run.learner_shares for run in self.runs], axis=0) > 0, strict=True))
+        names = [
+            ("c0", "worker collects", worker["collect"]),
+            ("c2", "writes, or takes, a batch", worker["write"] or learner["take"]),
+            ("c4", "learner at work", learner["learn"]),
+            ("panel", "waits", True),
+            ("bad", "batch is lost", any(run.lost for run in self.runs)),
+            (_AGE_ROLE, "how many versions old the weights of the batch are", any(run.batches for run in self.runs)),
+        ]
+        return [(role, words) for role, words, there in names if there]
 
     def overview(self) -> Display:
         """Draw all batches of each run on one time scale, with the one at the playhead marked."""
