@@ -125,10 +125,11 @@ def total(total: Callable[..., Any]) -> Outcome:
     again = ask(total, LEARN, COLLECT)
     other = [(trace.stop - trace.start) / 1e6 for trace in (_schedule(LEARN, COLLECT, a) for a in (False, True))]
     require([float(value) for value in again] == other, "With other times it is wrong.")
+    drawn: dict[str, Any] = {"in step": in_step, "async": asynchronous}
     return right(
         f"{wanted[0]:g} ms in step, {wanted[1]:g} ms async. Where the two take turns at being slow, each waits for the "
         "other now and then, so that async is not as fast as the slower one alone. At best it is twice as fast.",
-        BatchedEnvTimeline(**{"in step": in_step, "async": asynchronous}, t=0),
+        BatchedEnvTimeline(**drawn, t=0),
     )
 
 

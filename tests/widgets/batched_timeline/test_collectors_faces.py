@@ -14,7 +14,7 @@ from rlnb_widgets import BatchedEnvTimeline
 from rlnb.collectors import AsyncCollector, Collector, MultiAsyncCollector, MultiSyncCollector
 from rlnb.envs import CartPoleEnv, GymEnv, SerialEnv
 from rlnb.envs.batched import WorkerError
-from tests.widgets.batched_timeline.collector_traces import async_trace, killed_trace, sync_trace
+from tests.widgets.batched_timeline.collector_traces import async_trace, killed_trace, sync_trace, trace_of
 
 KILLED = (
     "Worker 1 of 2 was ended by SIGKILL, in the middle of batch 2. All workers were ended; collector.next() starts new "
@@ -212,3 +212,19 @@ def test_a_worker_that_fails_at_once_is_named_without_a_picture_of_batches():
     assert timeline.model.runs[0].failure.workers == (0,) and "after 0 batches: Worker 0 of 1" in repr(timeline)
     ElementTree.fromstring(timeline.to_svg())
     collector.shutdown()
+
+
+def test_names_and_errors_are_shown_as_text():
+    error = WorkerError("Worker 1 of 2 failed in batch 2: ValueError: <b>\n\nIn the worker:\nValueError: <b>")
+    timeline = BatchedEnvTimeline(**{"<script>alert(1)</script>": killed_trace()}, error=error)
+    svg = timeline.to_svg()
+    assert "<script>alert" not in svg and "<b>" not in svg and timeline.to_html().count("<script>alert") == 0
+    ElementTree.fromstring(svg)
+
+
+def test_a_trace_of_many_batches_stays_small():
+    n = 5_000
+    calls = [(30 * i, 30 * i + 20, 30 * i + 22) for i in range(n)]
+    parts = [(i % 4, (30 * i - 60, 30 * i + 10, 30 * i + 15), max(i - i % 3, 0), i, i) for i in range(n)]
+    timeline = BatchedEnvTimeline(trace_of("MultiAsyncCollector", 4, 30 * n, calls, parts))
+    assert len(timeline.to_svg()) < 150_000 and len(repr(timeline)) < 300 and len(timeline.explain()) < 3_000
