@@ -24,6 +24,7 @@ SHORTER = {
         "learn(ClipPPOLoss, batches=30)": "learn(ClipPPOLoss, batches=2)",
     },
     "10_sac.ipynb": {"sac(updates=700)": "sac(updates=60)", "sac(updates=550,": "sac(updates=20,"},
+    "33_collecting.ipynb": {"monitor.watch(range(32))": "monitor.watch(range(2))"},
     "42_alphazero.ipynb": {
         "games=256": "games=16",
         "    game.set_seed(0)\n    opening": "    games = 4\n    game.set_seed(0)\n    opening",

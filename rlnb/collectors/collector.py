@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from rlnb.collectors.arguments import (
     make_env,
 )
 from rlnb.collectors.background import Background
+from rlnb.collectors.trace import CollectorTrace, calling
 from rlnb.collectors.trajectories import TrajectoryIds
 from rlnb.collectors.utils import split_trajectories
 from rlnb.collectors.weights import as_state_dict
@@ -162,6 +164,7 @@ class Collector:
         self.frames = self.iterations = 0
         self._background = Background(type(self).__name__)
         self._taken = 0  # steps of the last batch, over all envs
+        self._trace: CollectorTrace | None = None
         self._ids = TrajectoryIds(self.env.batch_size)
         # The input of the next step, None if the next batch starts with a reset.
         self._root: TensorDictBase | None = None
@@ -228,9 +231,17 @@ class Collector:
             RuntimeError: If the collector runs in the background; see :meth:`start`.
         """
         self._background.refuse("next()")
+        with calling(self._trace, by_learner=not self._background.is_running()):
+            return self._next()
+
+    def _next(self) -> Any:
         if self.pre_collect_hook is not None:
             self.pre_collect_hook()
-        data: Any = self._processed(self._collect())
+        began, trace = time.perf_counter_ns(), self._trace
+        collected = self._collect()
+        if trace is not None:
+            trace.note_own_batch(began, self._taken)
+        data: Any = self._processed(collected)
         if self.post_collect_hook is not None:
             self.post_collect_hook(data)
         if self.replay_buffer is not None:
@@ -439,6 +450,25 @@ class Collector:
         fake: TensorDictBase = self._processed(self._marked(data))
         return fake
 
+    @contextlib.contextmanager
+    def tracing(self) -> Iterator[CollectorTrace]:
+        """Record, in the trace that the ``with`` block gets, when the collector works and when the learner.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> collector = Collector(GymEnv("CartPole-v1"), frames_per_batch=40)
+            >>> with collector.tracing() as trace:
+            ...     batches = [collector.next() for _ in range(3)]
+            >>> trace
+            CollectorTrace(Collector, num_workers=1, batches=3, updates=0)
+        """
+        before, self._trace = self._trace, CollectorTrace(type(self).__name__, 1, self._version or 0)
+        try:
+            with self._trace.running() as trace:
+                yield trace
+        finally:
+            self._trace = before
+
     # In the background --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -550,6 +580,8 @@ class Collector:
         """
         if self._version is not None:
             self._version += 1
+        if self._trace is not None:
+            self._trace.note_update(self._version)
 
     def get_model(self, model_id: str) -> Any:
         """Return a model by its name: "policy", or the name of an attribute that is a module, such as "env.transform".

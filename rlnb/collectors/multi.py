@@ -48,6 +48,7 @@ from rlnb.collectors.arguments import check_collector_options, check_numbers, ch
 from rlnb.collectors.background import Background
 from rlnb.collectors.collector import as_single_steps
 from rlnb.collectors.multi_arguments import dump_argument
+from rlnb.collectors.trace import CollectorTrace, calling
 from rlnb.collectors.utils import split_trajectories
 from rlnb.collectors.weights import as_state_dict
 from rlnb.collectors.worker import Collected
@@ -318,7 +319,7 @@ class MultiCollector:
             RuntimeError: If the collector runs in the background; see :meth:`start`.
         """
         self._background.refuse("next()")
-        with self._lock:
+        with self._lock, calling(self._workers.trace, by_learner=True):
             return self._next()
 
     def _next(self) -> Any:
@@ -329,6 +330,8 @@ class MultiCollector:
         if self.pre_collect_hook is not None:
             self.pre_collect_hook()
         answers = self._batches()
+        if workers.trace is not None:
+            workers.trace.note_got(answers)
         frames = sum(answer.frames for answer in answers.values())
         data: Any = None
         if self.replay_buffer is None:
@@ -409,6 +412,20 @@ class MultiCollector:
             self.post_collect_hook(data)
         self.replay_buffer.extend(data if self.extend_buffer else as_single_steps(data))
 
+    def tracing(self) -> contextlib.AbstractContextManager[CollectorTrace]:
+        """Record, in the trace that the ``with`` block gets, what the workers and the learner do, and when.
+
+        Example:
+            >>> from rlnb.envs import GymEnv
+            >>> collector = MultiCollector([lambda: GymEnv("CartPole-v1")] * 2, sync=True, frames_per_batch=40)
+            >>> with collector.tracing() as trace:
+            ...     batches = [collector.next() for _ in range(3)]
+            >>> trace
+            CollectorTrace(MultiSyncCollector, num_workers=2, batches=3, updates=0)
+            >>> collector.shutdown()
+        """
+        return self._workers.tracing()
+
     # In the background --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -427,7 +444,7 @@ class MultiCollector:
         """Collect a batch; return whether there are more to collect."""
         if self._is_complete():
             return False
-        with self._lock:
+        with self._lock, calling(self._workers.trace, by_learner=False):
             self._next()
         return not self._is_complete()
 
@@ -488,6 +505,8 @@ class MultiCollector:
             with self._quiet():  # others that have not loaded their weights yet would load the new ones
                 workers.request_all("catch_up")
         workers.weights.write(state, chosen)
+        if workers.trace is not None:
+            workers.trace.note_update(workers.version)
         if not workers.buffers:
             with self._quiet():
                 workers.send_weights(chosen)
@@ -527,6 +546,8 @@ class MultiCollector:
         """Count an update of the policy, as :meth:`update_policy_weights_` does."""
         with self._quiet():
             self._workers.weights.write(None, range(self.num_workers))
+            if self._workers.trace is not None:
+                self._workers.trace.note_update(self.policy_version)
             self._workers.send_weights(range(self.num_workers))
 
     def get_model(self, model_id: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import random
+import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -60,6 +61,7 @@ class Collected(NamedTuple):
     ids: int  # number of trajectories with an id so far
     in_memory: bool  # whether the batch is in shared memory
     data: TensorDictBase | None  # the batch otherwise, None if the worker has written it to the buffer
+    moments: tuple[int, ...] = (0, 0, 0)  # when it did what; see rlnb.collectors.trace
 
     @property
     def was_written(self) -> bool:
@@ -130,11 +132,12 @@ class CollectorHost:
         return {self.rank: answer}
 
     def _collect(self, flags: int) -> Collected:
-        collector = self.collector
+        began, collector = time.perf_counter_ns(), self.collector
         self.do_catch_up(self.rank)
         collector._unfinished |= bool(flags & ANEW)
         collector.init_random_frames = collector.frames + 1 if flags & RANDOM else 0
         data = collector._collect()
+        collected = time.perf_counter_ns()
         frames, steps = collector._taken, data.batch_size[-1]
         if collector.track_traj_ids:
             data.get((COLLECTOR, TRAJ_IDS)).mul_(self.task.n).add_(self.rank)
@@ -145,7 +148,15 @@ class CollectorHost:
             data = data.to("cpu")
         collector._finish()
         in_memory = data is not None and self.batch is not None and self.batch.write(data)
-        return Collected(frames, steps, self.version, collector._ids.free, in_memory, None if in_memory else data)
+        return Collected(
+            frames=frames,
+            steps=steps,
+            version=self.version,
+            ids=collector._ids.free,
+            in_memory=in_memory,
+            data=None if in_memory else data,
+            moments=(began, collected, time.perf_counter_ns()),
+        )
 
     def do_catch_up(self, i: int) -> None:
         """Load the weights in shared memory, if they are newer than those of the policy and meant for this worker."""

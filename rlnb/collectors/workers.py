@@ -16,6 +16,7 @@ from tensordict import TensorDictBase
 
 import rlnb
 from rlnb.collectors.shared import BatchPlan, SharedBatch
+from rlnb.collectors.trace import CollectorTrace
 from rlnb.collectors.weights import SharedWeights, WeightsPlan
 from rlnb.collectors.worker import ANEW, COLLECT, RANDOM, Collected, CollectorHost, Info, Setup, make_collector
 from rlnb.envs import errors
@@ -47,6 +48,7 @@ class CollectorWorkers:
         failure: what ended the workers after a batch was complete, which the next :meth:`start` raises.
         write_themselves: whether the workers write their batches to a buffer.
         versions: version of the policy that made the last batch of each worker, -1 before the first.
+        trace: what the times of the workers are recorded in, None if they are not.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class CollectorWorkers:
         self.n = len(setups)
         self.infos: list[Info] = []
         self.versions = [-1] * self.n
+        self.trace: CollectorTrace | None = None
         self._pool: WorkerPool | None = None
         self._weights: SharedWeights | None = None
         # Weights and their version while no workers run. None: those that the policy was made with.
@@ -76,6 +79,8 @@ class CollectorWorkers:
         self._forget_batches()
 
     def _forget_batches(self) -> None:
+        if self.trace is not None:
+            self.trace.note_failures(range(self.n))
         self.anew = [True] * self.n
         self.sent: dict[int, float] = {}
         self.ready: collections.deque[tuple[int, Collected]] = collections.deque()
@@ -203,6 +208,8 @@ class CollectorWorkers:
         """Let workers collect a batch each, with random actions or with the policy; do not wait for them."""
         signals = {i: bytes([COLLECT | ANEW * self.anew[i] | RANDOM * rand]) for i, rand in at_random.items()}
         if signals:
+            if self.trace is not None:
+                self.trace.note_sent(signals)
             with self._all_or_nothing():
                 self.sent.update(self._use_pool(WorkerPool.signal, signals, what))
                 for i in signals:
@@ -222,10 +229,28 @@ class CollectorWorkers:
                 if isinstance(found[i], WorkerFailure):
                     failures[i] = found[i]
                     continue
+                if self.trace is not None:
+                    self.trace.note_answer(i, found[i])
                 self._first_ids[i], self.versions[i] = found[i].ids, found[i].version
                 self.ready.append((i, found[i]))
         if failures:
+            if self.trace is not None:
+                self.trace.note_failures(failures)
             raise self._running().failed(failures, what)
+
+    @contextlib.contextmanager
+    def tracing(self) -> Iterator[CollectorTrace]:
+        """Record what the workers do; see :meth:`~rlnb.collectors.multi.MultiCollector.tracing`."""
+        before, trace = self.trace, CollectorTrace(self._owner, self.n, self.version)
+        for i, answer in self.ready:
+            trace.note_answer(i, answer)
+        trace.note_sent(self.sent)
+        self.trace = trace
+        try:
+            with trace.running():
+                yield trace
+        finally:
+            self.trace = before
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

@@ -40,7 +40,7 @@ from rlnb.envs import (
 )
 from rlnb.search import MCTS
 from tests.browser.chromium import FLAGS, find_chromium
-from tests.widgets import displays_monitor
+from tests.widgets import displays, displays_monitor
 from tests.widgets.pages import settle
 
 WIDTHS = (480, 680, 1280)
@@ -102,6 +102,7 @@ SPECIMENS: dict[str, Callable[[], Visualizer]] = {
     "spec_explorer": lambda: SpecExplorer(GymEnv("CartPole-v1")),
     "transform_inspector": _chain,
     "batched_timeline": _timeline,
+    "collectors_timeline": lambda: displays.collectors(12, 3),
     "buffer_explorer": _buffer,
     "tree_explorer": _tree,
     "training_monitor": displays_monitor.monitor,

@@ -10,6 +10,7 @@ from rlnb_widgets import BatchedEnvTimeline, TransformInspector
 from rlnb_widgets._core.display import Display
 from rlnb_widgets.transform_inspector.scene import chain_display
 
+from rlnb.collectors.trace import Call, CollectorTrace, WorkerBatch
 from rlnb.envs import CartPoleEnv, Compose, RewardSum, StepCounter, TransformedEnv
 from rlnb.envs.batched.trace import BatchTrace, Turn
 from tests.widgets import (
@@ -52,6 +53,34 @@ def _of_timeline(name: str, steps: int = 30, envs: int = 3) -> Callable[[], Made
     return made
 
 
+def collectors(batches: int, workers: int) -> BatchedEnvTimeline:
+    """A timeline of an asynchronous collector: each worker collects for 30 to 60 ms, the learner learns for 20 ms."""
+    rng, trace = np.random.default_rng(0), CollectorTrace("MultiAsyncCollector", workers, start=1_000)
+    free, now, version = [(1_000, 0)] * workers, 1_000, 0
+    for call in range(batches):
+        took = rng.integers(30_000_000, 60_000_000, workers)
+        i = min(range(workers), key=lambda i: free[i][0])
+        began, made = free[i][0] + 100_000, free[i][1]
+        written = began + int(took[i])
+        got = max(now, written) + 50_000
+        trace.calls.append(Call(now, got, got + 400_000, True))
+        trace.batches.append(WorkerBatch(i, began, (began, written - 900_000, written), 50, made, call, version))
+        free[i] = got + 400_000, version
+        now, version = got + 20_400_000, version + 1
+        trace.updates.append((now, version))
+    trace.sent = {i: at for i, (at, _) in enumerate(free)}
+    trace.stop = max(now, *(at for at, _ in free)) + 5_000_000
+    return BatchedEnvTimeline(trace)
+
+
+def _of_collectors(name: str, batches: int = 12, workers: int = 3) -> Callable[[], Made]:
+    def made() -> Made:
+        scene = collectors(batches, workers)._scene
+        return getattr(scene, name)(), scene.params(6)
+
+    return made
+
+
 def _chain() -> Made:
     env = TransformedEnv(CartPoleEnv(), Compose(StepCounter(), RewardSum()))
     return chain_display(TransformInspector(env, seed=0).model), {}
@@ -65,6 +94,10 @@ SCENES: dict[str, Callable[[], Made]] = {
     "timeline of one step": _of_timeline("detail"),
     "timeline resets": _of_timeline("resets"),
     "timeline of many resets": _of_timeline("resets", 4_000, 6),
+    "timeline of collectors, summary": _of_collectors("summary"),
+    "timeline of all batches": _of_collectors("overview"),
+    "timeline of many batches": _of_collectors("overview", 3_000, 6),
+    "timeline of one batch": _of_collectors("detail"),
     "chain of transforms": _chain,
     **displays_buffers.SCENES,
     **displays_trees.SCENES,

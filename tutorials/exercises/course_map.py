@@ -80,6 +80,7 @@ TRACKS = (
             Lesson("30_tensordict_from_nothing", "TensorDict", 40, (1,)),
             Lesson("31_stacks_views_and_memory", "Stacks and memory", 50, (30,)),
             Lesson("32_dreaming", "Dreaming", 40, (22,)),
+            Lesson("33_collecting", "Collecting", 40, (9, 25)),
         ),
     ),
     Track(
@@ -110,7 +111,7 @@ class CourseMap:
 
     Example:
         >>> print(str(CourseMap()).splitlines()[-1])
-        total: 20 h 20 min
+        total: 21 h
     """
 
     def __init__(self, tracks: tuple[Track, ...] = TRACKS) -> None:

@@ -167,15 +167,15 @@ def test_what_compares_notebooks_leaves_measured_pictures_out_and_nothing_else(s
         (
             ((CartPoleEnv(),), {}),
             TypeError,
-            "BatchedEnvTimeline shows a SerialEnv or ParallelEnv, or what `with env.tracing() as trace:` gave, and "
-            "CartPoleEnv is of type CartPoleEnv. Its other arguments are steps, policy, error and t. "
-            "Fix: BatchedEnvTimeline(SerialEnv(4, lambda: GymEnv('CartPole-v1'))).",
+            "BatchedEnvTimeline shows a SerialEnv or ParallelEnv, a collector, or what `with env.tracing() as trace:` "
+            "gave, and CartPoleEnv is of type CartPoleEnv. Its other arguments are steps, policy, learner, error and "
+            "t. Fix: BatchedEnvTimeline(SerialEnv(4, lambda: GymEnv('CartPole-v1'))).",
         ),
         (
             ((), {"step": 3}),
             TypeError,
-            "BatchedEnvTimeline shows a SerialEnv or ParallelEnv, or what `with env.tracing() as trace:` gave, and "
-            "step is of type int. Its other arguments are steps, policy, error and t. "
+            "BatchedEnvTimeline shows a SerialEnv or ParallelEnv, a collector, or what `with env.tracing() as trace:` "
+            "gave, and step is of type int. Its other arguments are steps, policy, learner, error and t. "
             "Fix: BatchedEnvTimeline(SerialEnv(4, lambda: GymEnv('CartPole-v1'))).",
         ),
         (((), {"error": "no"}), TypeError, "error must be the error of `except WorkerError as error`, got a str."),

@@ -6,6 +6,7 @@ import pytest
 from rlnb_widgets import BatchedEnvTimeline
 
 from rlnb.envs.batched import WorkerError
+from tests.widgets.batched_timeline.collector_traces import async_trace, killed_trace, sync_trace
 from tests.widgets.pages import settle
 
 ROOT = "[data-rlnb]"
@@ -100,3 +101,51 @@ def test_a_move_draws_no_more_of_ten_thousand_steps_than_of_a_thousand(browse, l
 
     short, many = (browse(BatchedEnvTimeline(long(steps, 8)), act) for steps in (1_000, 10_000))
     assert 0 < many < 2 * short
+
+
+def test_batches_of_collectors_are_said_and_listed_with_their_versions(browse):
+    def act(page):
+        found = {"first": at(page)}
+        chart = page.get_by_role("slider")
+        chart.focus()
+        for key in ("End", "ArrowLeft", "Home"):
+            page.keyboard.press(key)
+            found[key] = at(page)
+        page.keyboard.press("End")
+        settle(page)
+        found["spoken"] = chart.get_attribute("aria-valuetext")
+        found["tabs"] = page.get_by_role("tab").all_inner_texts()
+        page.get_by_role("tab", name="Versions").click()
+        found["rows"] = [
+            row.inner_text().split("\t") for row in page.locator("table.bt-block").nth(1).locator("tbody tr").all()
+        ]
+        found["here"] = page.locator("table.bt-block").nth(1).locator("tr[aria-current]").inner_text().split("\t")[0]
+        box = chart.bounding_box()
+        page.mouse.click(box["x"] + 100, box["y"] + 30)
+        found["pointer"] = at(page)
+        page.get_by_role("tab", name="This batch").click()
+        settle(page)
+        found["painted"] = [page.evaluate(INK, i) for i in range(3)]
+        return found
+
+    found = browse(BatchedEnvTimeline(sync=sync_trace(), late=async_trace()), act)
+    assert [found[key] for key in ("first", "End", "ArrowLeft", "Home")] == [1, 2, 1, 0]
+    assert found["spoken"] == (
+        "batch 2: late: worker 0, version 0, learner has 2, 2 versions old, learner waited 15 µs"
+    )
+    assert found["tabs"] == ["This batch", "Versions"]
+    assert found["rows"] == [
+        ["0", "0", "0", "0", "0", "95 µs", "45 µs"],
+        ["1", "1", "0", "1", "1", "5 µs", "55 µs"],
+        ["2", "0", "0", "2", "2", "15 µs", "85 µs"],
+    ]
+    assert (found["here"], found["pointer"]) == ("2", 0) and min(found["painted"]) > 4
+
+
+def test_a_killed_worker_of_a_collector_is_announced(browse):
+    text = "Worker 1 of 2 was ended by SIGKILL, in the middle of batch 2. All workers were ended;"
+    said = browse(
+        BatchedEnvTimeline(killed_trace(), error=WorkerError(text)),
+        lambda page: page.get_by_role("alert").locator("strong").inner_text().strip(),
+    )
+    assert said == "MultiSyncCollector, after 1 batch:"

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { spoken } from "../../../widgets/rlnb_widgets/batched_timeline/live.js";
-import { activity, doneIn, resetSteps, resetsAfter, spanOf } from "../../../widgets/rlnb_widgets/batched_timeline/steps.js";
+import { spoken, spokenBatch } from "../../../widgets/rlnb_widgets/batched_timeline/live.js";
+import { activity, batchOf, doneIn, resetSteps, resetsAfter, spanOf } from "../../../widgets/rlnb_widgets/batched_timeline/steps.js";
 
 // Two envs: reset, step 0, step 1, a reset of env 1, step 2.
 const columns = [
@@ -30,4 +30,22 @@ test("a reset belongs to the step before it, and the one at the start to none", 
   assert.deepEqual(resetSteps([run], column), [1]);
   assert.equal(spoken([run], column, 0), "step 0: 190 µs");
   assert.equal(spoken([run], column, 1), "step 1: 160 µs, then env 1 reset");
+});
+
+// A collector of two workers: batch 0 of both, batch 1 of worker 1, two versions old.
+const numbers = [[0, 30], [10, 100], [90, 200], [0, 3], [0, 2], [40, 5], [0, 0, 1], [0, 1, 1], [0, 0, 1]];
+const column2 = (i) => numbers[i];
+const collector = { label: "a", workers: 2, first: 0, begin: 1, end: 2, current: 3, age: 4, waited: 5, parts: [6, 7, 8] };
+
+test("a batch has its workers, versions and times", () => {
+  assert.deepEqual(batchOf(collector, column2, 0), { batch: 0, workers: [0, 1], versions: [0, 0], current: 0, age: 0, waited: 40, took: 40 });
+  assert.deepEqual(batchOf(collector, column2, 1), { batch: 1, workers: [1], versions: [1], current: 3, age: 2, waited: 5, took: 95 });
+  assert.equal(batchOf(collector, column2, 2), null);
+  assert.deepEqual(spanOf(collector, column2, 1), [30, 200]);
+});
+
+test("a batch is said in words", () => {
+  assert.equal(spokenBatch([collector], column2, 0), "batch 0: version 0, learner has 0, not older, learner waited 40 µs");
+  assert.equal(spokenBatch([collector], column2, 1), "batch 1: worker 1, version 1, learner has 3, 2 versions old, learner waited 5 µs");
+  assert.equal(spokenBatch([collector], column2, 2), "batch 2");
 });

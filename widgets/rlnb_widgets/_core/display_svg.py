@@ -325,7 +325,8 @@ class _Writer:
     def _numbers(self, mark: Mark, place: _Place) -> None:
         y, size = mark["y"] + place.down, mark.get("size", 11)
         starts, stops, values = (self.arrays[mark[name]].astype(np.float64) for name in ("starts", "stops", "values"))
-        for i in np.flatnonzero((stops - starts) * place.scale > size).tolist():
+        seen = (stops > place.low) & (starts < place.high)
+        for i in np.flatnonzero(seen & ((stops - starts) * place.scale > size)).tolist():
             words = format_value(float(values[i]), "number")
             if text_width(words, size) + 6 <= (stops[i] - starts[i]) * place.scale:
                 self.svg.text(place.x((starts[i] + stops[i]) / 2), y, words, "ink", size, "middle")

@@ -438,7 +438,7 @@ const DRAW = {
     const size = mark.size ?? 11;
     for (let i = 0; i < starts.length; i++) {
       const room = (stops[i] - starts[i]) * scaleOf(place);
-      if (room <= size) continue;
+      if (room <= size || stops[i] <= place.low || starts[i] >= place.high) continue;
       const text = formatValue(values[i], "number");
       if (textWidth(text, size) + 6 <= room) DRAW.text(painter, { x: (starts[i] + stops[i]) / 2, y: mark.y, text, size, anchor: "middle" }, place);
     }

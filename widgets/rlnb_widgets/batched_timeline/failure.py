@@ -9,7 +9,9 @@ from pathlib import Path
 import rlnb
 
 _WHO = re.compile(r"Workers? (\d+(?:, \d+)*) of (\d+)\b")
-_WHAT = re.compile(r"failed in ([\w.]+):|in the middle of ([\w.]+)\.|did not finish ([\w.]+) within")
+_WHAT = re.compile(
+    r"failed in ([\w.]+(?: \d+)?):|in the middle of ([\w.]+(?: \d+)?)\.|did not finish ([\w.]+(?: \d+)?) within"
+)
 _FRAME = re.compile(r'^  File "([^"]*)"(, line \d+.*)$')
 _MARK = "\n\nIn the worker:\n"
 _MOST_LINES = 60
@@ -29,15 +31,15 @@ class Failure:
     """How a worker failed."""
 
     workers: tuple[int, ...]  #: indices of the workers that the error names
-    what: str  #: the failed call, such as "step"; empty if the error does not name it
+    what: str  #: the failed call, such as "step" or "batch 3"; empty if the error does not name it
     headline: str  #: first line of the error
     lines: tuple[TracebackLine, ...] = ()  #: traceback of the worker; empty if it was killed or hangs
-    step: int = 0  #: number of steps that the batch had finished
-    of: int = 0  #: number of envs of the batch; 0 if the error does not name it
+    step: int = 0  #: number of steps, or of batches of a collector, that were finished
+    of: int = 0  #: number of envs or workers; 0 if the error does not name it
 
 
 def failure_of(error: BaseException, step: int = 0) -> Failure:
-    r"""Read an error of a :class:`~rlnb.envs.ParallelEnv`, raised after ``step`` finished steps.
+    r"""Read an error of a :class:`~rlnb.envs.ParallelEnv`, raised after ``step`` finished steps, or of a collector.
 
     Example:
         >>> text = "Worker 1 of 4 failed in step: ValueError: no\n\nIn the worker:\nValueError: no"

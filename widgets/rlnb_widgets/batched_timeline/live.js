@@ -1,8 +1,9 @@
-// The BatchedEnvTimeline: all turns of each run on one time scale, the step at the playhead in detail, and its rows.
+// The BatchedEnvTimeline: all turns of each run on one time scale, the step at the playhead in detail, and its rows; of
+// collectors all batches, the one at the playhead in detail, and the versions of those around it.
 
 import { button, clamp, columnsOf, drag, duration, h, keyboard, legend, noteList, search, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
-import { failurePanel, rowsPanel } from "./panels.js";
-import { resetSteps, resetsAfter, spanOf } from "./steps.js";
+import { batchesPanel, failurePanel, rowsPanel } from "./panels.js";
+import { batchOf, resetSteps, resetsAfter, spanOf } from "./steps.js";
 
 /** What happened at a step, in words: how long it took in each run, and which envs were reset. */
 export function spoken(runs, column, step) {
@@ -14,11 +15,25 @@ export function spoken(runs, column, step) {
   return `step ${step}${times && `: ${times}`}${reset}`;
 }
 
+/** What became of a batch, in words: which weights made it, how old they are, and how long the learner waited for it. */
+export function spokenBatch(runs, column, batch) {
+  const parts = runs.map((run) => [run, batchOf(run, column, batch)]).filter(([, found]) => found);
+  const words = parts.map(([run, { workers, versions, current, age, waited }]) => {
+    const one = versions.every((version) => version === versions[0]);
+    const made = `version ${one ? versions[0] : versions.join(", ")}, learner has ${current}`;
+    const old = age ? `${age} ${age === 1 ? "version" : "versions"} old` : "not older";
+    const who = workers.length === 1 && run.workers > 1 ? `worker ${workers[0]}, ` : "";
+    return `${runs.length > 1 ? `${run.label}: ` : ""}${who}${made}, ${old}, learner waited ${duration(waited)}`;
+  });
+  return `batch ${batch}${words.length ? `: ${words.join("; ")}` : ""}`;
+}
+
 export default visualizer("batched-timeline", ({ model, root, playhead }) => {
-  const { lists, runs, columns, whole, failures, notes, insight, legend: meanings } = model.get("_head");
+  const { lists, runs, columns, whole, failures, notes, insight, legend: meanings, unit: [unit, units] } = model.get("_head");
   const column = columnsOf(columns, model.get("_turns"));
-  const marks = { reset: resetSteps(runs, column) };
-  const bar = timelineBar(playhead, () => (marks.reset.length ? marks : {}));
+  const ofCollectors = unit === "batch";
+  const marks = { reset: ofCollectors ? [] : resetSteps(runs, column) };
+  const bar = timelineBar(playhead, () => (marks.reset.length ? marks : {}), unit);
 
   let zoomed = 0; // Microseconds shown of the step; 0 fits the longest.
   const params = () => {
@@ -39,11 +54,13 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
   };
   const invalidate = () => { for (const part of Object.values(charts)) part.invalidate(); };
 
-  const summary = chart("summary", "steps per second, and how the time of an env divides");
-  const overview = chart("overview", "all steps, over time");
-  const detail = chart("detail", "the step at the playhead");
+  const summary = chart("summary", ofCollectors
+    ? "frames per second, and how the time of a worker and of the learner divides"
+    : "steps per second, and how the time of an env divides");
+  const overview = chart("overview", `all ${units}, over time`);
+  const detail = chart("detail", `the ${unit} at the playhead`);
   const resets = chart("resets", "which envs were reset after which step");
-  const blocks = runs.map((run) => rowsPanel(run, column));
+  const blocks = runs.map((run) => (ofCollectors ? batchesPanel : rowsPanel)(run, column));
   const words = h("p", { class: "bt-words", "aria-live": "polite" });
 
   root.setAttribute("role", "group");
@@ -54,15 +71,15 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
     root.setAttribute("data-window", String(Math.round(zoomed)));
   };
   const knob = (label, text, key, factor) => button({ text, label, title: `${label} (${key})`, onclick: () => zoom(factor) });
-  bar.el.append(h("span", { class: "rlnb-group", role: "group", "aria-label": "zoom the step" },
-    knob("zoom in", "+", "+", 0.5), knob("zoom out", "−", "-", 2), knob("fit the step", "fit", "0", 0)));
+  bar.el.append(h("span", { class: "rlnb-group", role: "group", "aria-label": `zoom the ${unit}` },
+    knob("zoom in", "+", "+", 0.5), knob("zoom out", "−", "-", 2), knob(`fit the ${unit}`, "fit", "0", 0)));
   const parts = [
-    { name: "step", title: "This step", el: h("div", {}, detail) },
-    { name: "rows", title: "Rows", el: h("div", { class: "bt-blocks" }, ...blocks.map((block) => block.el)) },
+    { name: "step", title: `This ${unit}`, el: h("div", {}, detail) },
+    { name: "rows", title: ofCollectors ? "Versions" : "Rows", el: h("div", { class: "bt-blocks" }, ...blocks.map((block) => block.el)) },
     ...(resets ? [{ name: "resets", title: "Resets", el: h("div", {}, resets) }] : []),
   ];
   // What went wrong comes first.
-  root.append(...failures.map(failurePanel));
+  root.append(...failures.map((failure) => failurePanel(failure, [unit, units])));
   if (runs.length) {
     root.append(summary, h("p", { class: "bt-insight" }, insight), overview, legend(meanings), bar.el, words, tabs(parts).el);
     slide(overview, (hit) => {
@@ -77,7 +94,7 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
   }
   keyboard(root, {
     ...bar.keys, "+": ["zoom in", () => zoom(0.5)], "=": ["zoom in", () => zoom(0.5)],
-    "-": ["zoom out", () => zoom(2)], 0: ["fit the step", () => zoom(0)],
+    "-": ["zoom out", () => zoom(2)], 0: [`fit the ${unit}`, () => zoom(0)],
   }, overview);
 
   /** Move the playhead to the step under the pointer while it is pressed. */
@@ -88,7 +105,7 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
 
   const update = () => {
     const t = playhead.t;
-    const said = runs.length ? spoken(runs, column, t) : "";
+    const said = runs.length ? (ofCollectors ? spokenBatch : spoken)(runs, column, t) : "";
     words.textContent = said ? `${said[0].toUpperCase()}${said.slice(1)}.` : "";
     if (overview) tellSlider(overview, playhead.last, t, said);
     root.setAttribute("data-t", String(t));

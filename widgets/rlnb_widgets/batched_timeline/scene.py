@@ -9,6 +9,7 @@ import numpy as np
 
 from rlnb_widgets._core.display import Columns, Display, Number, Param
 from rlnb_widgets._core.text import duration, plural, shorten
+from rlnb_widgets.batched_timeline.failure import Failure
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 from rlnb_widgets.batched_timeline.text import rate_text
 
@@ -82,6 +83,10 @@ class TimelineScene:
         ends = {f"end{i}": found[f"from{i}"] + span for i in range(len(self.runs))}
         return {**found, **ends, "span": span}
 
+    def heading(self, t: int) -> str:
+        """Return the heading of the detail."""
+        return f"Step {t}, from its start:"
+
     def summary(self) -> Display:
         """Draw steps per second of each run, and how the time of its envs divides."""
         display = Display(44 * len(self.runs), self.columns)
@@ -94,18 +99,8 @@ class TimelineScene:
                     f"{duration(1e6 * run.seconds)}, on average {run.at_work:.2g} of {plural(run.envs, 'env')} at work"
                 )
                 display.text(1, y + 13, words, fill="muted", size=10, anchor="end", within=270)
-                self._shares(display, run, y + 19)
+                draw_shares(display, run.shares, PHASES, ROLES, "an env", y + 19, 18)
         return display
-
-    def _shares(self, display: Display, run: BatchRun, y: float) -> None:
-        x = 0.0
-        for share, (phase, means) in zip(run.shares.tolist(), PHASES.items(), strict=True):
-            display.rect(x, x + share, y, 18, fill=ROLES[phase])
-            display.hit(x, x + share, y, 18, tip=f"{100 * share:.0f} % of its time an env {means}")
-            if share >= 0.08:
-                ink = "muted" if phase == "wait" else "paper"
-                display.text(x + share / 2, y + 13, f"{100 * share:.0f} %", size=10, anchor="middle", fill=ink)
-            x += share
 
     def legend(self) -> list[tuple[str, str]]:
         """Return role and meaning of each colour that occurs."""
@@ -185,18 +180,8 @@ class TimelineScene:
 
     def failure(self, run: BatchRun) -> Display:
         """Write how a worker failed, for the static view."""
-        failure = run.failure
-        assert failure is not None
-        lines = [(line.text, line.own) for line in failure.lines[-_MOST_LINES:]]
-        if len(failure.lines) > _MOST_LINES:
-            lines.insert(0, (f"  ... {len(failure.lines) - _MOST_LINES} lines ...", False))
-        display = Display(30 + 14 * len(lines), self.columns)
-        said = f"{run.label}, after {plural(failure.step, 'step')}: {failure.headline}"
-        display.text(0, 14, said, fill="bad", bold=True, within=730)
-        for i, (text, own) in enumerate(lines):
-            words = text if len(text) <= 104 else text[:103] + "…"
-            display.text(8, 32 + 14 * i, words, fill="ink" if own else "muted", size=10, mono=True)
-        return display
+        assert run.failure is not None
+        return failure_display(run.label, run.failure, self.columns, "step")
 
     def _rows(self, tall: float, most: float) -> tuple[list[float], float]:
         """Return the top of each run, and the height of all."""
@@ -249,3 +234,31 @@ def _env_labels(display: Display, run: BatchRun, y: float, lane: float) -> None:
 
 def _lane(run: BatchRun, tall: float, most: float) -> float:
     return min(max(most / run.envs, 2.0), tall)
+
+
+def draw_shares(
+    display: Display, shares: np.ndarray, phases: dict[str, str], roles: dict[str, str], who: str, y: float, tall: float
+) -> None:
+    """Draw shares of somebody's time as parts of a bar, in a frame from 0 to 1."""
+    x = 0.0
+    for share, (phase, means) in zip(shares.tolist(), phases.items(), strict=True):
+        display.rect(x, x + share, y, tall, fill=roles[phase])
+        display.hit(x, x + share, y, tall, tip=f"{100 * share:.0f} % of its time {who} {means}")
+        if share >= 0.08:
+            ink = "muted" if phase == "wait" else "paper"
+            display.text(x + share / 2, y + tall / 2 + 4, f"{100 * share:.0f} %", size=10, anchor="middle", fill=ink)
+        x += share
+
+
+def failure_display(label: str, failure: Failure, columns: Columns, noun: str, nouns: str | None = None) -> Display:
+    """Write how a worker failed, after so many steps or batches, with its traceback."""
+    lines = [(line.text, line.own) for line in failure.lines[-_MOST_LINES:]]
+    if len(failure.lines) > _MOST_LINES:
+        lines.insert(0, (f"  ... {len(failure.lines) - _MOST_LINES} lines ...", False))
+    display = Display(30 + 14 * len(lines), columns)
+    said = f"{label}, after {plural(failure.step, noun, nouns)}: {failure.headline}"
+    display.text(0, 14, said, fill="bad", bold=True, within=730)
+    for i, (text, own) in enumerate(lines):
+        words = text if len(text) <= 104 else text[:103] + "…"
+        display.text(8, 32 + 14 * i, words, fill="ink" if own else "muted", size=10, mono=True)
+    return display
