@@ -231,7 +231,7 @@ class MultiCollector:
         self.frames = self.iterations = 0
         self._lock = threading.RLock()  # held during a batch and during requests
         self._background = Background(name)
-        self._workers = CollectorWorkers(
+        self._workers = self._make_workers(
             name,
             setups,
             policy,
@@ -244,6 +244,10 @@ class MultiCollector:
         )
         self._workers.start()
         self._set_frames()
+
+    def _make_workers(self, *arguments: Any) -> CollectorWorkers:
+        """Make the workers, with the arguments of :class:`~rlnb.collectors.workers.CollectorWorkers`."""
+        return CollectorWorkers(*arguments)
 
     @property
     def _workers_write(self) -> bool:
@@ -488,7 +492,7 @@ class MultiCollector:
             with self._quiet():  # others that have not loaded their weights yet would load the new ones
                 workers.request_all("catch_up")
         workers.weights.write(state, chosen)
-        if not workers.buffers:
+        if workers.sends_weights:
             with self._quiet():
                 workers.send_weights(chosen)
 
@@ -761,7 +765,7 @@ class MultiSyncCollector(MultiCollector):
         >>> collector.shutdown()
     """
 
-    def _batches(self) -> dict[int, Collected]:
+    def _batches(self: MultiCollector) -> dict[int, Collected]:
         n, what, workers = self.num_workers, self._name_of_batch(), self._workers
         workers.settle(what)  # an interrupt may have come between signals and answers
         workers.ready.clear()  # what others collected for a batch in which one has failed
@@ -784,7 +788,7 @@ class MultiSyncCollector(MultiCollector):
         workers.ready.clear()
         return answers
 
-    def _joined(self, parts: list[TensorDictBase]) -> TensorDictBase:
+    def _joined(self: MultiCollector, parts: list[TensorDictBase]) -> TensorDictBase:
         if self.cat_results in (None, "stack"):
             if len({part.batch_size for part in parts}) > 1:
                 sizes = [tuple(part.batch_size) for part in parts]
@@ -815,7 +819,7 @@ class MultiAsyncCollector(MultiCollector):
 
     _is_sync = False
 
-    def _batches(self) -> dict[int, Collected]:
+    def _batches(self: MultiCollector) -> dict[int, Collected]:
         workers = self._workers
         self._let_collect(workers.idle(), self.total_frames)
         if not workers.sent and not workers.ready:  # next() asks for more than total_frames
@@ -825,7 +829,7 @@ class MultiAsyncCollector(MultiCollector):
         i, answer = workers.ready.popleft()
         return {i: answer}
 
-    def _joined(self, parts: list[TensorDictBase]) -> TensorDictBase:
+    def _joined(self: MultiCollector, parts: list[TensorDictBase]) -> TensorDictBase:
         (part,) = parts
         return part.clone()
 
