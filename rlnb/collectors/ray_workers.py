@@ -175,7 +175,7 @@ class ActorPool:
         self._places: list[Place | None] = [None] * self.n
         self._first_ids = [setup.first_id for setup in setups]
         self._sent: dict[int, tuple[Any, int, float]] = {}  # of each batch: its reference, the signal, and when
-        self._versions = [-1] * self.n  # of the weights that each actor was sent
+        self._loaded: list[Any] = [None] * self.n  # reference to the weights that each actor was sent
         self._in_a_row = [0] * self.n  # times that each was replaced since its last batch
         self.weights: StoredWeights | None = None
         self.bytes_received = self.restarts = 0
@@ -197,7 +197,7 @@ class ActorPool:
             self.actors[i] = actor
         else:
             self.actors.append(actor)
-        self._places[i], self._versions[i], self._where[i] = None, -1, actor.where.remote()
+        self._places[i], self._loaded[i], self._where[i] = None, None, actor.where.remote()
         given = {**setup.options, **options.kwargs[i]}
         parts = [self._part(part) for part in (setup.make_env, setup.env_kwargs, setup.policy, setup.init_fn)]
         self._made[i] = actor.make.remote(pack((options.kind, given)), setup.has_factory, self._first_ids[i], *parts)
@@ -245,9 +245,8 @@ class ActorPool:
     def _let_collect(self, i: int, signal: int) -> None:
         version, ref = (0, None) if self.weights is None else self.weights.stored[i]
         # An actor that was sent these weights before gets no reference: it would fetch them for each batch.
-        ref = None if version == self._versions[i] else ref
-        self._versions[i] = version
-        self._sent[i] = self.actors[i].collect.remote(signal, version, ref), signal, time.monotonic()
+        new, self._loaded[i] = None if ref is self._loaded[i] else ref, ref
+        self._sent[i] = self.actors[i].collect.remote(signal, version, new), signal, time.monotonic()
 
     def receive(self, sent: Mapping[int, float], what: str, at_least: int = 1) -> dict[int, Any]:
         """Wait until some of the actors have collected their batches, and return the answers.
@@ -283,6 +282,8 @@ class ActorPool:
                     self._in_a_row[i] = 0
                     if isinstance(answers[i], Collected):
                         self._first_ids[i] = answers[i].ids
+                    else:
+                        self._loaded[i] = None  # it may have failed before it loaded them
                     del self._sent[i]
         return answers
 
@@ -542,7 +543,7 @@ class CollectorActor:
         def collect() -> Any:
             if self.failure is not None:
                 return self.failure
-            if version != self.host.version:
+            if weights is not None or version != self.host.version:
                 self.host.do_load_weights(self.rank, version, None if weights is None else unpack(weights))
             return self.host._collect(signal)
 

@@ -125,8 +125,9 @@ class RayReplayBuffer(ReplayBuffer):
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of the buffer in the actor. What it raises is raised here."""
-        self._check_actor(name)
-        result = self._get(self._actor.call.remote(name, pack((args, kwargs))), name)
+        what = name.strip("_")
+        self._check_actor(what)
+        result = self._get(self._actor.call.remote(name, pack((args, kwargs))), what)
         return self if result is _ITSELF else result
 
     def _check_actor(self, what: str) -> None:
