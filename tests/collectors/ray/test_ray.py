@@ -12,7 +12,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from rlnb.collectors import MultiSyncCollector, RayCollector
+from rlnb._ray import pack, unpack
+from rlnb.collectors import Collector, MultiSyncCollector, RayCollector
+from rlnb.collectors.ray_traffic import estimate_traffic
 from rlnb.data import (
     LazyTensorStorage,
     RandomSampler,
@@ -24,7 +26,7 @@ from rlnb.data import (
 from rlnb.envs.batched import WorkerError
 from rlnb.envs.transforms import RewardScaling
 from tests.collectors.multi.making import IDS, counted
-from tests.collectors.ray.making import FAIL, HANG, commanded
+from tests.collectors.ray.making import ENVS, FAIL, HANG, PICTURES, POLICIES, commanded
 from tests.collectors.test_lost_batches import check_no_holes
 
 FREE = {"num_cpus": 0}
@@ -283,6 +285,54 @@ def test_actors_write_to_a_buffer_in_an_actor(cluster, buffer):
     finally:
         collector.async_shutdown()
     assert collector.stats()["workers_alive"] == 0
+
+
+# Bytes ----------------------------------------------------------------------------------------------------------------
+
+TOLERANCE = 0.02  # of a batch of 200 steps or more
+
+
+def bytes_in_store(content):
+    """The bytes of an object as Ray writes it to its store."""
+    import ray
+
+    context = ray._private.worker.global_worker.get_serialization_context()
+    return context.serialize(pack(content)).total_bytes
+
+
+@pytest.mark.parametrize(("name", "frames"), [("CartPole-v1", 200), ("Pendulum-v1", 1000), (PICTURES, 200)])
+def test_bytes_of_a_batch_are_those_of_the_model(cluster, name, frames):
+    batch = Collector(ENVS[name](), frames_per_batch=frames).next()
+    model = estimate_traffic(Collector(ENVS[name](), frames_per_batch=2).fake_tensordict())
+    assert model.of_batch(frames) == pytest.approx(bytes_in_store(batch), rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_bytes_of_an_update_are_those_of_the_model(cluster, name):
+    traffic = estimate_traffic(TensorDict({"a": torch.zeros(3)}, [3]), POLICIES[name])
+    assert traffic.update == pytest.approx(bytes_in_store(POLICIES[name].state_dict()), rel=TOLERANCE)
+
+
+def test_what_comes_out_of_the_store_is_what_was_put(cluster):
+    import ray
+
+    batch = Collector(ENVS["CartPole-v1"](), frames_per_batch=50).next()
+    batch["odd"] = torch.randn(50, 2, 3).transpose(1, 2)
+    batch["half"], batch["empty"] = torch.randn(50).bfloat16(), torch.zeros(50, 0)
+    again = unpack(ray.get(ray.put(pack(batch))))
+    assert again.names == batch.names and set(again.keys(True, True)) == set(batch.keys(True, True))
+    for key, value in batch.items(True, True):
+        assert torch.equal(again[key], value) and again[key].dtype == value.dtype, key
+        again[key].zero_()  # a copy: the store itself is read-only
+
+
+def test_bytes_are_counted(sync):
+    before = sync.stats()["bytes_received"]
+    batch = sync.next()
+    parts = sum(pack(part.clone()).nbytes for part in batch.unbind(0))
+    assert sync.stats()["bytes_received"] - before == pytest.approx(
+        parts, rel=0.25
+    )  # two small ones, and their numbers
 
 
 # Late actors, and the end ---------------------------------------------------------------------------------------------
