@@ -182,7 +182,7 @@ class RayCollector(MultiCollector):
             ray_init_config,
             max_restarts,
         )
-        self.max_weight_update_interval = max_weight_update_interval
+        self.max_weight_update_interval = 0 if update_after_each_batch else max_weight_update_interval
         self._batches_since = [0] * n  # batches that each actor was asked for since it was sent weights
         if num_workers_per_collector > 1 and not has_workers:
             create_env_fn = _in_parallel(create_env_fn, num_workers_per_collector)
@@ -192,7 +192,7 @@ class RayCollector(MultiCollector):
             frames_per_batch=frames_per_batch,
             total_frames=total_frames,
             num_workers=n,
-            update_at_each_batch=update_after_each_batch or max_weight_update_interval == 0,
+            update_at_each_batch=self._is_sync and self.max_weight_update_interval == 0,
             replay_buffer=replay_buffer,
             max_frames_per_traj=max_frames_per_traj,
             init_random_frames=None if integer(init_random_frames) == -1 else init_random_frames,
@@ -219,8 +219,8 @@ class RayCollector(MultiCollector):
 
     def _let_collect(self, workers: list[int], total_frames: int) -> None:
         interval = self.max_weight_update_interval
-        due = [i for i in workers if 0 < interval <= self._batches_since[i]]
-        if due:
+        due = [i for i in workers if 0 <= interval <= self._batches_since[i]]
+        if due and not self.update_at_each_batch:
             self.update_policy_weights_(worker_ids=due)
         super()._let_collect(workers, total_frames)
         for i in workers:

@@ -176,6 +176,7 @@ class ActorPool:
         self._first_ids = [setup.first_id for setup in setups]
         self._sent: dict[int, tuple[Any, int, float]] = {}  # of each batch: its reference, the signal, and when
         self._loaded: list[Any] = [None] * self.n  # reference to the weights that each actor was sent
+        self._receivers: dict[int, Any] = {}  # what each actor writes its batches to, if it does
         self._in_a_row = [0] * self.n  # times that each was replaced since its last batch
         self.weights: StoredWeights | None = None
         self.bytes_received = self.restarts = 0
@@ -225,7 +226,9 @@ class ActorPool:
         """
         with self._exchange(what) as until:
             refs = {i: self.actors[i].call.remote(name, pack(given)) for i, (name, given) in messages.items()}
-            return self._gather(refs, what, until)
+            answers = self._gather(refs, what, until)
+            self._receivers.update({i: pack(given) for i, (name, given) in messages.items() if name == "write_to"})
+            return answers
 
     def env_infos(self) -> list[Any]:
         """Wait until all actors have made their collectors, and return the ``Info`` of each."""
@@ -379,6 +382,8 @@ class ActorPool:
         _, signal, _ = self._sent[i]
         self.restarts += 1
         self._create(i)
+        if i in self._receivers:
+            self.actors[i].call.remote("write_to", self._receivers[i])
         self._let_collect(i, signal | ANEW)
         warnings.warn(
             f"{name} was lost in the middle of {what}: {how}. A new actor collects its batch instead, from a reset, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import sys
 import time
@@ -34,9 +35,12 @@ def node_options(cpus: int) -> dict[str, Any]:
 def add_node(cluster: Any, cpus: int, **options: Any) -> Any:
     """Start a node. Its daemon gives its agent 15 s to start, and on a machine that is busy some attempts fail."""
     for left in (2, 1, 0):
+        before = ray_processes()
         try:
             return cluster.add_node(**node_options(cpus), **options)
         except Exception as error:
+            for pid in ray_processes() - before:  # the cluster does not know them
+                os.kill(pid, signal.SIGKILL)
             if "timed out during startup" not in str(error) or not left:
                 raise
 
@@ -54,7 +58,7 @@ def cluster(missing: Callable[..., Any]) -> Iterator[Any]:
     os.environ.update(ENVIRONMENT)
     made = Cluster()
     try:
-        add_node(made, 2, _system_config=HEALTH)
+        add_node(made, 2, _system_config=HEALTH, resources={"first": 10})
         ray.init(address=made.address, log_to_driver=False, logging_level="error")
         yield made
     finally:

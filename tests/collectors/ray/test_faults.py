@@ -30,34 +30,30 @@ NAME = r"Worker {} of {} \(actor \w{{8}}, process \d+ on node [\d.]+ \(\w{{8}}\)
 
 
 @pytest.mark.parametrize("sync", [True, False])
-def test_a_node_that_is_lost_in_the_middle_is_named_and_its_actor_replaced(cluster, sync):
+def test_a_node_that_is_lost_in_the_middle_is_named_and_its_actor_replaced(cluster, sync, request):
     second = add_node(cluster, 2, resources={"second": 1})
-    third = None
-    configs = [FREE, {"num_cpus": 0, "resources": {"second": 1}}]
+    configs = [{"num_cpus": 0, "resources": {name: 1}} for name in ("first", "second")]
     options = {"num_collectors": 2, "frames_per_batch": 20, "sync": sync, "remote_configs": configs, "timeout": 120}
     with shut(RayCollector(counted, commanded(0.5), track_policy_version=True, **options)) as collector:
         here, there = collector.places()
         assert here["node"] != there["node"]
         before = [collector.next() for _ in range(4)]
         cluster.remove_node(second, allow_graceful=False)
-        third = add_node(cluster, 2, resources={"second": 1})  # somewhere to go
+        request.addfinalizer(partial(cluster.remove_node, add_node(cluster, 2, resources={"second": 1})))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             after = [collector.next()]
-            while not any(re.match(NAME.format(1, 2), str(warning.message)) for warning in caught):
+            while not caught or not (after[-1][IDS] % 2).any():
                 after.append(collector.next())
-            after += [collector.next() for _ in range(4)]
         (text,) = [str(warning.message) for warning in caught if warning.category is RuntimeWarning]
         pattern = NAME.format(1, 2) + r" was lost in the middle of batch \d+: its node is lost\. A new actor collects "
         assert re.match(pattern, text) and there["node"][:8] in text
         assert collector.places()[0] == here and collector.places()[1]["node"] != there["node"]
         rows = [torch.cat([batch.reshape(-1) for batch in batches]) for batches in (before, after)]
         used, given = (set(part[IDS][part[IDS] % 2 == 1].tolist()) for part in rows)
-        assert used and given and not used & given
+        assert max(given) > max(used), "a batch that was complete may still have come"
         check_no_holes(torch.cat([part[part[IDS] % 2 == 0] for part in rows]))
         assert {batch["action"].unique().item() for batch in before + after} == {0.5}
-    if third is not None:
-        cluster.remove_node(third, allow_graceful=False)
 
 
 def test_a_lost_node_is_an_error_without_restarts_or_room(cluster):
@@ -86,7 +82,7 @@ def test_a_lost_node_is_an_error_without_restarts_or_room(cluster):
                 with pytest.raises(TimeoutError) as late, pytest.warns(RuntimeWarning, match="its node is lost"):
                     for _ in range(100):
                         collector.next()
-                assert str(late.value) == (
+                assert re.sub(r"\d+\.0", "2.0", str(late.value)) == (
                     f"Worker 0 of 1 (not placed yet) did not finish batch {collector.iterations + 1} within 3 s. All "
                     "workers were ended; collector.next() starts new ones. Likely cause: no node has room for an actor "
                     f"with {configs}; the cluster has {{'CPU': 2.0}} in all. Fix: remote_configs={{'num_cpus': 1}}, or "
@@ -170,10 +166,10 @@ def test_actors_with_several_envs(cluster, kind, kwargs):
 
 
 def test_back_pressure_bounds_what_waits(cluster):
-    import ray
+    from ray._private.internal_api import memory_summary
 
     def objects():
-        used = ray._private.internal_api.memory_summary(stats_only=True)
+        used = memory_summary(stats_only=True)
         return int(re.search(r"Plasma memory usage (\d+) MiB, (\d+) objects", used)[2])
 
     options = {"num_collectors": 2, "frames_per_batch": 4000, "remote_configs": FREE, "timeout": 120}
@@ -202,6 +198,24 @@ def test_a_buffer_whose_actor_is_killed(cluster):
         "Fix: RayReplayBuffer(...), and buffer.loads(path) if buffer.dumps(path) was called before."
     )
     buffer.shutdown()
+
+
+def test_an_actor_that_replaces_another_writes_to_the_buffer_itself(cluster):
+    import ray
+
+    buffer = RayReplayBuffer(storage=partial(LazyTensorStorage, 500), remote_config=FREE)
+    options = {"frames_per_batch": 50, "remote_configs": FREE, "replay_buffer": buffer, "timeout": 120}
+    with shut(buffer), shut(RayCollector(counted, commanded(), **options)) as collector:
+        collector.next()
+        collector.next()
+        received = collector.stats()["bytes_received"]
+        ray.kill(collector.remote_collectors[0])
+        with pytest.warns(RuntimeWarning, match="its process has ended"):
+            for _ in range(3):
+                collector.next()
+        assert collector.stats()["restarts"] == 1 and collector.stats()["bytes_received"] - received < 2500
+        assert collector.frames == 250 and len(buffer) in (250, 300), "the lost one may have written its last batch"
+        assert len(buffer[:][IDS].unique()) == 2
 
 
 def test_cycles_leave_no_actor_behind(cluster):
