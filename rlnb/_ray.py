@@ -63,7 +63,7 @@ def is_connected(ray: Any, session: tuple[str, str]) -> bool:
     return bool(ray.is_initialized()) and session_of(ray) == session
 
 
-class Place(NamedTuple):
+class ActorPlace(NamedTuple):
     """Where an actor runs."""
 
     actor: str  # its id
@@ -75,7 +75,7 @@ class Place(NamedTuple):
         return f"actor {self.actor[:8]}, process {self.pid} on node {self.ip} ({self.node[:8]})"
 
     @classmethod
-    def here(cls) -> Place:
+    def here(cls) -> ActorPlace:
         """Describe the actor that runs in this process."""
         import os
 
@@ -85,7 +85,7 @@ class Place(NamedTuple):
         return cls(context.get_actor_id() or "", os.getpid(), ray.util.get_node_ip_address(), context.get_node_id())
 
 
-def how_it_was_lost(ray: Any, place: Place | None) -> str:
+def how_it_was_lost(ray: Any, place: ActorPlace | None) -> str:
     """Say whether an actor was lost with its node or alone."""
     if place is not None and any(node["NodeID"] == place.node and not node["Alive"] for node in ray.nodes()):
         return "its node is lost"

@@ -60,7 +60,7 @@ def estimate_traffic(batch: TensorDictBase, policy: Any = None) -> Traffic:
             :meth:`~rlnb.collectors.Collector.fake_tensordict`.
         policy: the policy, a module, or its state dict. ``None``: no weights.
     """
-    entries = list(batch.values(True, True))
+    entries: list[Any] = list(batch.values(True, True))
     step = sum(map(_bytes, entries)) // batch.numel()
     state: Mapping[str, Any] = policy.state_dict() if isinstance(policy, torch.nn.Module) else policy or {}
     update = _OBJECT + _TENSOR * len(state) + sum(map(_bytes, state.values())) if state else 0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import rlnb
-from rlnb._ray import Packed, Place, connect, how_it_was_lost, is_connected, pack, session_of, unpack
+from rlnb._ray import ActorPlace, Packed, connect, how_it_was_lost, is_connected, pack, session_of, unpack
 from rlnb.collectors.collector import as_single_steps
 from rlnb.collectors.multi import MultiCollector
 from rlnb.collectors.utils import split_trajectories
@@ -119,7 +119,7 @@ class RayWorkers(CollectorWorkers):
             found = found[0] + pool.bytes_received, found[1] + put, found[2] + pool.restarts
         return found
 
-    def places(self) -> list[Place | None]:
+    def places(self) -> list[ActorPlace | None]:
         """Return where the actors run, None for one that does not run yet."""
         pool = self._pool
         return [None] * self.n if pool is None else [pool.place(i) for i in range(self.n)]
@@ -172,7 +172,7 @@ class ActorPool:
         self.actors: list[Any] = []
         self._made: list[Any] = [None] * self.n  # references to the answers of the first calls
         self._where: list[Any] = [None] * self.n
-        self._places: list[Place | None] = [None] * self.n
+        self._places: list[ActorPlace | None] = [None] * self.n
         self._first_ids = [setup.first_id for setup in setups]
         self._sent: dict[int, tuple[Any, int, float]] = {}  # of each batch: its reference, the signal, and when
         self._loaded: list[Any] = [None] * self.n  # reference to the weights that each actor was sent
@@ -355,13 +355,13 @@ class ActorPool:
 
     # Lost and late actors -----------------------------------------------------------------------------------------
 
-    def place(self, i: int) -> Place | None:
+    def place(self, i: int) -> ActorPlace | None:
         """Return where an actor runs, None if it does not run yet."""
         if self._places[i] is None and self._where[i] is not None and self.is_connected():
             ready, _ = self.ray.wait([self._where[i]], timeout=0)
             if ready:
                 with contextlib.suppress(self.ray.exceptions.RayError):
-                    self._places[i] = Place(*self.ray.get(ready[0]))
+                    self._places[i] = ActorPlace(*self.ray.get(ready[0]))
         return self._places[i]
 
     def _name(self, i: int) -> str:
@@ -516,7 +516,7 @@ class CollectorActor:
 
     def where(self) -> tuple[Any, ...]:
         """Describe where this actor runs."""
-        return tuple(Place.here())
+        return tuple(ActorPlace.here())
 
     def make(self, packed: Packed, has_factory: bool, first_id: int, *parts: Packed) -> Packed:
         """Make the collector; return the :class:`~rlnb.collectors.worker.Info` about it.

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
-from rlnb._ray import Packed, Place, connect, how_it_was_lost, import_ray, is_connected, pack, session_of, unpack
+from rlnb._ray import ActorPlace, Packed, connect, how_it_was_lost, import_ray, is_connected, pack, session_of, unpack
 from rlnb.data.replay_buffers.buffer import ReplayBuffer
 
 __all__ = ["RayReplayBuffer"]
@@ -117,7 +117,7 @@ class RayReplayBuffer(ReplayBuffer):
         self._session = session_of(ray)
         self._actor: Any = ray.remote(BufferActor).options(**options).remote()
         try:
-            self._place = Place(*self._get(self._actor.make.remote(packed), "start"))
+            self._place = ActorPlace(*self._get(self._actor.make.remote(packed), "start"))
         except BaseException:
             ray.kill(self._actor)
             self._actor = None
@@ -307,7 +307,7 @@ class BufferActor:
         def make() -> Any:
             kind, args, kwargs = unpack(packed)
             self.buffer = kind(*args, **kwargs)
-            return tuple(Place.here())
+            return tuple(ActorPlace.here())
 
         return _answer(make)
 
