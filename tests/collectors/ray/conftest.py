@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 NO_RAY = 'it cannot be imported; install it with `pip install "rlnb[ray]"`'
-#: Of Ray itself: it asks nothing of the network, and notices within a second that a node is gone.
+#: Of Ray itself: it asks nothing of the network, and notices within five seconds that a node is gone.
 ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_METRICS_COLLECTION": "0"}
-HEALTH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 200, "health_check_failure_threshold": 5}
+HEALTH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 200, "health_check_failure_threshold": 25}
 
 
 def node_options(cpus: int) -> dict[str, Any]:
