@@ -321,7 +321,7 @@ def ray_collectors(frame: float) -> None:
     if importlib.util.find_spec("ray") is None:
         print('  MISSING: ray, for collectors on Ray; pip install "rlnb[ray]"')
         return
-    found = best_times("ray_collectors.py", {"rlnb": sys.executable})["rlnb"]
+    found = json.loads(run(sys.executable, "ray_collectors.py", "rlnb", "5"))  # once: actors take seconds to start
     for key, seconds in found.items():
         print(f"  {'rlnb':10s} {key:50s} {seconds * 1e3:12.3f}{' a frame' if key in FRAME_TIMES else ''}")
     print(f"  Ray's overhead, ms a batch of 400 frames: {(found['RayCollector(2)'] - frame) * 400e3:.2f}")

@@ -15,9 +15,16 @@ from typing import Any
 import pytest
 
 NO_RAY = 'it cannot be imported; install it with `pip install "rlnb[ray]"`'
-#: Of Ray itself: it asks nothing of the network, and notices within five seconds that a node is gone.
+#: Of Ray itself: it asks nothing of the network, notices within five seconds that a node is gone, and starts no process
+#: before an actor needs it, which halves the time of a processor that the tests take.
 ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_METRICS_COLLECTION": "0"}
-HEALTH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 200, "health_check_failure_threshold": 25}
+SETTINGS = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 200,
+    "health_check_failure_threshold": 25,
+    "prestart_worker_first_driver": False,
+    "enable_worker_prestart": False,
+}
 
 
 def node_options(cpus: int) -> dict[str, Any]:
@@ -58,7 +65,7 @@ def cluster(missing: Callable[..., Any]) -> Iterator[Any]:
     os.environ.update(ENVIRONMENT)
     made = Cluster()
     try:
-        add_node(made, 2, _system_config=HEALTH, resources={"first": 10})
+        add_node(made, 2, _system_config=SETTINGS, resources={"first": 10})
         ray.init(address=made.address, log_to_driver=False, logging_level="error")
         yield made
     finally:
