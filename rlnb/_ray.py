@@ -85,10 +85,12 @@ class ActorPlace(NamedTuple):
         return cls(context.get_actor_id() or "", os.getpid(), ray.util.get_node_ip_address(), context.get_node_id())
 
 
-def how_it_was_lost(ray: Any, place: ActorPlace | None) -> str:
-    """Say whether an actor was lost with its node or alone."""
+def how_it_was_lost(ray: Any, place: ActorPlace | None, error: BaseException | None) -> str:
+    """Say whether an actor was lost with its node or alone, as far as Ray knows yet; ``error`` is Ray's."""
     if place is not None and any(node["NodeID"] == place.node and not node["Alive"] for node in ray.nodes()):
         return "its node is lost"
+    if isinstance(error, ray.exceptions.ActorUnavailableError):  # Ray takes seconds to find that a node is lost
+        return "its process or its node cannot be reached"
     return "its process has ended"
 
 

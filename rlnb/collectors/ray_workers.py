@@ -378,7 +378,7 @@ class ActorPool:
         self._in_a_row[i] += 1
         if self._in_a_row[i] > self._options.max_restarts:
             raise self._was_lost(lost, what) from lost.__cause__
-        name, how = self._name(i), how_it_was_lost(self.ray, self._places[i])
+        name, how = self._name(i), how_it_was_lost(self.ray, self._places[i], lost.__cause__)
         _, signal, _ = self._sent[i]
         self.restarts += 1
         self._create(i)
@@ -398,7 +398,7 @@ class ActorPool:
         if not self.is_connected():
             return self._ray_ended(what)
         i, n = lost.i, self._options.max_restarts
-        how = how_it_was_lost(self.ray, self.place(i))
+        how = how_it_was_lost(self.ray, self.place(i), lost.__cause__)
         times = f" for the {_ordinal(n + 1)} time in a row" if n and self._in_a_row[i] > n else ""
         return WorkerError(
             f"{self._name(i)} was lost in the middle of {what}{times}: {how}. Lost are the steps since its last batch. "
@@ -438,8 +438,9 @@ class ActorPool:
         return is_connected(self.ray, self._session)
 
     def _ray_ended(self, what: str) -> WorkerError:
+        actors = "actor" if self.n == 1 else f"{self.n} actors"
         return WorkerError(
-            f"Ray was shut down before {self.owner} finished {what}, and its {self.n} actors with it. Lost are the "
+            f"Ray was shut down before {self.owner} finished {what}, and its {actors} with it. Lost are the "
             "steps since their last batches. Likely cause: ray.shutdown() in this process. Fix: collector.next(), "
             "which starts Ray and new actors with the same weights."
         )

@@ -156,7 +156,7 @@ class RayReplayBuffer(ReplayBuffer):
             raise RuntimeError(f"{what} failed in the actor of a RayReplayBuffer: {error.cause}") from error
         except ray.exceptions.RayError as error:
             place = self._place
-            how = how_it_was_lost(ray, place) if ray.is_initialized() else "Ray was shut down"
+            how = how_it_was_lost(ray, place, error) if ray.is_initialized() else "Ray was shut down"
             raise RuntimeError(
                 f"The actor of the RayReplayBuffer ({place or 'not placed yet'}) was lost in the middle of {what}: "
                 f"{how}. Its items are lost with it. Fix: RayReplayBuffer(...), and buffer.loads(path) if "

@@ -26,6 +26,7 @@ from tests.collectors.test_lost_batches import check_no_holes
 
 pytestmark = pytest.mark.deep
 FREE = {"num_cpus": 0}
+HOW = "its (node is lost|process or its node cannot be reached|process has ended)"  # Ray takes a while to know
 NAME = r"Worker {} of {} \(actor \w{{8}}, process \d+ on node [\d.]+ \(\w{{8}}\)\)"
 
 
@@ -46,7 +47,7 @@ def test_a_node_that_is_lost_in_the_middle_is_named_and_its_actor_replaced(clust
             while not caught or not (after[-1][IDS] % 2).any():
                 after.append(collector.next())
         (text,) = [str(warning.message) for warning in caught if warning.category is RuntimeWarning]
-        pattern = NAME.format(1, 2) + r" was lost in the middle of batch \d+: its node is lost\. A new actor collects "
+        pattern = NAME.format(1, 2) + rf" was lost in the middle of batch \d+: {HOW}\. A new actor collects "
         assert re.match(pattern, text) and there["node"][:8] in text
         assert collector.places()[0] == here and collector.places()[1]["node"] != there["node"]
         rows = [torch.cat([batch.reshape(-1) for batch in batches]) for batches in (before, after)]
@@ -58,7 +59,7 @@ def test_a_node_that_is_lost_in_the_middle_is_named_and_its_actor_replaced(clust
 
 def test_a_lost_node_is_an_error_without_restarts_or_room(cluster):
     configs = {"num_cpus": 0, "resources": {"there": 1}}
-    for restarts in (0, 1):
+    for restarts in (0, 3):  # the first new actor may be sent to the node that is lost, too
         second = add_node(cluster, 1, resources={"there": 1})
         options = {"frames_per_batch": 20, "remote_configs": configs, "timeout": 60, "max_restarts": restarts}
         with shut(RayCollector(counted, commanded(), **options)) as collector:
@@ -72,23 +73,23 @@ def test_a_lost_node_is_an_error_without_restarts_or_room(cluster):
                 with pytest.raises(WorkerError) as caught:
                     for _ in range(100):
                         collector.next()
-                assert str(caught.value).startswith(
+                assert re.sub(HOW, "its node is lost", str(caught.value)).startswith(
                     f"{name} was lost in the middle of batch {collector.iterations + 1}: its node is lost. Lost are "
                     "the steps since its last batch. All workers were ended; collector.next() starts new ones. "
                     "Ray says: "
                 )
             else:
-                collector._workers._pool.timeout = 3.0
-                with pytest.raises(TimeoutError) as late, pytest.warns(RuntimeWarning, match="its node is lost"):
+                collector._workers._pool.timeout = 12.0  # Ray takes five to notice
+                with pytest.raises(TimeoutError) as late, pytest.warns(RuntimeWarning, match=HOW):
                     for _ in range(100):
                         collector.next()
                 assert re.sub(r"\d+\.0", "2.0", str(late.value)) == (
-                    f"Worker 0 of 1 (not placed yet) did not finish batch {collector.iterations + 1} within 3 s. All "
+                    f"Worker 0 of 1 (not placed yet) did not finish batch {collector.iterations + 1} within 12 s. All "
                     "workers were ended; collector.next() starts new ones. Likely cause: no node has room for an actor "
                     f"with {configs}; the cluster has {{'CPU': 2.0}} in all. Fix: remote_configs={{'num_cpus': 1}}, or "
                     "fewer num_collectors."
                 )
-            assert time.monotonic() - start < 30
+            assert time.monotonic() - start < 60
 
 
 def test_an_actor_that_dies_again_and_again_is_an_error(cluster):
@@ -100,8 +101,8 @@ def test_an_actor_that_dies_again_and_again_is_an_error(cluster):
     options = {"frames_per_batch": 20, "remote_configs": FREE, "timeout": 120, "max_restarts": 1}
     with shut(RayCollector(counted, policy, **options)) as collector:
         with (
-            pytest.warns(RuntimeWarning, match="its process has ended"),
-            pytest.raises(WorkerError, match=NAME.format(0, 1) + " was lost .* for the 2nd time in a row: its process"),
+            pytest.warns(RuntimeWarning, match=HOW),
+            pytest.raises(WorkerError, match=NAME.format(0, 1) + " was lost .* for the 2nd time in a row: its "),
         ):
             collector.next()
         assert collector.stats()["workers_alive"] == 0
@@ -192,7 +193,7 @@ def test_a_buffer_whose_actor_is_killed(cluster):
     os.kill(place["pid"], signal.SIGKILL)
     with pytest.raises(RuntimeError) as caught:
         len(buffer)
-    assert str(caught.value) == (
+    assert re.sub(HOW, "its process has ended", str(caught.value)) == (
         f"The actor of the RayReplayBuffer (actor {place['actor'][:8]}, process {place['pid']} on node {place['ip']} "
         f"({place['node'][:8]})) was lost in the middle of len: its process has ended. Its items are lost with it. "
         "Fix: RayReplayBuffer(...), and buffer.loads(path) if buffer.dumps(path) was called before."
@@ -282,7 +283,7 @@ def test_no_actor_outlives_the_script(cluster, end):
     assert not os.path.exists(f"/proc/{pid}")
     if end == "ray ends":
         assert others == [
-            "WorkerError Ray was shut down before RayCollector finished batch 2, and its 1 actors with it. Lost are "
+            "WorkerError Ray was shut down before RayCollector finished batch 2, and its actor with it. Lost are "
             "the steps since their last batches. Likely cause: ray.shutdown() in this process. "
             "Fix: collector.next(), which starts Ray and new actors with the same weights."
         ]
