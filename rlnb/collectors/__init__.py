@@ -10,6 +10,7 @@ from rlnb.collectors.multi import (
     MultiSyncDataCollector,
     aSyncDataCollector,
 )
+from rlnb.collectors.ray import RayCollector
 from rlnb.data.ted.trajectories import split_trajectories
 from rlnb.envs.policies import RandomPolicy
 
@@ -22,6 +23,7 @@ __all__ = [
     "MultiSyncDataCollector",
     "MultiaSyncDataCollector",
     "RandomPolicy",
+    "RayCollector",
     "SyncDataCollector",
     "aSyncDataCollector",
     "split_trajectories",

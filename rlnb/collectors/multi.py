@@ -232,7 +232,7 @@ class MultiCollector:
         self.frames = self.iterations = 0
         self._lock = threading.RLock()  # held during a batch and during requests
         self._background = Background(name)
-        self._workers = CollectorWorkers(
+        self._workers = self._make_workers(
             name,
             setups,
             policy,
@@ -245,6 +245,10 @@ class MultiCollector:
         )
         self._workers.start()
         self._set_frames()
+
+    def _make_workers(self, *arguments: Any) -> CollectorWorkers:
+        """Make the workers, with the arguments of :class:`~rlnb.collectors.workers.CollectorWorkers`."""
+        return CollectorWorkers(*arguments)
 
     @property
     def _workers_write(self) -> bool:
@@ -376,7 +380,42 @@ class MultiCollector:
 
     def _batches(self) -> dict[int, Collected]:
         """Wait for the batches to return next, by worker."""
-        raise NotImplementedError
+        return self._batches_of_all() if self._is_sync else self._first_batch()
+
+    def _batches_of_all(self) -> dict[int, Collected]:
+        """Let all workers collect, and wait for them, or for as many as ``preemptive_threshold`` says."""
+        n, what, workers = self.num_workers, self._name_of_batch(), self._workers
+        workers.settle(what)  # an interrupt may have come between signals and answers
+        workers.ready.clear()  # what others collected for a batch in which one has failed
+        self._let_collect(list(range(n)), -1)
+        enough = n if self.preemptive_threshold is None else max(1, math.ceil(self.preemptive_threshold * n))
+        failure: WorkerError | None = None
+        try:
+            workers.receive(enough, what)
+        except WorkerError as error:
+            failure = error
+        if workers.sent:
+            workers.stop_early(True)
+            try:
+                workers.settle(what)
+            finally:
+                workers.stop_early(False)
+        if failure is not None:
+            raise failure
+        answers = dict(sorted(workers.ready))
+        workers.ready.clear()
+        return answers
+
+    def _first_batch(self) -> dict[int, Collected]:
+        """Wait for the batch that is complete first."""
+        workers = self._workers
+        self._let_collect(workers.idle(), self.total_frames)
+        if not workers.sent and not workers.ready:  # next() asks for more than total_frames
+            self._let_collect(workers.idle(), -1)
+        if not workers.ready:
+            workers.receive(1, self._name_of_batch())
+        i, answer = workers.ready.popleft()
+        return {i: answer}
 
     def _name_of_batch(self) -> str:
         return f"batch {self.iterations + 1}"
@@ -396,7 +435,21 @@ class MultiCollector:
 
     def _joined(self, parts: list[TensorDictBase]) -> TensorDictBase:
         """Copy batches, which may be in shared memory, into one."""
-        raise NotImplementedError
+        if not self._is_sync:
+            (part,) = parts
+            return part.clone()
+        if self.cat_results in (None, "stack"):
+            if len({part.batch_size for part in parts}) > 1:
+                sizes = [tuple(part.batch_size) for part in parts]
+                raise RuntimeError(
+                    f"Batches of sizes {sizes} cannot be stacked. Likely cause: frames_per_batch differs between "
+                    "workers. Fix: cat_results=-1."
+                )
+            return _stacked(parts)
+        tensors: Any = parts  # torch.cat joins TensorDicts, too
+        tensors = torch.cat(tensors, int(self.cat_results or 0))
+        joined: TensorDictBase = tensors
+        return joined
 
     def _processed(self, data: Any, i: int) -> Any:
         """Convert a batch to the data that is yielded or written."""
@@ -507,7 +560,7 @@ class MultiCollector:
         workers.weights.write(state, chosen)
         if workers.trace is not None:
             workers.trace.note_update(workers.version)
-        if not workers.buffers:
+        if workers.sends_weights:
             with self._quiet():
                 workers.send_weights(chosen)
 
@@ -782,43 +835,6 @@ class MultiSyncCollector(MultiCollector):
         >>> collector.shutdown()
     """
 
-    def _batches(self) -> dict[int, Collected]:
-        n, what, workers = self.num_workers, self._name_of_batch(), self._workers
-        workers.settle(what)  # an interrupt may have come between signals and answers
-        workers.ready.clear()  # what others collected for a batch in which one has failed
-        self._let_collect(list(range(n)), -1)
-        enough = n if self.preemptive_threshold is None else max(1, math.ceil(self.preemptive_threshold * n))
-        failure: WorkerError | None = None
-        try:
-            workers.receive(enough, what)
-        except WorkerError as error:
-            failure = error
-        if workers.sent:
-            workers.stop_early(True)
-            try:
-                workers.settle(what)
-            finally:
-                workers.stop_early(False)
-        if failure is not None:
-            raise failure
-        answers = dict(sorted(workers.ready))
-        workers.ready.clear()
-        return answers
-
-    def _joined(self, parts: list[TensorDictBase]) -> TensorDictBase:
-        if self.cat_results in (None, "stack"):
-            if len({part.batch_size for part in parts}) > 1:
-                sizes = [tuple(part.batch_size) for part in parts]
-                raise RuntimeError(
-                    f"Batches of sizes {sizes} cannot be stacked. Likely cause: frames_per_batch differs between "
-                    "workers. Fix: cat_results=-1."
-                )
-            return _stacked(parts)
-        tensors: Any = parts  # torch.cat joins TensorDicts, too
-        tensors = torch.cat(tensors, int(self.cat_results or 0))
-        joined: TensorDictBase = tensors
-        return joined
-
 
 class MultiAsyncCollector(MultiCollector):
     """Collects with several workers, and returns each batch as soon as it is complete.
@@ -835,20 +851,6 @@ class MultiAsyncCollector(MultiCollector):
     """
 
     _is_sync = False
-
-    def _batches(self) -> dict[int, Collected]:
-        workers = self._workers
-        self._let_collect(workers.idle(), self.total_frames)
-        if not workers.sent and not workers.ready:  # next() asks for more than total_frames
-            self._let_collect(workers.idle(), -1)
-        if not workers.ready:
-            workers.receive(1, self._name_of_batch())
-        i, answer = workers.ready.popleft()
-        return {i: answer}
-
-    def _joined(self, parts: list[TensorDictBase]) -> TensorDictBase:
-        (part,) = parts
-        return part.clone()
 
 
 class AsyncCollector(MultiAsyncCollector):

@@ -25,7 +25,7 @@ class BatchAnswer(Protocol):
 
     @property
     def moments(self) -> tuple[int, ...]:
-        """Times of :data:`MOMENTS`."""
+        """Times of :data:`MOMENTS`; empty for a worker on another machine, whose clock is another one."""
 
 
 @dataclass
@@ -100,9 +100,10 @@ class CollectorTrace:
 
     def note_answer(self, worker: int, answer: BatchAnswer) -> None:
         """Record the batch of a worker."""
-        began = answer.moments[0]
-        sent = self.sent.pop(worker, began)
-        batch = WorkerBatch(worker, min(sent, began), answer.moments, answer.frames, answer.version)
+        now = time.perf_counter_ns()
+        sent = self.sent.pop(worker, answer.moments[0] if answer.moments else now)
+        moments = answer.moments or (sent, now, now)
+        batch = WorkerBatch(worker, min(sent, moments[0]), moments, answer.frames, answer.version)
         self._ready[worker] = batch
         self.batches.append(batch)
 

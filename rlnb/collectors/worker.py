@@ -61,7 +61,7 @@ class Collected(NamedTuple):
     ids: int  # number of trajectories with an id so far
     in_memory: bool  # whether the batch is in shared memory
     data: TensorDictBase | None  # the batch otherwise, None if the worker has written it to the buffer
-    moments: tuple[int, ...] = (0, 0, 0)  # when it did what; see rlnb.collectors.trace
+    moments: tuple[int, ...] = ()  # when it did what, by a clock of this machine; see rlnb.collectors.trace
 
     @property
     def was_written(self) -> bool:
@@ -69,7 +69,7 @@ class Collected(NamedTuple):
         return not self.in_memory and self.data is None
 
 
-def make_collector(setup: Setup) -> Collector:
+def make_collector(setup: Setup, kind: type[Collector] = Collector) -> Collector:
     """Make the collector of a worker, in the worker."""
     init_fn = pickling.load(*setup.init_fn)
     if init_fn is not None:
@@ -80,7 +80,7 @@ def make_collector(setup: Setup) -> Collector:
     elif isinstance(policy, torch.nn.Module):
         # If the learner's parameters are in shared memory, its optimizer would change them in the middle of a batch.
         policy = copy.deepcopy(policy)
-    made = Collector(
+    made = kind(
         pickling.load(*setup.make_env),
         policy,
         create_env_kwargs=pickling.load(*setup.env_kwargs),
@@ -104,7 +104,11 @@ class CollectorHost:
     def do_make(self, i: int, shared: list[torch.Tensor]) -> Info:
         """Make the collector, and describe it."""
         ((make, kwargs),) = pickling.load(self.task.make, shared)
-        made = self.collector = make(**kwargs)
+        return self._describe(make(**kwargs))
+
+    def _describe(self, made: Any) -> Info:
+        """Use a collector from now on, and describe it."""
+        self.collector = made
         weights = None
         if isinstance(made.policy, torch.nn.Module):
             state = made.policy.state_dict()

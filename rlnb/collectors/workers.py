@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from rlnb.envs import errors
 from rlnb.envs.batched.memory import SharedMemory
 from rlnb.envs.batched.processes import choose_start_method
 from rlnb.envs.batched.worker import WorkerFailure
-from rlnb.envs.batched.worker_pool import Advice, WorkerPool
+from rlnb.envs.batched.worker_pool import Advice, WorkerError, WorkerPool
 
 
 class CollectorWorkers:
@@ -70,7 +70,7 @@ class CollectorWorkers:
         self.infos: list[Info] = []
         self.versions = [-1] * self.n
         self.trace: CollectorTrace | None = None
-        self._pool: WorkerPool | None = None
+        self._pool: Any = None  # a WorkerPool, or an object with its methods
         self._weights: SharedWeights | None = None
         # Weights and their version while no workers run. None: those that the policy was made with.
         self._kept: tuple[dict[str, torch.Tensor] | None, int] = None, 0
@@ -101,9 +101,18 @@ class CollectorWorkers:
         if self._pool is not None:
             return
         ids = zip(self._setups, self._first_ids, strict=True)
-        setups = [dataclasses.replace(setup, first_id=first) for setup, first in ids]
+        self._pool = self._make_pool([dataclasses.replace(setup, first_id=first) for setup, first in ids])
+        try:
+            self.infos = self._pool.env_infos()
+            self._share_weights()
+        except BaseException:
+            self.end(0.2)
+            raise
+
+    def _make_pool(self, setups: Sequence[Setup]) -> Any:
+        """Start processes."""
         owner = self._owner
-        self._pool = WorkerPool(
+        return WorkerPool(
             [(make_collector, {"setup": setup}) for setup in setups],
             self._method or choose_start_method(self._threads),
             self.n,
@@ -120,12 +129,6 @@ class CollectorWorkers:
                 "a collector before collector.shutdown()",
             ),
         )
-        try:
-            self.infos = self._pool.env_infos()
-            self._share_weights()
-        except BaseException:
-            self.end(0.2)
-            raise
 
     def _share_weights(self) -> None:
         """Give all workers the same weights: those of the policy here, or of worker 0 if it was made there."""
@@ -143,12 +146,15 @@ class CollectorWorkers:
                 if lazy:
                     policy.load_state_dict(kept)
         plan = WeightsPlan(self.n, tensors, self.buffers, self._stops_early)
-        weights = self._weights = SharedWeights(plan, SharedMemory(plan.size), self._timeout)
+        weights = self._weights = self._allocate_weights(plan)
         weights.write(kept if tensors else None, range(self.n), version)
         if self.buffers:
             pool.connect(plan, weights.memory)
         else:
             self.send_weights(range(self.n))
+
+    def _allocate_weights(self, plan: WeightsPlan) -> SharedWeights:
+        return SharedWeights(plan, SharedMemory(plan.size), self._timeout)
 
     def end(self, patience: float | None = None) -> None:
         """End the workers. What was not taken yet is lost; the weights are kept for new ones."""
@@ -167,7 +173,7 @@ class CollectorWorkers:
         """Number of processes that run."""
         return 0 if self._pool is None else sum(process.exitcode is None for process in self._pool.processes)
 
-    def _running(self) -> WorkerPool:
+    def _running(self) -> Any:
         """Return the pool. Another thread may have closed it since a check that it runs."""
         pool = self._pool
         if pool is None:
@@ -175,11 +181,11 @@ class CollectorWorkers:
             raise RuntimeError(errors.closed_by_another_thread("this call", self._owner, *advice))
         return pool
 
-    def _use_pool(self, method: Callable[..., Any], *arguments: Any) -> Any:
+    def _use_pool(self, method: str, *arguments: Any) -> Any:
         """Call a method of the pool. If it had to end the workers, forget them."""
         pool = self._running()
         try:
-            return method(pool, *arguments)
+            return getattr(pool, method)(*arguments)
         finally:
             if not pool.alive:
                 self.end()
@@ -189,7 +195,7 @@ class CollectorWorkers:
     def request(self, messages: Mapping[int, tuple[str, Any]], what: str) -> dict[int, Any]:
         """Call ``do_...`` methods of the hosts, once no worker is collecting, and return the results."""
         self.settle(what)
-        found: dict[int, Any] = self._use_pool(WorkerPool.request, dict(messages), what)
+        found: dict[int, Any] = self._use_pool("request", dict(messages), what)
         return found
 
     def request_all(self, name: str, *arguments: Any) -> list[Any]:
@@ -211,7 +217,7 @@ class CollectorWorkers:
             if self.trace is not None:
                 self.trace.note_sent(signals)
             with self._all_or_nothing():
-                self.sent.update(self._use_pool(WorkerPool.signal, signals, what))
+                self.sent.update(self._use_pool("signal", signals, what))
                 for i in signals:
                     self.anew[i] = True  # until the batch has been delivered
 
@@ -223,7 +229,7 @@ class CollectorWorkers:
         """
         failures = {}
         with self._all_or_nothing():
-            found = self._use_pool(WorkerPool.receive, dict(self.sent), what, at_least)
+            found = self._use_pool("receive", dict(self.sent), what, at_least)
             for i in sorted(found):
                 self.sent.pop(i)
                 if isinstance(found[i], WorkerFailure):
@@ -236,7 +242,8 @@ class CollectorWorkers:
         if failures:
             if self.trace is not None:
                 self.trace.note_failures(failures)
-            raise self._running().failed(failures, what)
+            error: WorkerError = self._running().failed(failures, what)
+            raise error
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[CollectorTrace]:
@@ -295,7 +302,7 @@ class CollectorWorkers:
             return
         memory = SharedMemory(plan.size)
         shared = SharedBatch(plan, memory)
-        self._use_pool(WorkerPool.connect, plan, memory, [i])
+        self._use_pool("connect", plan, memory, [i])
         memory.close()
         self._views[i] = shared.views_like(first)
 
@@ -313,9 +320,14 @@ class CollectorWorkers:
         """Version of the weights."""
         return self._kept[1] if self._weights is None else self._weights.version
 
+    @property
+    def sends_weights(self) -> bool:
+        """Whether weights are sent as messages, for want of shared memory, for which the workers must be idle."""
+        return not self.buffers
+
     def send_weights(self, workers: Collection[int]) -> None:
         """Send the weights as messages, if there is no shared memory."""
-        if not self.buffers:
+        if self.sends_weights:
             weights = self.weights
             state = {name: tensor.clone() for name, tensor in weights.tensors.items()} or None
             self.request({i: ("load_weights", (weights.version, state)) for i in workers}, "update_policy_weights_")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 import os
@@ -14,7 +15,13 @@ from collections.abc import Callable
 
 HERE = pathlib.Path(__file__).parent
 FLAT_SHARE = "flat bytes / TED bytes"
-FRAME_TIMES = ("MultiSync(2)", "Collector of ParallelEnv(2)", "one Collector")
+FRAME_TIMES = (
+    "MultiSync(2)",
+    "Collector of ParallelEnv(2)",
+    "one Collector",
+    "RayCollector(2)",
+    "RayCollector(2), 4,000 frames a batch",
+)
 LIFE = ("first start", "second start", "close")
 COMMITS = (
     "speed",
@@ -306,6 +313,18 @@ def multi_collectors(libraries: dict[str, str]) -> None:
         ratio(
             "start of four workers: torchrl / rlnb", theirs["start of four workers"] / ours["start of four workers"], 5
         )
+    ray_collectors(ours["MultiSync(2)"])
+
+
+def ray_collectors(frame: float) -> None:
+    """Measure what Ray adds on one machine, where a frame of two processes takes ``frame`` seconds."""
+    if importlib.util.find_spec("ray") is None:
+        print('  MISSING: ray, for collectors on Ray; pip install "rlnb[ray]"')
+        return
+    found = json.loads(run(sys.executable, "ray_collectors.py", "rlnb", "5"))  # once: actors take seconds to start
+    for key, seconds in found.items():
+        print(f"  {'rlnb':10s} {key:50s} {seconds * 1e3:12.3f}{' a frame' if key in FRAME_TIMES else ''}")
+    print(f"  Ray's overhead, ms a batch of 400 frames: {(found['RayCollector(2)'] - frame) * 400e3:.2f}")
 
 
 def objectives(peer: str | None) -> None:

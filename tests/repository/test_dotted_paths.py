@@ -10,8 +10,10 @@ PATHS = {
     "rlnb._utils": "logger",
     "rlnb.collectors.collectors": "Collector SyncDataCollector MultiSyncDataCollector MultiaSyncDataCollector "
     "aSyncDataCollector AsyncCollector MultiAsyncCollector MultiCollector MultiSyncCollector",
+    "rlnb.collectors.distributed": "RayCollector",
     "rlnb.collectors.utils": "split_trajectories",
     "rlnb.data.postprocs": "MultiStep",
+    "rlnb.data.replay_buffers.ray_buffer": "RayReplayBuffer",
     "rlnb.data.replay_buffers.replay_buffers": "ReplayBuffer TensorDictReplayBuffer TensorDictPrioritizedReplayBuffer",
     "rlnb.data.replay_buffers.samplers": "PrioritizedSampler RandomSampler SamplerWithoutReplacement SliceSampler",
     "rlnb.data.replay_buffers.storages": "LazyMemmapStorage LazyTensorStorage ListStorage",

@@ -124,7 +124,9 @@ if [ "$1" = "{failing}" ]; then echo "make: *** [Makefile:1: $1] Error 1" >&2; e
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run([ROOT / ".ci" / "run"], env=env, capture_output=True, text=True, timeout=30)
     targets = ["test"] if failing == "test" else ["test", "test-deep"]
-    assert (tmp_path / "log").read_text().splitlines() == [f"true {target} EXTRAS=dev,simulators" for target in targets]
+    assert (tmp_path / "log").read_text().splitlines() == [
+        f"true {target} EXTRAS=dev,simulators,ray" for target in targets
+    ]
     assert (done.returncode == 0) == (failing is None)
     assert done.stdout.splitlines()[-1] == f"== summary of {targets[-1]} =="
 
