@@ -79,6 +79,7 @@ class RayReplayBuffer(ReplayBuffer):
 
     Example:
         >>> from functools import partial
+        >>> import torch
         >>> from rlnb.data import LazyTensorStorage, TensorDict
         >>> buffer = RayReplayBuffer(storage=partial(LazyTensorStorage, 1000), batch_size=32)  # doctest: +SKIP
         >>> buffer.extend(TensorDict({"observation": torch.zeros(10, 4)}, [10]))  # doctest: +SKIP
