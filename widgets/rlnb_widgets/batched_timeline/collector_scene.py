@@ -16,7 +16,7 @@ from rlnb_widgets.batched_timeline.collector_model import (
     CollectorsModel,
 )
 from rlnb_widgets.batched_timeline.collector_text import frames_rate_text
-from rlnb_widgets.batched_timeline.scene import LEFT, RIGHT, draw_shares, failure_display
+from rlnb_widgets.batched_timeline.scene import LEFT, RIGHT, detail_params, draw_shares, failure_display
 
 #: Colour role of each activity; the fill of a lane stays visible where somebody waits.
 WORKER_ROLES = {"collect": "c0", "write": "c2", "wait": "panel", "learner": "c4"}
@@ -110,16 +110,8 @@ class CollectorScene:
 
     def params(self, t: int) -> dict[str, float]:
         """Return the parameters at a batch: where it lies in each run, and how much time the detail shows."""
-        found: dict[str, float] = {"t": t}
-        arrays, spans = self.columns.arrays, [0.0]
-        for i, kept in enumerate(self.of_run):
-            first, end = arrays[kept.first], arrays[kept.end]
-            has = t < len(first)
-            found |= {f"from{i}": first[t] if has else 0.0, f"to{i}": end[t] if has else 0.0, f"has{i}": has}
-            spans.append(found[f"to{i}"] - found[f"from{i}"])
-        span = 1.04 * max(spans) or 1.0
-        ends = {f"end{i}": found[f"from{i}"] + span for i in range(len(self.runs))}
-        return {**found, **ends, "span": span}
+        arrays = self.columns.arrays
+        return detail_params(t, [(arrays[kept.first], arrays[kept.end]) for kept in self.of_run])
 
     def heading(self, t: int) -> str:
         """Return the heading of the detail."""

@@ -6,16 +6,14 @@ import math
 
 from rlnb_widgets._core.text import duration, plural, shorten, table
 from rlnb_widgets.batched_timeline.collector_model import LEARNER_PHASES, WORKER_PHASES, CollectorRun, CollectorsModel
+from rlnb_widgets.batched_timeline.text import three_digits
 
 _MOST_RUNS = 12
 
 
 def frames_rate_text(run: CollectorRun) -> str:
     """Format the frames per second with three digits."""
-    if not math.isfinite(run.rate):
-        return "no batch"
-    size = 10 ** max(math.floor(math.log10(run.rate)) - 2, 0)
-    return f"{round(run.rate / size) * size:,} frames/s"
+    return f"{three_digits(run.rate)} frames/s" if math.isfinite(run.rate) else "no batch"
 
 
 def collectors_headline(model: CollectorsModel) -> str:

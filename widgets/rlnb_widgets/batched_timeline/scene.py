@@ -60,6 +60,22 @@ def run_columns(run: BatchRun, columns: Columns) -> RunColumns:
     )
 
 
+def detail_params(t: int, spans: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, float]:
+    """Return the parameters at position t: where it begins and ends in each run, and how much time the detail shows.
+
+    ``spans`` are the begins and ends of the positions of each run.
+    """
+    found: dict[str, float] = {"t": t}
+    lengths = [0.0]
+    for i, (begin, end) in enumerate(spans):
+        has = t < len(begin)
+        found |= {f"from{i}": begin[t] if has else 0.0, f"to{i}": end[t] if has else 0.0, f"has{i}": has}
+        lengths.append(found[f"to{i}"] - found[f"from{i}"])
+    span = 1.04 * max(lengths) or 1.0
+    ends = {f"end{i}": found[f"from{i}"] + span for i in range(len(spans))}
+    return {**found, **ends, "span": span}
+
+
 class TimelineScene:
     """The display lists of a model, and the columns that they share."""
 
@@ -72,16 +88,8 @@ class TimelineScene:
 
     def params(self, t: int) -> dict[str, float]:
         """Return the parameters at a step: where it lies in each run, and how much time the detail shows."""
-        found: dict[str, float] = {"t": t}
-        arrays, spans = self.columns.arrays, [0.0]
-        for i, kept in enumerate(self.of_run):
-            begin, end = arrays[kept.begin], arrays[kept.end]
-            has = t < len(begin)
-            found |= {f"from{i}": begin[t] if has else 0.0, f"to{i}": end[t] if has else 0.0, f"has{i}": has}
-            spans.append(found[f"to{i}"] - found[f"from{i}"])
-        span = 1.04 * max(spans) or 1.0
-        ends = {f"end{i}": found[f"from{i}"] + span for i in range(len(self.runs))}
-        return {**found, **ends, "span": span}
+        arrays = self.columns.arrays
+        return detail_params(t, [(arrays[kept.begin], arrays[kept.end]) for kept in self.of_run])
 
     def heading(self, t: int) -> str:
         """Return the heading of the detail."""

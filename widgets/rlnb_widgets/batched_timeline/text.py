@@ -14,10 +14,18 @@ _MOST_ENVS, _MOST_STEPS, _MOST_RUNS = 16, 10, 12
 
 def rate_text(run: BatchRun) -> str:
     """Format the steps of single envs per second with three digits."""
-    if not math.isfinite(run.rate):
-        return "no step"
-    size = 10 ** max(math.floor(math.log10(run.rate)) - 2, 0)
-    return f"{round(run.rate / size) * size:,} steps/s"
+    return f"{three_digits(run.rate)} steps/s" if math.isfinite(run.rate) else "no step"
+
+
+def three_digits(rate: float) -> str:
+    """Format a positive number as an integer of which three digits may not be 0.
+
+    Example:
+        >>> three_digits(12345.6), three_digits(1.5)
+        ('12,300', '2')
+    """
+    size = 10 ** max(math.floor(math.log10(rate)) - 2, 0)
+    return f"{round(rate / size) * size:,}"
 
 
 def timeline_headline(model: TimelineModel) -> str:
