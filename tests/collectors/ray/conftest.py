@@ -7,12 +7,14 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 NO_RAY = 'it cannot be imported; install it with `pip install "rlnb[ray]"`'
 #: Of Ray itself: it asks nothing of the network, notices within five seconds that a node is gone, and starts no process
@@ -54,16 +56,24 @@ def add_node(cluster: Any, cpus: int, **options: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def cluster(missing: Callable[..., Any]) -> Iterator[Any]:
-    """A cluster of one node with two CPUs, to which this process is connected."""
+    """A cluster of one node with two CPUs, to which this process is connected.
+
+    Where several processes test, one has a cluster at a time: all processes of Ray are then those of its cluster.
+    """
     try:
         import ray
         from ray.cluster_utils import Cluster
     except ImportError:
         missing("ray", NO_RAY, optional=sys.platform != "linux")
+    with FileLock(Path(tempfile.gettempdir(), "rlnb-tests-of-ray.lock")):
+        yield from _cluster(ray, Cluster)
+
+
+def _cluster(ray: Any, make: Callable[[], Any]) -> Iterator[Any]:
     before = ray_processes()
     kept = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ.update(ENVIRONMENT)
-    made = Cluster()
+    made = make()
     try:
         add_node(made, 2, _system_config=SETTINGS, resources={"first": 10})
         ray.init(address=made.address, log_to_driver=False, logging_level="error")
@@ -76,7 +86,7 @@ def cluster(missing: Callable[..., Any]) -> Iterator[Any]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60  # on a busy machine they take their time
     while (left := ray_processes() - before) and time.monotonic() < until:
         time.sleep(0.1)
     assert not left, "processes of Ray outlive the tests"
