@@ -7,14 +7,12 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from filelock import FileLock
 
 NO_RAY = 'it cannot be imported; install it with `pip install "rlnb[ray]"`'
 #: Of Ray itself: it asks nothing of the network, notices within five seconds that a node is gone, and starts no process
@@ -48,7 +46,7 @@ def add_node(cluster: Any, cpus: int, **options: Any) -> Any:
         try:
             return cluster.add_node(**node_options(cpus), **options)
         except Exception as error:
-            for pid in ray_processes() - before:  # the cluster does not know them
+            for pid in ray_processes().keys() - before:  # the cluster does not know them
                 os.kill(pid, signal.SIGKILL)
             if "timed out during startup" not in str(error) or not left:
                 raise
@@ -56,24 +54,16 @@ def add_node(cluster: Any, cpus: int, **options: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def cluster(missing: Callable[..., Any]) -> Iterator[Any]:
-    """A cluster of one node with two CPUs, to which this process is connected.
-
-    Where several processes test, one has a cluster at a time: all processes of Ray are then those of its cluster.
-    """
+    """A cluster of one node with two CPUs, to which this process is connected."""
     try:
         import ray
         from ray.cluster_utils import Cluster
     except ImportError:
         missing("ray", NO_RAY, optional=sys.platform != "linux")
-    with FileLock(Path(tempfile.gettempdir(), "rlnb-tests-of-ray.lock")):
-        yield from _cluster(ray, Cluster)
-
-
-def _cluster(ray: Any, make: Callable[[], Any]) -> Iterator[Any]:
     before = ray_processes()
     kept = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ.update(ENVIRONMENT)
-    made = make()
+    made = Cluster()
     try:
         add_node(made, 2, _system_config=SETTINGS, resources={"first": 10})
         ray.init(address=made.address, log_to_driver=False, logging_level="error")
@@ -87,17 +77,17 @@ def _cluster(ray: Any, make: Callable[[], Any]) -> Iterator[Any]:
             else:
                 os.environ[name] = value
     until = time.monotonic() + 60  # on a busy machine they take their time
-    while (left := ray_processes() - before) and time.monotonic() < until:
+    while (left := ray_processes().keys() - before) and time.monotonic() < until:
         time.sleep(0.1)
-    assert not left, "processes of Ray outlive the tests"
+    assert not left, f"processes of Ray outlive the tests: {[ray_processes().get(pid) for pid in left]}"
 
 
-def ray_processes() -> set[int]:
-    """List the processes of Ray on this machine, of actors among them."""
-    found = set()
+def ray_processes() -> dict[int, bytes]:
+    """Find the processes of Ray on this machine, of actors among them, and how they were called."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             line = path.read_bytes()
             if b"raylet" in line or b"gcs_server" in line or line.startswith(b"ray::"):
-                found.add(int(path.parent.name))
+                found[int(path.parent.name)] = line[:200]
     return found

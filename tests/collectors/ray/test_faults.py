@@ -241,14 +241,7 @@ def test_cycles_leave_no_actor_behind(cluster):
 
 def actors():
     """List the processes of actors."""
-    found = set()
-    for pid in ray_processes():
-        try:
-            with open(f"/proc/{pid}/cmdline") as file:
-                found |= {pid} if file.read().startswith("ray::CollectorActor") else set()
-        except OSError:
-            pass
-    return found
+    return {pid for pid, line in ray_processes().items() if line.startswith(b"ray::CollectorActor")}
 
 
 SCRIPT = """
