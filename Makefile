@@ -17,9 +17,10 @@ BIN := .venv/bin
 endif
 PY  := $(BIN)/python
 OLDEST := $(subst .venv,.venv-oldest,$(PY))
+LIBS := $(subst .venv,.venv-libs,$(PY))
 PIP := $(PY) -m pip --disable-pip-version-check
 
-.PHONY: lab test test-deep test-oldest lint bench notebooks specimens clean
+.PHONY: lab test test-deep test-oldest test-libs lint bench notebooks specimens clean
 .DEFAULT_GOAL := test
 
 # torch goes first and alone: only this step may look at the CPU index, so that no resolver ever meets a CUDA build.
@@ -63,6 +64,16 @@ test-oldest: .venv-oldest/.stamp
 	$(OLDEST) -m pytest -n auto --maxprocesses=4 --dist=loadfile -m "not deep" rlnb \
 	  $(addprefix tests/,collectors data envs modules objectives record search widgets)
 
+# The wrappers of libraries of environments beside the real libraries, which have an environment of their own.
+.venv-libs/.stamp: tests/libs/constraints.txt
+	$(PYTHON) -m venv .venv-libs
+	$(LIBS) -m pip install -q --no-deps --retries 0 --extra-index-url $(TORCH_INDEX) -c $< torch
+	$(LIBS) -m pip install -q -c $< -e .[test] -r tests/libs/requirements.txt
+	$(LIBS) -c "import pathlib; pathlib.Path('$@').touch()"
+
+test-libs: .venv-libs/.stamp
+	$(LIBS) -m pytest -n auto --maxprocesses=4 --dist=loadfile tests/libs
+
 lint: .venv/.stamp
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -84,4 +95,4 @@ specimens: .venv/.stamp
 	$(PY) -m tests.browser.specimens
 
 clean:
-	$(PYTHON) -c "import shutil; [shutil.rmtree(d, ignore_errors=True) for d in ('.venv', '.venv-oldest', '.pytest_cache', '.ruff_cache', '.mypy_cache', '.hypothesis', 'build', 'dist', 'screenshots')]"
+	$(PYTHON) -c "import shutil; [shutil.rmtree(d, ignore_errors=True) for d in ('.venv', '.venv-oldest', '.venv-libs', '.pytest_cache', '.ruff_cache', '.mypy_cache', '.hypothesis', 'build', 'dist', 'screenshots')]"

@@ -20,7 +20,7 @@ from rlnb.envs.exploration import ExplorationType, exploration_type, set_explora
 from rlnb.envs.gym_like import GymLikeEnv
 from rlnb.envs.libs.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
 from rlnb.envs.libs.gym import GymEnv, GymWrapper, default_info_dict_reader, gym_backend, set_gym_backend
-from rlnb.envs.libs.gym.backend import get_available_libraries
+from rlnb.envs.libs.libraries import get_available_libraries
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.metadata import EnvMetaData
 from rlnb.envs.model_based import DreamerDecoder, DreamerEnv, ModelBasedEnvBase

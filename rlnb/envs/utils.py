@@ -11,7 +11,7 @@ from rlnb.envs.exploration import (
     set_exploration_mode,
     set_exploration_type,
 )
-from rlnb.envs.libs.gym.backend import get_available_libraries
+from rlnb.envs.libs.libraries import get_available_libraries
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.policies import RandomPolicy
 

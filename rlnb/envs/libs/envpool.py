@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import gymnasium
@@ -13,6 +12,7 @@ from gymnasium.vector.utils import batch_space
 from torch.utils._pytree import tree_map
 
 from rlnb.envs.libs.gym.wrapper import GymWrapper
+from rlnb.envs.libs.libraries import import_library
 
 
 class _PoolEnv(gymnasium.vector.VectorEnv):
@@ -76,7 +76,7 @@ class MultiThreadedEnvWrapper(GymWrapper):
     Example:
         .. code-block:: python
 
-            envpool = import_module("envpool")
+            import envpool
 
             pool = envpool.make("CartPole-v1", env_type="gymnasium", num_envs=8)
             MultiThreadedEnvWrapper(pool).rollout(100, break_when_any_done=False)
@@ -173,13 +173,7 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
 
 
 def _make(env_name: str, num_envs: int, **kwargs: Any) -> Any:
-    try:
-        envpool = import_module("envpool")
-    except ImportError as error:
-        raise ImportError(
-            "MultiThreadedEnv needs the package envpool, which is not installed. Fix: pip install envpool. "
-            "ParallelEnv runs envs of any kind in processes, and needs nothing more."
-        ) from error
+    envpool = import_library("envpool", "MultiThreadedEnv")
     return envpool.make(env_name, env_type="gymnasium", num_envs=num_envs, **kwargs)
 
 

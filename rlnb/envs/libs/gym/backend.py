@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
-import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from types import ModuleType
 
 from rlnb._utils import register_rivals
+from rlnb.envs.libs.libraries import is_installed
 
 GYM_BACKENDS = ("gymnasium", "gym")
 """Known backends, the default first."""
@@ -99,18 +98,7 @@ def gym_backend(submodule: str | None = None) -> ModuleType:
 
 def installed_backends() -> list[str]:
     """List the names of the backends that are installed, the default first."""
-    return [name for name in GYM_BACKENDS if name in sys.modules or find_spec(name) is not None]
-
-
-def get_available_libraries() -> dict[str, bool]:
-    """Check which libraries of environments are installed, by name, without importing them.
-
-    Example:
-        >>> get_available_libraries()["gymnasium"]
-        True
-    """
-    installed = installed_backends()
-    return {name: name in installed for name in GYM_BACKENDS}
+    return [name for name in GYM_BACKENDS if is_installed(name)]
 
 
 def _default() -> ModuleType:

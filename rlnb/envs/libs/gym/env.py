@@ -17,19 +17,13 @@ from rlnb.envs.gym_like import repeat_step
 from rlnb.envs.libs.gym.backend import gym_backend
 from rlnb.envs.libs.gym.vector import DISABLED
 from rlnb.envs.libs.gym.wrapper import GymWrapper
+from rlnb.envs.libs.libraries import AvailableEnvs
 
 _EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "phys2d": "jax", "tabular": "jax"}
 """Families of Gymnasium's envs that need another package, and the extra that installs it."""
 
 _PACKAGES = {"ALE": "ale-py", "dm_control": "shimmy[dm-control]", "bsuite": "shimmy[bsuite]"}
 """Namespaces of ids, and the packages that register them."""
-
-
-class _AvailableEnvs:
-    """Ids in the registry, read each time because packages register theirs when they are imported."""
-
-    def __get__(self, instance: Any, owner: type) -> list[str]:
-        return sorted(gymnasium.registry)
 
 
 class GymEnv(GymWrapper):
@@ -72,7 +66,7 @@ class GymEnv(GymWrapper):
         torch.Size([2, 3, 3])
     """
 
-    available_envs = _AvailableEnvs()
+    available_envs = AvailableEnvs("gymnasium", lambda: gymnasium.registry)
 
     def __new__(cls, *args: Any, num_workers: int = 1, **kwargs: Any) -> Any:
         """Make a :class:`~rlnb.envs.ParallelEnv` if there are several workers."""
