@@ -56,8 +56,6 @@ def test_it_runs(lab: Lab, before: list[list[str]], theme: str) -> None:
     for index, cell in enumerate(cells):
         if cell.outputs:
             lab.output(index).scroll_into_view_if_needed()
-            if theme != OWN_THEME[lab.screenshots.name]:  # the deep tests have time for photographs
-                lab.shot(f"{theme}-{index:02d}", lab.output(index))
     assert cells
     for cell in cells:
         assert cell.count is not None, f"did not run: {cell.source}"

@@ -22,8 +22,7 @@ LONGEST = {
     "e10_sac.soft_target",
 }  # fmt: skip
 TRAIN = LONGEST | {one.address for one in EXERCISES if one.lesson[1:3] in {name[:2] for name in SHORTER}}
-# Each answer to these takes a second of games or searches: `make test` tries every third wrong one.
-SLOW = {"e40_counts.note", "e40_orders.orders", "e41_search.own_search"}
+FEW = 3  # wrong answers to an exercise that `make test` tries
 
 
 def deep_if(condition: object) -> Any:
@@ -37,11 +36,10 @@ ACCEPTED = [
     for i, source in enumerate(one.accepted)
 ]
 WRONG = [
-    pytest.param(one, answer, id=f"{one.address}-{answer.says[:40]}", marks=deep_if(one.address in SLOW and i % 3))
+    pytest.param(one, answer, id=f"{one.address}-{answer.says[:40]}", marks=deep_if(i >= FEW))
     for one in EXERCISES
     for i, answer in enumerate(one.wrong_answers)
 ]
-TAUGHT = [pytest.param(one, id=one.address, marks=deep_if(one.address in SLOW)) for one in EXERCISES]
 
 
 @functools.cache
@@ -90,16 +88,22 @@ def test_each_wrong_answer_gets_its_own_verdict(one: Exercise, answer: WrongAnsw
 @pytest.mark.parametrize("one", EXERCISES, ids=address)
 def test_a_check_in_a_process_of_its_own_gives_the_same_verdict(one: Exercise) -> None:
     # Most wrong answers end a check early; a solution also sends its figure from the process.
-    for source in (one.wrong_answers[0].source, *(() if one.address in TRAIN else (one.solution_source,))):
+    some = () if one.address in TRAIN or EXERCISES.index(one) % 3 else (one.solution_source,)
+    for source in (one.wrong_answers[0].source, *some):
         assert repr(one.try_source(source)) == repr(verdict_here(one, source))
 
 
-@pytest.mark.parametrize("one", TAUGHT)
+@pytest.mark.parametrize("one", EXERCISES, ids=address)
 def test_it_is_taught_as_every_exercise_is(one: Exercise) -> None:
     assert one.hints, "a hint is what a learner asks for first"
     assert len(one.wrong_answers) >= 2, "a check that knows no wrong answer teaches nothing"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("one", EXERCISES, ids=address)
+def test_no_two_kinds_of_wrong_answer_get_the_same_verdict(one: Exercise) -> None:
     said = {answer.says: repr(verdict_here(one, answer.source)) for answer in one.wrong_answers}
-    assert len(set(said.values())) == len(said), "two kinds of wrong answer get the same verdict"
+    assert len(set(said.values())) == len(said)
 
 
 @pytest.mark.parametrize("one", EXERCISES, ids=address)

@@ -91,8 +91,8 @@ OPENINGS = [board for board in CRITICAL if board.count(".") >= 7]
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_openings_are_right_with_many_seeds(rule):
     roots = TicTacToeEnv().reset(TensorDict({"board": minimax.tensor(OPENINGS)}, [len(OPENINGS)]))
-    searches = [MCTS(TicTacToeEnv(), rule=rule, seed=seed).reset(roots).run(400) for seed in range(20)]
-    assert [wrong(OPENINGS, search) for search in searches] == [[]] * 20
+    searches = [MCTS(TicTacToeEnv(), rule=rule, seed=seed).reset(roots).run(400) for seed in range(10)]
+    assert [wrong(OPENINGS, search) for search in searches] == [[]] * 10
 
 
 def board_of(states):
