@@ -10,13 +10,15 @@ the attributes in :data:`CONSTRUCTION` may differ, because no rollout uses them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
@@ -60,8 +62,28 @@ class RowEnv(Protocol):
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
         """Convert actions of shape ``[n, *spec.shape]``, drawn from the spec, into n actions of the backend."""
 
-    def _native_action(self, action: torch.Tensor) -> Any:
-        """Convert one action of a policy into an action of the backend, or raise an error."""
+    def _native_action(self, action: Any) -> Any:
+        """Convert one action of a policy into an action of the backend, or raise an error.
+
+        If the env has several actions, it gets a dictionary of them by key.
+        """
+
+
+class DrawingEnv(RowEnv, Protocol):
+    """An env that fills rows and has several actions, or changes which are legal: a wrapper of a multi-agent library.
+
+    It need not convert actions that were drawn ahead.
+    """
+
+    @property
+    def _draws_by_row(self) -> bool:
+        """Whether random actions must be drawn step by step."""
+
+    def _draw_row_action(self) -> tuple[dict[NestedKey, np.ndarray], Any]:
+        """Draw the actions of one step: the entries by key, and the action of the backend."""
+
+    def _end_rows(self) -> None:
+        """Bring up to date what row functions leave out, at the end of a rollout."""
 
 
 def overridden(env: Any, home: type) -> set[str]:
@@ -104,7 +126,7 @@ def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
     if act == env.rand_action:
         return True
     out_keys = getattr(act, "out_keys", None)
-    if out_keys is None or env.action_key not in out_keys:
+    if out_keys is None or any(key not in out_keys for key in env.action_keys):
         return False
     own = {as_tuple(key) for key in (*env.observation_keys, *env.done_keys)}
     written = [as_tuple(key) for key in out_keys]
@@ -120,10 +142,11 @@ def collect_rows(
     block = TEDBlock(root, next_only, max_steps, env.batch_size)
     for key, row in block.root_row(0).items():
         row.copy_(data.get(key))
-    choose: _RandomActions | _PolicyActions
+    choose: _RandomActions | _RowActions | _PolicyActions
+    by_row = getattr(env, "_draws_by_row", False)
     if act == env.rand_action:
-        choose = _RandomActions(env, max_steps, env.own_randomness)
-    elif isinstance(act, RandomPolicy) and act.action_spec == env.full_action_spec[env.action_key]:
+        choose = _RowActions(env) if by_row else _RandomActions(env, max_steps, env.own_randomness)
+    elif not by_row and isinstance(act, RandomPolicy) and act.action_spec == env.full_action_spec[env.action_key]:
         choose = _RandomActions(env, max_steps, contextlib.nullcontext)  # it draws from torch's generator
     else:
         choose = _PolicyActions(env, act, data, block)
@@ -141,7 +164,44 @@ def collect_rows(
             block.carry(t - 1)
         if done:
             reset(t)
-    return block.to_tensordict(t, choose.finish(t), device=env.device)
+    if hasattr(env, "_end_rows"):
+        env._end_rows()
+    result = block.to_tensordict(t, choose.finish(t), device=env.device)
+    for part in (result, result.get("next")):
+        _set_sizes(env, part, result.batch_size)
+    return result
+
+
+def _set_sizes(env: EnvBase, data: TensorDictBase, batch_size: torch.Size) -> None:
+    """Give nested TensorDicts the dimensions that their specs have behind those of the batch."""
+    if "nested_sizes" not in env._cache:
+        specs = (env.observation_spec, env.full_action_spec, env.full_done_spec, env.full_reward_spec)
+        found = {as_tuple(key): spec[key] for spec in specs for key in spec.keys(True) if isinstance(spec[key], Composite)}
+        env._cache["nested_sizes"] = [
+            (path, spec.shape[env.ndim :]) for path, spec in found.items() if len(spec.shape) > env.ndim
+        ]
+    # The deepest come first: a TensorDict cannot have dimensions that one inside it lacks.
+    for path, size in sorted(env._cache["nested_sizes"], key=lambda item: len(item[0]), reverse=True):
+        below = data.get(as_key(path), None)
+        if below is not None:
+            below.batch_size = torch.Size((*batch_size, *size))
+
+
+class _RowActions:
+    """Random actions of an env that draws those of each step itself."""
+
+    def __init__(self, env: Any) -> None:
+        self.env, self.drawn = env, {key: [] for key in env.action_keys}
+
+    def __call__(self, t: int, block: TEDBlock) -> Any:
+        with self.env.own_randomness():
+            entries, native = self.env._draw_row_action()
+        for key, value in entries.items():
+            self.drawn[key].append(value)
+        return native
+
+    def finish(self, length: int) -> dict[NestedKey, torch.Tensor]:
+        return {key: torch.from_numpy(np.stack(values)) for key, values in self.drawn.items()}
 
 
 class _RandomActions:
@@ -194,9 +254,8 @@ class _PolicyActions:
 
     def __init__(self, env: Any, act: Any, data: TensorDictBase, block: TEDBlock) -> None:
         self.act, self.native = act, env._native_action
-        self.key, self.batch_size, self.device = env.action_key, env.batch_size, env.device
-        self.spec = env.full_action_spec[self.key]
-        self.shape = self.spec.shape
+        self.env, self.batch_size, self.device = env, env.batch_size, env.device
+        self.specs = {key: env.full_action_spec[key] for key in env.action_keys}
         self.in_keys = [as_key(as_tuple(key)) for key in getattr(act, "in_keys", ())]
         self.written: dict[NestedKey, list[Any]] = {as_key(as_tuple(key)): [] for key in act.out_keys}
         self.flat = all(isinstance(key, str) for key in (*block.root, *self.written))
@@ -221,7 +280,7 @@ class _PolicyActions:
         self.function(entries)
         for key, values in self.written.items():
             values.append(entries[key])
-        return self.decode(entries[self.key])
+        return self.decode(entries)
 
     def _call_policy(self, t: int, block: TEDBlock) -> Any:
         entries = block.root_row(t)
@@ -231,8 +290,9 @@ class _PolicyActions:
             seen = fast_tensordict({str(key): value for key, value in entries.items()}, self.batch_size, self.device)
         else:
             seen = TensorDict(entries, self.batch_size, device=self.device)
+            _set_sizes(self.env, seen, self.batch_size)
         data = self.act(seen)
-        if data is None and seen.get(self.key, None) is not None:
+        if data is None and all(seen.get(key, None) is not None for key in self.specs):
             data = seen  # the policy wrote to what it was given
         if not isinstance(data, TensorDictBase):
             raise errors.policy_returned(self.act, data)
@@ -243,13 +303,14 @@ class _PolicyActions:
             if value is None:
                 raise errors.policy_wrote_no_action(self.act, [key], set(entries), data)
             values.append(value)
-            if key != self.key:
+            if key not in self.specs:
                 self.carried[key] = value
-        return self.decode(self.written[self.key][-1])
+        return self.decode({key: self.written[key][-1] for key in self.specs})
 
-    def decode(self, action: Any) -> Any:
-        """Convert an action of the policy into an action of the backend."""
-        return self.native(fit_action(self.key, self.spec, action, self.shape))
+    def decode(self, entries: Mapping[NestedKey, Any]) -> Any:
+        """Convert the actions of the policy into an action of the backend."""
+        fitted = {key: fit_action(key, spec, entries[key], spec.shape) for key, spec in self.specs.items()}
+        return self.native(fitted if len(fitted) > 1 else next(iter(fitted.values())))
 
     def _find_more(self, entries: dict[NestedKey, torch.Tensor], data: TensorDictBase) -> None:
         """Keep entries that the policy writes although they are not among its ``out_keys``."""
