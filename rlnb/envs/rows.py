@@ -69,7 +69,7 @@ class RowEnv(Protocol):
         """
 
 
-class DrawingEnv(RowEnv, Protocol):
+class ChoosingEnv(RowEnv, Protocol):
     """An env that fills rows and has several actions, or changes which are legal: a wrapper of a multi-agent library.
 
     It need not convert actions that were drawn ahead.
@@ -77,10 +77,16 @@ class DrawingEnv(RowEnv, Protocol):
 
     @property
     def _draws_by_row(self) -> bool:
-        """Whether random actions must be drawn step by step."""
+        """Whether random actions must be chosen step by step."""
 
-    def _draw_row_action(self) -> tuple[dict[NestedKey, np.ndarray], Any]:
-        """Draw the actions of one step: the entries by key, and the action of the backend."""
+    def _draw_numbers(self, n: int) -> torch.Tensor:
+        """Draw what the choices of n steps follow from, ``[n, ...]``: as n calls would with n = 1."""
+
+    def _choose(self, numbers: Any) -> tuple[Any, Any]:
+        """Turn the numbers of one step into what :meth:`_chosen` reads, and the action of the backend."""
+
+    def _chosen(self, choices: list[Any]) -> dict[NestedKey, torch.Tensor]:
+        """Convert the choices of all steps into the entries of the actions, ``[time, ...]``."""
 
     def _end_rows(self) -> None:
         """Bring up to date what row functions leave out, at the end of a rollout."""
@@ -145,7 +151,7 @@ def collect_rows(
     choose: _RandomActions | _RowActions | _PolicyActions
     by_row = getattr(env, "_draws_by_row", False)
     if act == env.rand_action:
-        choose = _RowActions(env) if by_row else _RandomActions(env, max_steps, env.own_randomness)
+        choose = _RowActions(env, max_steps) if by_row else _RandomActions(env, max_steps, env.own_randomness)
     elif not by_row and isinstance(act, RandomPolicy) and act.action_spec == env.full_action_spec[env.action_key]:
         choose = _RandomActions(env, max_steps, contextlib.nullcontext)  # it draws from torch's generator
     else:
@@ -187,57 +193,78 @@ def _set_sizes(env: EnvBase, data: TensorDictBase, batch_size: torch.Size) -> No
             below.batch_size = torch.Size((*batch_size, *size))
 
 
-class _RowActions:
-    """Random actions of an env that draws those of each step itself."""
+class _Draws:
+    """Draws random numbers in chunks, and leaves the generator as if they had been drawn one by one."""
 
-    def __init__(self, env: Any) -> None:
-        self.env, self.drawn = env, {key: [] for key in env.action_keys}
+    def __init__(self, env: Any, draw: Callable[[int], torch.Tensor], max_steps: int, randomness: Callable[[], Any]):
+        self.draw, self.left, self.randomness = draw, max_steps, randomness
+        self.device = env.full_action_spec[env.action_keys[0]].device
+        self.chunk = self.draw_chunk()
+
+    def draw_chunk(self) -> torch.Tensor:
+        """Draw the next numbers, ``[n, ...]``."""
+        n = min(self.left, _CHUNK)
+        self.left -= n
+        with self.randomness():
+            self.before = get_rng_state(self.device)
+            self.chunk = self.draw(n)
+            self.after = get_rng_state(self.device)
+        return self.chunk
+
+    def give_back(self, used: int) -> None:
+        """Turn the generator back to where it was after ``used`` rows of the last chunk."""
+        if used == len(self.chunk):
+            return
+        with self.randomness():
+            # If other code has drawn from torch's generator meanwhile, it must not be turned back.
+            if torch.equal(get_rng_state(self.device), self.after):
+                set_rng_state(self.before, self.device)
+                self.draw(used)
+
+
+class _RowActions:
+    """Random actions of an env that chooses those of each step itself."""
+
+    def __init__(self, env: Any, max_steps: int) -> None:
+        self.env = env
+        self.draws = _Draws(env, env._draw_numbers, max_steps, env.own_randomness)
+        self.numbers = self.draws.chunk.tolist()
+        self.start, self.choices = 0, []
 
     def __call__(self, t: int, block: TEDBlock) -> Any:
-        with self.env.own_randomness():
-            entries, native = self.env._draw_row_action()
-        for key, value in entries.items():
-            self.drawn[key].append(value)
+        if t - self.start == len(self.numbers):
+            self.start, self.numbers = t, self.draws.draw_chunk().tolist()
+        choice, native = self.env._choose(self.numbers[t - self.start])
+        self.choices.append(choice)
         return native
 
     def finish(self, length: int) -> dict[NestedKey, torch.Tensor]:
-        return {key: torch.from_numpy(np.stack(values)) for key, values in self.drawn.items()}
+        self.draws.give_back(length - self.start)
+        return self.env._chosen(self.choices)
 
 
 class _RandomActions:
-    """Draws actions in chunks, and leaves the generator as if they had been drawn one by one."""
+    """Random actions, drawn and converted in chunks."""
 
     def __init__(self, env: Any, max_steps: int, randomness: Callable[[], Any]) -> None:
-        self.env, self.left, self.randomness = env, max_steps, randomness
-        self.key = env.action_key
-        self.spec = env.full_action_spec[self.key]
-        self.drawn: list[torch.Tensor] = []
-        self.native: list[Any] = []
+        self.env, self.key = env, env.action_key
+        spec = env.full_action_spec[self.key]
+        self.draws = _Draws(env, lambda n: spec.rand((n,)), max_steps, randomness)
+        self.drawn = [self.draws.chunk]
+        self.native: list[Any] = env._drawn_actions(self.drawn[0])
         self.start = 0
 
     def __call__(self, t: int, block: TEDBlock) -> Any:
-        at = t - self.start
-        if at == len(self.native):
-            self.start, at = t, 0
-            self._draw(min(self.left, _CHUNK))
-        return self.native[at]
-
-    def _draw(self, n: int) -> None:
-        self.left -= n
-        with self.randomness():
-            self.before = get_rng_state(self.spec.device)
-            self.drawn.append(self.spec.rand((n,)))
-            self.after = get_rng_state(self.spec.device)
-        self.native = self.env._drawn_actions(self.drawn[-1])
+        if t - self.start == len(self.native):
+            self.start = t
+            self.drawn.append(self.draws.draw_chunk())
+            self.native = self.env._drawn_actions(self.drawn[-1])
+        return self.native[t - self.start]
 
     def finish(self, length: int) -> dict[NestedKey, torch.Tensor]:
         used = length - self.start
-        if used < len(self.native):
-            with self.randomness():
-                # If other code has drawn from torch's generator meanwhile, it must not be turned back.
-                if torch.equal(get_rng_state(self.spec.device), self.after):
-                    set_rng_state(self.before, self.spec.device)
-                    self.spec.rand((used,))
+        self.draws.give_back(used)
+        if used < len(self.drawn[-1]):
             self.drawn[-1] = self.drawn[-1][:used].clone()
         actions = self.drawn[0] if len(self.drawn) == 1 else torch.cat(self.drawn)
         return {self.key: actions.movedim(0, self.env.ndim).contiguous()}

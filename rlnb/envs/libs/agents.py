@@ -23,7 +23,6 @@ from rlnb.envs.base import EnvBase
 from rlnb.envs.libs.gym.codec import ObservationLeaf, drawn_actions, native_action
 from rlnb.envs.marl import AgentGroups, MarlGroupMapType
 from rlnb.envs.rows import overridden
-from rlnb.envs.validation import action_leaves
 
 MASK, ACTION_MASK, INFO = "mask", "action_mask", "info"
 
@@ -310,7 +309,7 @@ class AgentsEnv(EnvBase):
         legal = [
             (as_key((*path, self._masked_action)), rows[as_key((*path, ACTION_MASK))])
             for path, names in self._slots
-            if ACTION_MASK in self._agents[names[0]].observation
+            if self._is_masked(names[0])
         ]
         finish = self._end_writer(rows) if at_step else None
 
@@ -502,7 +501,7 @@ class AgentsEnv(EnvBase):
                 and self._root_ends
                 and found == expected
                 and set(self.action_keys) == set(self._decoders)
-                and all(isinstance(self._decoders[key], (Categorical, OneHot)) for key in self._legal)
+                and (len(self._decoders) == 1 or self._can_choose())
             )
         return self._cache["fills_rows"]
 
@@ -532,24 +531,62 @@ class AgentsEnv(EnvBase):
         """Whether random actions must be drawn step by step: there are several, or the legal ones change."""
         return len(self._decoders) > 1 or bool(self._legal)
 
-    def _draw_row_action(self) -> tuple[dict[NestedKey, np.ndarray], dict[str, Any]]:
-        """Draw a random action from the specs: the entries, and the actions by agent."""
-        drawn: dict[NestedKey, np.ndarray] = {}
-        natives: dict[NestedKey, Any] = {}
-        for key, spec in action_leaves(self):
-            decoder, legal = self._decoders[key], self._legal.get(key)
-            if legal is None:
-                value = spec.rand()
-                drawn[key], natives[key] = value.numpy(), drawn_actions(decoder, value.unsqueeze(0))[0]
+    def _draw_numbers(self, n: int) -> torch.Tensor:
+        """Draw the numbers that choices of n steps follow from, ``[n, n_choices]``, as the action specs would."""
+        total = sum(len(names) for _, names, _ in self._choices)
+        if self._legal:
+            return torch.rand((n, total), dtype=torch.float64)
+        return torch.randint(self._choices[0][-1].n, (n, total))
+
+    def _choose(self, numbers: list[Any]) -> tuple[list[int], dict[str, Any]]:
+        """Turn numbers into legal choices: their positions, and the actions by agent."""
+        positions: list[int] = []
+        actions: dict[str, Any] = {}
+        for key, names, spec in self._choices:
+            legal = self._legal.get(key)
+            for i, name in enumerate(names):
+                number = numbers[len(positions)]
+                if legal is not None:
+                    options = legal[i].nonzero()[0]
+                    number = int(options[int(number * len(options))])
+                positions.append(number)
+                actions[name] = np.int64(number + spec.start)
+        return positions, actions
+
+    def _chosen(self, choices: list[list[int]]) -> dict[NestedKey, torch.Tensor]:
+        """Convert positions into the entries of the actions."""
+        found: dict[NestedKey, torch.Tensor] = {}
+        positions = torch.tensor(choices)
+        for key, names, spec in self._choices:
+            own, positions = positions[:, : len(names)], positions[:, len(names) :]
+            if isinstance(spec, OneHot):
+                found[key] = torch.nn.functional.one_hot(own, spec.n).to(spec.dtype)
             else:
-                drawn[key], natives[key] = _draw_legal(cast("Any", decoder), legal)
-        return drawn, self._by_agent(natives)
+                found[key] = (own + spec.start).to(spec.dtype)
+        return found
+
+    @property
+    def _choices(self) -> list[tuple[NestedKey, list[str], Any]]:
+        """The key, the agents and the spec of each action, in the order in which random actions are drawn."""
+        if "choices" not in self._cache:
+            names = {as_key((*path, "action")): names for path, names in self._slots}
+            self._cache["choices"] = [(key, names[key], spec) for key, spec in self._decoders.items()]
+        return self._cache["choices"]
+
+    def _can_choose(self) -> bool:
+        """Whether the random actions of several steps can be drawn at once, although there are several actions."""
+        specs = list(self._decoders.values())
+        masked = [as_key((*path, self._masked_action)) for path, names in self._slots if self._is_masked(names[0])]
+        if not all(isinstance(spec, (Categorical, OneHot)) for spec in specs) or len(self._slots) != len(specs):
+            return False
+        return len(masked) == len(specs) or (not masked and len({cast("Any", spec).n for spec in specs}) == 1)
+
+    def _is_masked(self, name: str) -> bool:
+        return ACTION_MASK in self._agents[name].observation
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
-        ((key, spec),) = self._decoders.items()
+        (spec,) = self._decoders.values()
         (names,) = self.group_map.values()
-        if self._agents[names[0]].action.keys() != {"action"}:
-            return [self._by_agent({key: row}) for row in drawn_actions(spec, actions)]
         return [dict(zip(names, row, strict=True)) for row in drawn_actions(spec, actions)]
 
     def _native_action(self, action: Any) -> dict[str, Any]:
@@ -633,18 +670,6 @@ def _number_writer(names: tuple[str, ...]) -> Callable[[np.ndarray, int, Mapping
 def _widths(spec: Any) -> list[int]:
     """The numbers of the choices that a mask of legal actions lists one after the other."""
     return [spec.n] if isinstance(spec, (Categorical, OneHot)) else [int(n) for n in spec.nvec.reshape(-1)]
-
-
-def _draw_legal(spec: Categorical | OneHot, legal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a legal choice for each row of a mask ``[n_agents, n]``, as the masked spec does: the values, and indices."""
-    counts = legal.sum(-1)
-    place = (torch.rand(len(counts), dtype=torch.float64).numpy() * counts).astype(np.int64)
-    position = (legal.cumsum(-1) > place[:, None]).argmax(-1)
-    native = position + spec.start
-    dtype = torch.empty(0, dtype=spec.dtype).numpy().dtype
-    if isinstance(spec, OneHot):
-        return np.eye(spec.n, dtype=dtype)[position], native
-    return native.astype(dtype), native
 
 
 __all__ = ["AgentSpecs", "AgentsEnv", "Found"]
