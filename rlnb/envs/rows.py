@@ -13,7 +13,6 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
@@ -182,7 +181,9 @@ def _set_sizes(env: EnvBase, data: TensorDictBase, batch_size: torch.Size) -> No
     """Give nested TensorDicts the dimensions that their specs have behind those of the batch."""
     if "nested_sizes" not in env._cache:
         specs = (env.observation_spec, env.full_action_spec, env.full_done_spec, env.full_reward_spec)
-        found = {as_tuple(key): spec[key] for spec in specs for key in spec.keys(True) if isinstance(spec[key], Composite)}
+        found = {
+            as_tuple(key): spec[key] for spec in specs for key in spec.keys(True) if isinstance(spec[key], Composite)
+        }
         env._cache["nested_sizes"] = [
             (path, spec.shape[env.ndim :]) for path, spec in found.items() if len(spec.shape) > env.ndim
         ]
@@ -229,7 +230,8 @@ class _RowActions:
         self.env = env
         self.draws = _Draws(env, env._draw_numbers, max_steps, env.own_randomness)
         self.numbers = self.draws.chunk.tolist()
-        self.start, self.choices = 0, []
+        self.start = 0
+        self.choices: list[Any] = []
 
     def __call__(self, t: int, block: TEDBlock) -> Any:
         if t - self.start == len(self.numbers):

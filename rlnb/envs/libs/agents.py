@@ -17,7 +17,7 @@ from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.ted.block import EnvRows, LeafInfo, TEDBlock
-from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import END_KEYS, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
 from rlnb.envs.libs.gym.codec import ObservationLeaf, drawn_actions, native_action
@@ -138,6 +138,9 @@ class AgentsEnv(EnvBase):
         self._present: set[str] = set()  # agents that took part in this episode
         self._legal: dict[NestedKey, np.ndarray] = {}  # legal actions at the next step, by the key of the action
         self._one = TEDBlock(*self._row_leaves(), 1)
+        # The batch size of each level of nesting, the deepest first.
+        paths = {as_tuple(key)[:depth] for key in self._one.next for depth in range(len(as_tuple(key)))}
+        self._sizes = {path: self._size(path) for path in sorted(paths, key=len, reverse=True)}
         self._write = {at_step: self._writer(self._one, at_step) for at_step in (False, True)}
 
     # For subclasses -----------------------------------------------------------------------------------------------
@@ -174,7 +177,7 @@ class AgentsEnv(EnvBase):
         """Stack the specs of the agents of each group, and add those of the root."""
         if taken := sorted(set(self.group_map) & {*self._shared, *END_KEYS, "next", "action", "reward", "_reset"}):
             raise ValueError(f"A group cannot be called {taken[0]!r}: that is an entry of the root. Fix: rename it.")
-        self._assert_alike()
+        self._assert_stackable()
         if truncates:
             self.add_truncated_keys()
         ends = dict(self.full_done_spec.items())
@@ -196,7 +199,15 @@ class AgentsEnv(EnvBase):
             self.done_spec = self._placed(self._nest([ends] * len(self._agents), ends if self._root_ends else {}))
         self._rewards_shared = shared_reward is not None
 
-    def _assert_alike(self) -> None:
+    def _assert_stackable(self) -> None:
+        for name, specs in [*self._agents.items(), ("", AgentSpecs(self._shared, {}, {}))]:
+            for path, spec in [leaf for entries in specs for leaf in _walk(entries)]:
+                if spec.dtype is None or isinstance(spec, NonTensor):
+                    whose = f" of the agent {name!r}" if name else ""
+                    raise TypeError(
+                        f"The entry {as_key(path)!r}{whose} is not a number or an array of numbers, which a group "
+                        "could stack. Fix: encode it as numbers in the env."
+                    )
         for group, (first, *others) in self.group_map.items():
             for name in others if self._stacked else ():
                 for role in AgentSpecs._fields:
@@ -219,7 +230,11 @@ class AgentsEnv(EnvBase):
         return Composite({**groups, **(shared or {})})
 
     def _placed(self, spec: Composite) -> Composite:
-        return spec if self.device is None else cast("Composite", spec.to(self.device))
+        return spec if self.device is None else spec.to(self.device)
+
+    def _size(self, path: tuple[str, ...]) -> torch.Size:
+        names = self.group_map.get(path[0], []) if path and self._stacked else []
+        return torch.Size([len(names)] if names else [])
 
     # Reset and step -----------------------------------------------------------------------------------------------
 
@@ -274,24 +289,21 @@ class AgentsEnv(EnvBase):
             array.fill(0)
         self._write[at_step](0, found)
         self._mask_specs()
-        data = self._assemble({key: torch.from_numpy(array[0].copy()) for key, array in rows.items()})
-        return data if self.device is None else data.to(self.device)
+        return self._assemble(rows)
 
-    def _assemble(self, entries: Mapping[NestedKey, torch.Tensor]) -> TensorDictBase:
-        """Nest entries in TensorDicts with the batch sizes of the specs."""
-        nested: dict[tuple[str, ...], dict[str, Any]] = {(): {}}
-        for key, value in entries.items():
-            *path, name = as_tuple(key)
-            for depth in range(len(path)):
-                nested.setdefault(tuple(path[: depth + 1]), {})
-            nested[tuple(path)][name] = value
-        for path in sorted(nested, key=len, reverse=True):
+    def _assemble(self, rows: Mapping[NestedKey, np.ndarray]) -> TensorDictBase:
+        """Copy the first row into a TensorDict whose nested ones have the batch sizes of the specs."""
+        levels: dict[tuple[str, ...], dict[str, Any]] = {path: {} for path in self._sizes}
+        for key, array in rows.items():
+            path = as_tuple(key)
+            levels[path[:-1]][path[-1]] = torch.from_numpy(np.array(array[0]))
+        for path, size in self._sizes.items():
+            data = fast_tensordict(levels[path], size)
             if not path:
-                break
-            stacked = self._stacked and path[0] in self.group_map
-            size = torch.Size([len(self.group_map[path[0]])] if stacked else [])
-            nested[path[:-1]][path[-1]] = fast_tensordict(nested[path], size)
-        return fast_tensordict(nested[()], torch.Size([]))
+                return data if self.device is None else data.to(self.device)
+            if levels[path]:
+                levels[path[:-1]][path[-1]] = data
+        raise AssertionError("the root comes last")
 
     # Writing rows -------------------------------------------------------------------------------------------------
 
@@ -384,7 +396,9 @@ class AgentsEnv(EnvBase):
     def _end_writer(self, rows: Mapping[NestedKey, np.ndarray]) -> Callable[[int, Mapping[str, Any]], bool]:
         """Make the function that writes the end signals into "next" row t, and says whether the root is done."""
         own = {
-            name: [_column(rows, (*path, key), i if self._stacked else None) for key in END_KEYS if self._has(path, key)]
+            name: [
+                _column(rows, (*path, key), i if self._stacked else None) for key in END_KEYS if self._has(path, key)
+            ]
             for path, names in self._slots
             for i, name in enumerate(names)
         }
@@ -630,14 +644,15 @@ def _column(rows: Mapping[NestedKey, np.ndarray], path: Sequence[str], index: in
 
 
 def _leaves(
-    specs: Mapping[str, TensorSpec], rows: Mapping[NestedKey, np.ndarray], path: tuple[str, ...], index: int | None = None
+    specs: Mapping[str, TensorSpec],
+    rows: Mapping[NestedKey, np.ndarray],
+    path: tuple[str, ...],
+    index: int | None = None,
 ) -> list[tuple[Callable[[np.ndarray, int, Mapping[str, Any]], None], np.ndarray]]:
     """List, for each leaf of these specs, the function that writes it into a row, and the rows."""
     found: list[Any] = []
     for names, spec in _walk(specs):
         key = as_key((*path, *names))
-        if isinstance(spec, NonTensor) or spec.dtype is None:
-            raise TypeError(f"The entry {key!r} is not a number or an array of numbers, which a group could stack.")
         column = _column(rows, as_tuple(key), index)
         if spec.shape == (1,) and spec.dtype.is_floating_point:
             found.append((_number_writer(names), column[..., 0]))
@@ -673,4 +688,3 @@ def _widths(spec: Any) -> list[int]:
 
 
 __all__ = ["AgentSpecs", "AgentsEnv", "Found"]
-

@@ -306,7 +306,7 @@ def _is_parallel(env: Any) -> bool:
     if not all(hasattr(env, name) for name in ("possible_agents", "observation_space", "action_space", "step")):
         raise TypeError(
             f"PettingZooWrapper wraps a ParallelEnv or an AECEnv of PettingZoo and got a {type(env).__name__}. Fix: "
-            "PettingZooEnv(\"butterfly/pistonball_v6\"), or an env that lists all agents in possible_agents."
+            'PettingZooEnv("butterfly/pistonball_v6"), or an env that lists all agents in possible_agents.'
         )
     return not hasattr(env, "agent_iter")
 
@@ -367,7 +367,9 @@ def _number_spec(value: Any) -> TensorSpec | None:
     if array.dtype.kind not in "biuf":
         return None
     dtype = torch.get_default_dtype() if type(value) is float else torch.from_numpy(np.empty(0, array.dtype)).dtype
-    return Unbounded(shape=array.shape, dtype=dtype) if dtype is not torch.bool else Binary(shape=array.shape, dtype=dtype)
+    return (
+        Unbounded(shape=array.shape, dtype=dtype) if dtype is not torch.bool else Binary(shape=array.shape, dtype=dtype)
+    )
 
 
 def _state_spec(env: Any) -> TensorSpec:
