@@ -18,8 +18,17 @@ from rlnb.envs.custom import (
 from rlnb.envs.end_signals import terminated_or_truncated
 from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.gym_like import GymLikeEnv
+from rlnb.envs.libs.dm_control import DMControlEnv, DMControlWrapper
 from rlnb.envs.libs.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
-from rlnb.envs.libs.gym import GymEnv, GymWrapper, default_info_dict_reader, gym_backend, set_gym_backend
+from rlnb.envs.libs.gym import (
+    GymEnv,
+    GymWrapper,
+    MOGymEnv,
+    MOGymWrapper,
+    default_info_dict_reader,
+    gym_backend,
+    set_gym_backend,
+)
 from rlnb.envs.libs.libraries import get_available_libraries
 from rlnb.envs.libs.meltingpot import MeltingpotEnv, MeltingpotWrapper
 from rlnb.envs.libs.pettingzoo import PettingZooEnv, PettingZooWrapper
@@ -29,16 +38,16 @@ from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.metadata import EnvMetaData
 from rlnb.envs.model_based import DreamerDecoder, DreamerEnv, ModelBasedEnvBase
 from rlnb.envs.policies import RandomPolicy
-from rlnb.envs.transforms import *  # noqa: F403 - the list of transforms has one home, transforms.__all__
+from rlnb.envs.transforms import *  # noqa: F403 - the list of transforms has one home, transforms.
 
 __all__ = [
-    "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "DreamerDecoder", "DreamerEnv", "EnvBase", "EnvCreator",
-    "EnvMetaData", "ExplorationType", "GridWorldEnv", "GymEnv", "GymLikeEnv", "GymWrapper", "MarlGroupMapType",
-    "MeltingpotEnv", "MeltingpotWrapper", "ModelBasedEnvBase", "MountainCarEnv", "MultiThreadedEnv",
-    "MultiThreadedEnvWrapper", "ParallelEnv", "PendulumEnv", "PettingZooEnv", "PettingZooWrapper", "RandomPolicy",
-    "SMACv2Env", "SMACv2Wrapper", "SerialEnv", "SpreadEnv", "TicTacToeEnv", "UnityMLAgentsEnv",
-    "UnityMLAgentsWrapper",
-    "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type",
-    "get_available_libraries", "gym_backend", "set_exploration_type", "set_gym_backend", "step_mdp",
-    "terminated_or_truncated", *transforms.__all__,
+    "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "DMControlEnv", "DMControlWrapper", "DreamerDecoder", "DreamerEnv",
+    "EnvBase", "EnvCreator", "EnvMetaData", "ExplorationType", "GridWorldEnv", "GymEnv", "GymLikeEnv", "GymWrapper",
+    "MOGymEnv", "MOGymWrapper", "MarlGroupMapType", "MeltingpotEnv", "MeltingpotWrapper", "ModelBasedEnvBase",
+    "MountainCarEnv", "MultiThreadedEnv", "MultiThreadedEnvWrapper", "ParallelEnv", "PendulumEnv", "PettingZooEnv",
+    "PettingZooWrapper", "RandomPolicy", "SMACv2Env", "SMACv2Wrapper", "SerialEnv", "SpreadEnv", "TicTacToeEnv",
+    "UnityMLAgentsEnv", "UnityMLAgentsWrapper",
+    "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type", "get_available_libraries",
+    "gym_backend", "set_exploration_type", "set_gym_backend", "step_mdp", "terminated_or_truncated",
+    *transforms.__all__,
 ]  # fmt: skip

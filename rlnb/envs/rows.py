@@ -36,9 +36,9 @@ _CHUNK = 1024
 CONSTRUCTION = frozenset({
     "__abstractmethods__", "__annotate_func__", "__annotations__", "__annotations_cache__", "__dict__", "__doc__",
     "__firstlineno__", "__init__", "__module__", "__new__", "__repr__", "__static_attributes__", "__weakref__",
-    "_abc_impl", "_build_env", "_check_kwargs", "_init_env", "_make_specs",
+    "_abc_impl", "_build_env", "_check_kwargs", "_init_env", "_make_specs", "git_url", "lib", "libname",
 })  # fmt: skip
-"""Attributes that a subclass may override and still fill rows: those that Python adds itself, and construction."""
+"""Attributes that a subclass may override and still fill rows: Python's own, construction, and names of the library."""
 
 
 class RowEnv(Protocol):

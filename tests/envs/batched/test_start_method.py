@@ -22,7 +22,7 @@ def alone(monkeypatch):
     """A process on Linux without other threads, whatever the test runs in."""
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(threading, "active_count", lambda: 1)
-    for name in ("jax", "tensorflow"):
+    for name in ("OpenGL", "jax", "tensorflow"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
@@ -30,13 +30,13 @@ def test_a_process_without_threads_is_forked(alone):
     assert choose_start_method(1) == "fork"
 
 
-@pytest.mark.parametrize("why", ["thread", "jax", "cuda", "sub_threads", "platform"])
+@pytest.mark.parametrize("why", ["thread", "jax", "OpenGL", "cuda", "sub_threads", "platform"])
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
 def test_what_a_fork_would_break_is_not_forked(alone, monkeypatch, why, method):
     if why == "thread":
         monkeypatch.setattr(threading, "active_count", lambda: 2)
-    elif why == "jax":
-        monkeypatch.setitem(sys.modules, "jax", types.ModuleType("jax"))
+    elif why in ("jax", "OpenGL"):
+        monkeypatch.setitem(sys.modules, why, types.ModuleType(why))
     elif why == "cuda":
         monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     elif why == "platform":

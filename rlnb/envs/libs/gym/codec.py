@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -49,7 +50,7 @@ class ObservationLeaf:
         if not self.is_tensor:
             return wrapped(value, self.spec.shape)
         if self.encoded:
-            return self.spec.encode(value)
+            return self.spec.encode(int(value) if isinstance(value, (bool, np.bool_)) else value)
         tensor = torch.from_numpy(np.array(value))  # a copy: many envs write their next observation over the last
         shape, dtype = self.spec.shape, self.spec.dtype
         if dtype is not None and tensor.dtype is not dtype and torch.can_cast(tensor.dtype, dtype):
@@ -62,23 +63,27 @@ class ObservationLeaf:
         It takes the rows, the index of a row (which must hold zeros) and the whole observation, and raises RuntimeError
         if a value does not fit the spec.
         """
-        pick = self.pick if self.path else None
+        pick: Callable[[Any], Any] | None = self.pick if self.path else None
+        if len(self.path) == 1:
+            pick = operator.itemgetter(self.path[0])
         if isinstance(self.spec, OneHot) and self.spec.shape == (self.spec.n,):
             first, last = self.spec.start, self.spec.start + self.spec.n - 1
 
             def write_one_hot(rows: np.ndarray, t: int, observation: Any) -> None:
                 value = observation if pick is None else pick(observation)
+                if type(value) is np.bool_:  # which cannot be an index
+                    value = int(value)
                 if not hasattr(value, "__index__") or not first <= value <= last:
                     raise RuntimeError(self._misfit(f"an integer from {first} to {last}", repr(value)))
                 rows[t, value - first] = 1
 
             return write_one_hot
-        shape, dtype = tuple(self.spec.shape), self.numpy_dtype
+        shape, dtype, encoded = tuple(self.spec.shape), self.numpy_dtype, self.encoded
         assert dtype is not None  # rows hold only numbers
 
         def write(rows: np.ndarray, t: int, observation: Any) -> None:
             value = observation if pick is None else pick(observation)
-            if self.encoded:
+            if encoded:
                 value = self.spec.encode(value).numpy()
             # numpy would silently broadcast smaller values and truncate numbers
             elif type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:

@@ -6,7 +6,9 @@ import contextlib
 import difflib
 import functools
 import importlib
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -14,7 +16,8 @@ import torch
 from gymnasium.envs.registration import parse_env_id
 
 from rlnb.envs.gym_like import repeat_step
-from rlnb.envs.libs.gym.backend import gym_backend
+from rlnb.envs.libs.gym.backend import gym_backend, set_gym_backend
+from rlnb.envs.libs.gym.old_gym import as_gymnasium
 from rlnb.envs.libs.gym.vector import DISABLED
 from rlnb.envs.libs.gym.wrapper import GymWrapper
 from rlnb.envs.libs.libraries import AvailableEnvs
@@ -46,12 +49,14 @@ class GymEnv(GymWrapper):
         **kwargs: passed to the environment's constructor.
 
     Attributes:
-        available_envs: the ids of all environments that are registered.
+        available_envs: the ids of all environments that are registered with the gym backend in use.
 
     Raises:
         ValueError: If ``num_envs`` or ``num_workers`` is not a non-negative integer.
         gymnasium.error.UnregisteredEnv: If there is no such environment. The nearest names are listed.
         gymnasium.error.DependencyNotInstalled: If it needs a package that is not installed, which is named.
+
+    The env is made by the gym backend in use, see :class:`~rlnb.envs.set_gym_backend`; errors are those of the backend.
 
     Example:
         >>> env = GymEnv("Pendulum-v1", g=9.81)
@@ -66,7 +71,7 @@ class GymEnv(GymWrapper):
         torch.Size([2, 3, 3])
     """
 
-    available_envs = AvailableEnvs("gymnasium", lambda: gymnasium.registry)
+    available_envs = AvailableEnvs("gymnasium", lambda: registry())
 
     def __new__(cls, *args: Any, num_workers: int = 1, **kwargs: Any) -> Any:
         """Make a :class:`~rlnb.envs.ParallelEnv` if there are several workers."""
@@ -107,16 +112,10 @@ class GymEnv(GymWrapper):
             raise ValueError(f"num_envs must be a non-negative integer and is {num_envs!r}.")
         if from_pixels:
             kwargs.setdefault("render_mode", "rgb_array")
-        env: gymnasium.Env | gymnasium.vector.VectorEnv
-        if num_envs:
-            if frame_skip != 1:
-                kwargs["wrappers"] = [*(kwargs.get("wrappers") or ()), lambda env: _FrameSkip(env, frame_skip)]
-            env = make_vec(env_name, num_envs, disable_env_checker=disable_env_checker, **kwargs)
-        else:
-            with explained(env_name):
-                env = gym_backend().make(env_name, disable_env_checker=disable_env_checker, **kwargs)
+        if num_envs and frame_skip != 1:
+            kwargs["wrappers"] = [*(kwargs.get("wrappers") or ()), lambda env: _FrameSkip(env, frame_skip)]
         super().__init__(
-            env,
+            self._make_env(env_name, num_envs, disable_env_checker=disable_env_checker, **kwargs),
             categorical_action_encoding=categorical_action_encoding,
             from_pixels=from_pixels,
             pixels_only=pixels_only,
@@ -128,6 +127,10 @@ class GymEnv(GymWrapper):
             missing_obs_value=missing_obs_value,
         )
         self.env_name, self.frame_skip = env_name, frame_skip
+
+    def _make_env(self, env_name: str, num_envs: int, **kwargs: Any) -> Any:
+        """Return the backend: a vector env, or if ``num_envs`` is 0 a single env. Subclasses make it in their way."""
+        return make_vec(env_name, num_envs, **kwargs) if num_envs else make(env_name, **kwargs)
 
 
 class _FrameSkip(gymnasium.Wrapper):
@@ -157,6 +160,21 @@ def explained(env_name: str) -> Iterator[None]:
         raise
 
 
+def registry() -> Mapping[str, Any]:
+    """The environments that are registered with the gym backend in use, by their ids."""
+    found: Any = gym_backend("envs.registration").registry
+    return getattr(found, "env_specs", found)  # gym kept them in a class until 0.25
+
+
+def make(env_name: str, *, disable_env_checker: bool = True, **kwargs: Any) -> Any:
+    """Make an environment by the gym backend in use. The arguments are those of its function ``make``."""
+    backend = gym_backend()
+    if "disable_env_checker" in inspect.signature(backend.make).parameters:
+        kwargs["disable_env_checker"] = disable_env_checker
+    with explained(env_name):
+        return backend.make(env_name, **kwargs)
+
+
 def make_vec(
     env_name: str,
     num_envs: int,
@@ -179,6 +197,12 @@ def make_vec(
     if getattr(mode, "value", mode) != "vector_entry_point":
         kwargs["disable_env_checker"] = disable_env_checker
         vector_kwargs = {"autoreset_mode": gymnasium.vector.AutoresetMode(DISABLED), **(vector_kwargs or {})}
+    if not hasattr(gym_backend(), "make_vec"):  # gym, whose vector envs lose the last observation of an episode
+        make_one = functools.partial(_make_wrapped, env_name, wrappers or (), gym_backend(), kwargs)
+        kinds = {"sync": gymnasium.vector.SyncVectorEnv, "async": gymnasium.vector.AsyncVectorEnv}
+        if mode not in kinds:
+            raise ValueError(f"vectorization_mode must be 'sync' or 'async' for envs of gym and is {mode!r}.")
+        return kinds[mode]([make_one] * num_envs, **(vector_kwargs or {}))
     with explained(env_name):
         env: gymnasium.vector.VectorEnv = gym_backend().make_vec(
             env_name, num_envs, vectorization_mode=mode, vector_kwargs=vector_kwargs, wrappers=wrappers, **kwargs
@@ -186,11 +210,20 @@ def make_vec(
     return env
 
 
+def _make_wrapped(env_name: str, wrappers: Iterable[Any], backend: ModuleType, kwargs: dict[str, Any]) -> Any:
+    """Make one sub-env, maybe in another process, in which no backend was set."""
+    with set_gym_backend(backend):
+        env = as_gymnasium(make(env_name, **kwargs))
+    for wrap in wrappers:
+        env = wrap(env)
+    return env
+
+
 def _explain(env_name: str, error: Exception) -> None:
-    """Raise an error that explains Gymnasium's, if there is more to say."""
-    if isinstance(error, (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv)):
+    """Raise an error that explains the backend's, if there is more to say."""
+    if {"UnregisteredEnv", "DeprecatedEnv"} & {kind.__name__ for kind in type(error).__mro__}:
         raise type(error)(_not_registered(env_name)) from None
-    spec = gymnasium.registry.get(env_name)
+    spec = registry().get(env_name)
     prefix, _, rest = str(None if spec is None else spec.entry_point).partition("gymnasium.envs.")
     family = "" if prefix else rest.split(".")[0].split(":")[0]  # such as "mujoco"; "" for other envs
     missing = isinstance(error, (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError))
@@ -205,18 +238,19 @@ def _explain(env_name: str, error: Exception) -> None:
 
 
 def _not_registered(env_name: str) -> str:
-    text = f"There is no environment {env_name!r} in Gymnasium's registry"
+    library, known_envs = gym_backend().__name__.replace("gymnasium", "Gymnasium"), registry()
+    text = f"There is no environment {env_name!r} in {library}'s registry"
     namespace, name, _ = parse_env_id(env_name.rpartition(":")[2])  # an id may begin with a module to import
-    alike = [spec for spec in gymnasium.registry.values() if (spec.namespace, spec.name) == (namespace, name)]
+    alike = [spec for spec in known_envs.values() if (spec.namespace, spec.name) == (namespace, name)]
     versions = [spec for spec in alike if spec.version is not None]
     if versions:
         versions.sort(key=lambda spec: spec.version or 0)
         known = ", ".join(f"v{spec.version}" for spec in versions)
         return f"{text}: {name} has the version{'s' * (len(versions) > 1)} {known}. Fix: GymEnv({versions[-1].id!r})."
-    if namespace in _PACKAGES and not any(spec.namespace == namespace for spec in gymnasium.registry.values()):
+    if namespace in _PACKAGES and not any(spec.namespace == namespace for spec in known_envs.values()):
         package = _PACKAGES[namespace]
         return f'{text}. The ids of {namespace} come from another package. Fix: pip install "{package}".'
-    names = [known for known in gymnasium.registry if ("/" in known) == ("/" in env_name)]
+    names = [known for known in known_envs if ("/" in known) == ("/" in env_name)]
     near = difflib.get_close_matches(env_name, names, n=4, cutoff=0.5)
     hint = f"Did you mean {', '.join(near)}?" if near else "GymEnv.available_envs lists all ids."
     return f"{text}. {hint}"

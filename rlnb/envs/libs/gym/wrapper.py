@@ -21,6 +21,7 @@ from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
 from rlnb.envs.gym_like import GymLikeEnv, Outputs, repeat_step, reward_array
 from rlnb.envs.libs.gym.backend import gym_backend
 from rlnb.envs.libs.gym.codec import drawn_actions, native_action, native_mapping, observation_leaves, observation_name
+from rlnb.envs.libs.gym.old_gym import as_gymnasium
 from rlnb.envs.libs.gym.vector import DISABLED, SAME_STEP, VectorBackend, autoreset_mode, batched_spec
 from rlnb.envs.rows import overridden
 from rlnb.envs.validation import action_leaves
@@ -40,7 +41,7 @@ class GymWrapper(GymLikeEnv):
     :class:`~rlnb.envs.libs.gym.vector.VectorBackend`. After ``set_seed(s)`` sub-env i is seeded with ``s + i``.
 
     Args:
-        env: the environment, a ``gymnasium.Env`` or a ``gymnasium.vector.VectorEnv``.
+        env: the environment, a ``gymnasium.Env`` or a ``gymnasium.vector.VectorEnv``, or one of the old library gym.
         categorical_action_encoding: encode discrete values as integers. ``False`` (the default): as one-hot vectors.
         from_pixels: add the rendered frame, as "pixels" of shape ``[height, width, 3]`` and dtype uint8. The env must
             have been made with ``render_mode="rgb_array"``. An observation that is an image is "pixels" already.
@@ -84,6 +85,7 @@ class GymWrapper(GymLikeEnv):
         convert_actions_to_numpy: bool = True,
         missing_obs_value: Any = None,
     ) -> None:
+        env = as_gymnasium(env)
         _check_is_env(env)
         vector = env if isinstance(env, gymnasium.vector.VectorEnv) else None
         if vector is not None and frame_skip != 1:
@@ -277,7 +279,7 @@ class GymWrapper(GymLikeEnv):
                 and set(self.observation_keys) == expected
                 and self.done_keys == list(END_KEYS)
                 and len(self.reward_keys) == 1
-                and self.reward_spec.shape.numel() == 1
+                and self.reward_spec.dtype is not None
                 and self._one_action
                 and self.convert_actions_to_numpy
                 and not self.info_dict_reader
@@ -299,7 +301,9 @@ class GymWrapper(GymLikeEnv):
         env_step, env_reset = self._advance, self._env.reset
         if self._repeats > 1:
             env_step = functools.partial(repeat_step, self._advance, times=self._repeats, is_over=self._is_over)
-        reward_rows = block.next[self.reward_key].reshape(-1)
+        count = self.reward_spec.shape.numel()
+        shape = () if count == 1 else (count,)
+        reward_rows = block.next[self.reward_key].reshape(-1, *shape)
         terminated_rows, truncated_rows, done_rows = (block.next[k][:, 0] for k in (TERMINATED, TRUNCATED, DONE))
         write_next, write_root = self._row_writer(block.next), self._row_writer(block.root)
 
@@ -308,7 +312,8 @@ class GymWrapper(GymLikeEnv):
             if "step" in self._unchecked:
                 self._check_first_step(observation, reward)
             write_next(t, observation)
-            reward_rows[t] = reward if type(reward) is float else reward_array(reward, 1).reshape(())
+            is_number = count == 1 and type(reward) is float
+            reward_rows[t] = reward if is_number else reward_array(reward, count).reshape(shape)
             if terminated or truncated:
                 terminated_rows[t], truncated_rows[t], done_rows[t] = terminated, truncated, True
                 return True
@@ -404,12 +409,6 @@ def _never_restarts(env: Any) -> bool:
 def _check_is_env(env: Any) -> None:
     if isinstance(env, (gymnasium.Env, gymnasium.vector.VectorEnv)):
         return
-    if "gym" in {base.__module__.partition(".")[0] for base in type(env).__mro__}:
-        raise TypeError(
-            f"GymWrapper wraps an environment of gymnasium, and this {type(env).__name__} is one of gym: two versions "
-            "of the same library are in use. Fix: make it with gymnasium.make(id); where it exists in gym only, "
-            'gymnasium.make("GymV26Environment-v0", env=env), with pip install "shimmy[gym-v26]".'
-        )
     raise TypeError(
         f"GymWrapper wraps a gymnasium.Env and got a {type(env).__name__}. "
         "Fix: GymWrapper(gymnasium.make('CartPole-v1')), or GymEnv('CartPole-v1')."
