@@ -21,6 +21,7 @@ from rlnb.envs.gym_like import GymLikeEnv
 from rlnb.envs.libs.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
 from rlnb.envs.libs.gym import GymEnv, GymWrapper, default_info_dict_reader, gym_backend, set_gym_backend
 from rlnb.envs.libs.libraries import get_available_libraries
+from rlnb.envs.libs.vmas import VmasEnv, VmasWrapper
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.metadata import EnvMetaData
 from rlnb.envs.model_based import DreamerDecoder, DreamerEnv, ModelBasedEnvBase
@@ -31,7 +32,7 @@ __all__ = [
     "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "DreamerDecoder", "DreamerEnv", "EnvBase", "EnvCreator",
     "EnvMetaData", "ExplorationType", "GridWorldEnv", "GymEnv", "GymLikeEnv", "GymWrapper", "MarlGroupMapType",
     "ModelBasedEnvBase", "MountainCarEnv", "MultiThreadedEnv", "MultiThreadedEnvWrapper", "ParallelEnv",
-    "PendulumEnv", "RandomPolicy", "SerialEnv", "SpreadEnv", "TicTacToeEnv",
+    "PendulumEnv", "RandomPolicy", "SerialEnv", "SpreadEnv", "TicTacToeEnv", "VmasEnv", "VmasWrapper",
     "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type",
     "get_available_libraries", "gym_backend", "set_exploration_type", "set_gym_backend", "step_mdp",
     "terminated_or_truncated", *transforms.__all__,

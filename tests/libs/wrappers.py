@@ -21,7 +21,7 @@ def assert_keeps_promises(make: Callable[[], EnvBase], steps: int = 8) -> Tensor
     assert_seeds_repeat(make, steps)
     with SerialEnv(2, make) as batch:
         assert batch.rollout(3, break_when_any_done=False).batch_size == (2, *env.batch_size, 3)
-    assert "<svg" in RolloutPlayer(rollout, env=env)._repr_html_() or env.batch_size
+    assert "<svg" in RolloutPlayer(rollout, env=env).to_svg() or env.batch_size
     env.close()
     return rollout
 
