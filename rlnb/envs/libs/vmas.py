@@ -111,7 +111,7 @@ class VmasWrapper(GymLikeEnv):
         with self._simulating():
             # A step, because many scenarios have no infos before the first. They keep them until the next, so it is
             # always the same one.
-            env.seed(0)
+            env.reset(seed=0)
             still = [torch.zeros(env.num_envs, env.get_agent_action_size(a), device=env.device) for a in env.agents]
             observations, *_, infos = env.step(still)
             env.reset()
