@@ -95,7 +95,8 @@ class GymLikeEnv(EnvBase):
         self.info_dict_reader: list[BaseInfoDictReader] = []
         self._info_at_reset = False
         self._running = False
-        self._advance: Callable[[Any], Any] = env.step if frame_skip == 1 else self._repeat
+        self._advance: Callable[[Any], Any] = env.step
+        self._repeats = frame_skip
         self.add_truncated_keys()
         self._make_specs(env)
         self._init_env()
@@ -143,8 +144,8 @@ class GymLikeEnv(EnvBase):
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if not self._running:
             raise RuntimeError(errors.not_reset(self))
-        outputs = self._advance(self.read_action(self._action_of(tensordict)))
-        observation, reward, terminated, truncated, done, info = self._output_transform(outputs)
+        outputs = self._outputs(self.read_action(self._action_of(tensordict)))
+        observation, reward, terminated, truncated, done, info = outputs
         entries = self.read_obs(observation)
         entries[self.reward_key] = self.read_reward(reward)
         entries[TERMINATED], entries[TRUNCATED], entries[DONE], _ = self.read_done(terminated, truncated, done)
@@ -160,12 +161,16 @@ class GymLikeEnv(EnvBase):
             self.read_info(info, data)
         return data if self.device is None else data.to(self.device)
 
-    def _repeat(self, action: Any) -> tuple[Any, ...]:
-        """Step the backend ``frame_skip`` times."""
-        return repeat_step(self._env.step, action, self.frame_skip, self._is_over)
+    def _outputs(self, action: Any) -> Any:
+        """Step the backend, ``frame_skip`` times or until the episode ends, and take apart what it returned."""
+        if self._repeats == 1:
+            return self._output_transform(self._advance(action))
+        return repeat_step(
+            lambda action: self._output_transform(self._advance(action)), action, self._repeats, self._is_over
+        )
 
     def _is_over(self, outputs: tuple[Any, ...]) -> bool:
-        return self.read_done(*self._output_transform(outputs)[2:5])[3]
+        return self.read_done(*outputs[2:5])[3]
 
     # Reading and writing the backend's data -----------------------------------------------------------------------
 
@@ -366,7 +371,7 @@ class GymLikeEnv(EnvBase):
             torch.set_rng_state(state)
         self._restart(None)
         self._running = False
-        return self._output_transform(self._advance(self.read_action(self._action_of(action))))[-1]
+        return self._outputs(self.read_action(self._action_of(action)))[-1]
 
     # The backend --------------------------------------------------------------------------------------------------
 

@@ -459,6 +459,24 @@ def solver(spiel: str | None) -> None:
     script.main(spiel)
 
 
+def libs(peer: str | None, python: str | None) -> None:
+    """Compare the wrappers of libraries with the libraries' own loops, and with TorchRL's wrappers."""
+    if python is None:
+        print("libs: no environment has the libraries. Fix: make test-libs, which makes one, or --libs PYTHON.")
+        return
+    places = {"own": python, "rlnb": python, **({"torchrl": peer} if peer else {})}
+    best = best_times("libs.py", places, rounds=3)
+    print("Libraries: rollouts of 1,000 steps with random actions   us/step: own loop, rlnb, torchrl")
+    for key, seconds in best["rlnb"].items():
+        theirs = best.get("torchrl", {}).get(key, math.nan)
+        print(f"  {key:42s} {best['own'][key] * 1e6:9.1f} {seconds * 1e6:9.1f} {theirs * 1e6:9.1f}")
+    for key, seconds in best["rlnb"].items():
+        if "VMAS" not in key:  # which is torch, not numpy
+            bound(f"{key}: us a step over the library's own loop", (seconds - best["own"][key]) * 1e6, 15)
+    for key, seconds in best.get("torchrl", {}).items():
+        ratio(f"{key}: TorchRL's time / ours", seconds / best["rlnb"][key], 3)
+
+
 def imports() -> None:
     """Measure what importing rlnb.envs costs on top of the packages that it stands on."""
     code = (
@@ -516,12 +534,19 @@ def bound(what: str, value: float, most: float) -> None:
     print(f"  {what}: {value:.2f} (at most {most}) {'reached' if value <= most else 'NOT REACHED'}")
 
 
+def libs_python() -> str | None:
+    """The interpreter of the environment that ``make test-libs`` makes, if it was made."""
+    found = [HERE.parents[1] / ".venv-libs" / place for place in ("bin/python", "Scripts/python.exe")]
+    return next((str(python) for python in found if python.exists()), None)
+
+
 def main() -> None:
     """Run the comparisons that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", help="an interpreter that has torchrl")
     parser.add_argument("--cpprb", help="an interpreter that has cpprb")
     parser.add_argument("--spiel", help="an interpreter that has open_spiel")
+    parser.add_argument("--libs", help="an interpreter that has the wrapped libraries", default=libs_python())
     parser.add_argument("--sb3", help="an interpreter that has stable_baselines3")
     parser.add_argument("--full", action="store_true", help="train until solved, with five seeds")
     parser.add_argument("--against", help="a checkout of another commit: compare with it in one run, and nothing else")
@@ -544,6 +569,7 @@ def main() -> None:
         "trees": lambda: trees(given.peer),
         "search": lambda: search(given.spiel),
         "solver": lambda: solver(given.spiel),
+        "libs": lambda: libs(given.peer, given.libs),
         "imports": imports,
         "recording": recording,
         "players": players,

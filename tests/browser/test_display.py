@@ -201,7 +201,9 @@ def test_measures_are_the_same_in_both_languages(page: Page) -> None:
         assert asked == [[i, b] for i, b in zip(kept.tolist(), broken.tolist(), strict=True)]
 
 
-@pytest.mark.parametrize(("page", "name"), sampled(["light", "dark"], SCENES.keys(), strength=1), indirect=["page"])
+@pytest.mark.parametrize(
+    ("page", "name"), sampled(["light", "dark"], SCENES.keys(), strength=1), indirect=["page"], scope="module"
+)
 def test_each_scene_looks_the_same_on_a_canvas_and_as_svg(page: Page, name: str) -> None:
     make: Callable[[], tuple[Display, dict[str, Any]]] = SCENES[name]
     display, params = make()

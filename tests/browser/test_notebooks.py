@@ -43,6 +43,7 @@ def before(lab: Lab) -> list[list[str]]:
         for theme in sorted(("light", "dark"), key=own.__ne__)
     ],
     indirect=["lab"],
+    scope="module",  # or the lesson would run for each theme
 )
 def test_it_runs(lab: Lab, before: list[list[str]], theme: str) -> None:
     """Two lessons, each in one theme; the deep tests run all, and change to the other theme afterwards."""

@@ -52,7 +52,7 @@ def page(browser: Browser) -> Iterator[Page]:
     page.close()
 
 
-@pytest.mark.parametrize(("page_of", "theme"), CASES, indirect=["page_of"])
+@pytest.mark.parametrize(("page_of", "theme"), CASES, indirect=["page_of"], scope="module")
 def test_a_specimen_fits_each_width_and_has_no_barrier(
     page: Page, page_of: Path, theme: Literal["light", "dark"], missing: Callable[[str, str], NoReturn]
 ) -> None:

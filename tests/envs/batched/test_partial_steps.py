@@ -53,7 +53,9 @@ def batch(request):
 each_batch = pytest.mark.parametrize("batch", BATCHES, indirect=True)
 
 
-@pytest.mark.parametrize(("batch", "shape"), sampled(BATCHES.keys(), [(3,), (3, 1)], strength=1), indirect=["batch"])
+@pytest.mark.parametrize(
+    ("batch", "shape"), sampled(BATCHES.keys(), [(3,), (3, 1)], strength=1), indirect=["batch"], scope="module"
+)
 def test_only_the_marked_envs_are_stepped(batch, shape):
     env = batch(3, [count(0), count(1), count(2)])
     td = env._step_mdp(env.rand_step(env.reset()))
@@ -88,6 +90,7 @@ def test_rows_are_in_order_whichever_env_answers_first():
     ("batch", "kind"),
     sampled(BATCHES.keys(), ["one-hot", "continuous", "torch batch", "stateless", "agents", "masked"], strength=1),
     indirect=["batch"],
+    scope="module",  # or envs would be made for each test
 )
 def test_envs_of_every_kind(batch, kind):
     env = batch(3, KINDS[kind])
@@ -156,7 +159,9 @@ SLICES = {
 }
 
 
-@pytest.mark.parametrize(("batch", "indexed"), sampled(BATCHES.keys(), SLICES, strength=1), indirect=["batch"])
+@pytest.mark.parametrize(
+    ("batch", "indexed"), sampled(BATCHES.keys(), SLICES, strength=1), indirect=["batch"], scope="module"
+)
 def test_a_slice_steps_the_same_envs(batch, indexed):
     index, which = indexed
     env = batch(3, [count(0), count(1), count(2)])

@@ -71,6 +71,7 @@ OTHER_WAYS = [way for way in WAYS if way != "rollout with resets"]
         *few(itertools.product(KINDS, OTHER_WAYS), list(zip(FEW, OTHER_WAYS * 2, strict=True))),
     ],
     indirect=["batches"],
+    scope="module",  # or envs would be made for each test
 )
 def test_same_trajectory(batches, way):
     found = []

@@ -18,7 +18,7 @@ from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.spaces import spec_from_space
 from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
-from rlnb.envs.gym_like import GymLikeEnv, Outputs, reward_array
+from rlnb.envs.gym_like import GymLikeEnv, Outputs, repeat_step, reward_array
 from rlnb.envs.libs.gym.backend import gym_backend
 from rlnb.envs.libs.gym.codec import drawn_actions, native_action, native_mapping, observation_leaves, observation_name
 from rlnb.envs.libs.gym.vector import DISABLED, SAME_STEP, VectorBackend, autoreset_mode, batched_spec
@@ -297,6 +297,8 @@ class GymWrapper(GymLikeEnv):
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         env_step, env_reset = self._advance, self._env.reset
+        if self._repeats > 1:
+            env_step = functools.partial(repeat_step, self._advance, times=self._repeats, is_over=self._is_over)
         reward_rows = block.next[self.reward_key].reshape(-1)
         terminated_rows, truncated_rows, done_rows = (block.next[k][:, 0] for k in (TERMINATED, TRUNCATED, DONE))
         write_next, write_root = self._row_writer(block.next), self._row_writer(block.root)

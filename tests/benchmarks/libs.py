@@ -1,0 +1,178 @@
+"""Times rollouts of wrapped libraries and the libraries' own loops, where they are installed; prints JSON."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+
+import numpy as np
+import torch
+
+STEPS = 1000
+SPREAD, TIC_TAC_TOE = "PettingZoo, simple_spread (parallel)", "PettingZoo, tic-tac-toe (AEC)"
+CHEETAH, SWINGUP = "dm_control, cheetah run", "dm_control, cartpole swingup"
+TREASURE, SPIEL, BALANCE = "mo-gymnasium, deep-sea-treasure", "OpenSpiel, tic-tac-toe", "VMAS, balance (batch 32)"
+
+
+def own_loops() -> dict[str, Callable[[], object]]:
+    """The loops that the documentation of each library shows, with actions that were drawn before."""
+    return {
+        CHEETAH: dm_control_loop("cheetah", "run"),
+        SWINGUP: dm_control_loop("cartpole", "swingup"),
+        SPREAD: parallel_loop(),
+        TIC_TAC_TOE: aec_loop(),
+        TREASURE: mo_gymnasium_loop(),
+        SPIEL: open_spiel_loop(),
+        BALANCE: vmas_loop(),
+    }
+
+
+def dm_control_loop(domain: str, task: str) -> Callable[[], object]:
+    from dm_control import suite
+
+    env = suite.load(domain, task)
+    actions = np.random.default_rng(0).uniform(-1, 1, (STEPS, *env.action_spec().shape))
+
+    def loop() -> None:
+        env.reset()
+        for action in actions:
+            if env.step(action).last():
+                env.reset()
+
+    return loop
+
+
+def parallel_loop() -> Callable[[], object]:
+    from mpe2 import simple_spread_v3
+
+    env = simple_spread_v3.parallel_env()
+    env.reset()
+    actions = [{agent: env.action_space(agent).sample() for agent in env.agents} for _ in range(STEPS)]
+
+    def loop() -> None:
+        env.reset()
+        for action in actions:
+            env.step(action)
+            if not env.agents:
+                env.reset()
+
+    return loop
+
+
+def aec_loop() -> Callable[[], object]:
+    from pettingzoo.classic import tictactoe_v3
+
+    env = tictactoe_v3.env()
+    draws = np.random.default_rng(0).random(STEPS)
+
+    def loop() -> None:
+        env.reset()
+        for draw in draws:
+            legal = env.last()[0]["action_mask"].nonzero()[0]
+            env.step(legal[int(draw * len(legal))])
+            _, _, terminated, truncated, _ = env.last()
+            if terminated or truncated:
+                env.reset()
+
+    return loop
+
+
+def mo_gymnasium_loop() -> Callable[[], object]:
+    import mo_gymnasium
+
+    env = mo_gymnasium.make("deep-sea-treasure-v0")
+    actions = [env.action_space.sample() for _ in range(STEPS)]
+
+    def loop() -> None:
+        env.reset()
+        for action in actions:
+            _, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                env.reset()
+
+    return loop
+
+
+def open_spiel_loop() -> Callable[[], object]:
+    import pyspiel
+
+    game = pyspiel.load_game("tic_tac_toe")
+    draws = np.random.default_rng(0).random(STEPS)
+
+    def loop() -> None:
+        state = game.new_initial_state()
+        for draw in draws:
+            legal = state.legal_actions()
+            state.apply_action(legal[int(draw * len(legal))])
+            for player in range(2):
+                state.observation_tensor(player)
+            state.rewards()
+            if state.is_terminal():
+                state = game.new_initial_state()
+
+    return loop
+
+
+def vmas_loop() -> Callable[[], object]:
+    import vmas
+
+    env = vmas.make_env("balance", num_envs=32, seed=0)
+    torch.manual_seed(0)
+    draws = [[torch.rand(32, 2) * 2 - 1 for _ in env.agents] for _ in range(100)]
+
+    def loop() -> None:
+        env.reset()
+        for actions in itertools.islice(itertools.cycle(draws), STEPS):
+            done = env.step(actions)[2]
+            if done.any():
+                for i in done.nonzero().flatten().tolist():
+                    env.reset_at(i)
+
+    return loop
+
+
+def rollouts(library: str) -> dict[str, Callable[[], object]]:
+    """Rollouts with random actions, of rlnb or torchrl."""
+    from mpe2 import simple_spread_v3
+    from pettingzoo.classic import tictactoe_v3
+
+    envs: Any = importlib.import_module(f"{library}.envs")
+    made = {
+        CHEETAH: envs.DMControlEnv("cheetah", "run"),
+        SWINGUP: envs.DMControlEnv("cartpole", "swingup"),
+        SPREAD: envs.PettingZooWrapper(simple_spread_v3.parallel_env()),
+        TIC_TAC_TOE: envs.PettingZooWrapper(tictactoe_v3.env(), use_mask=True),
+        BALANCE: envs.VmasEnv("balance", num_envs=32, seed=0),
+    }
+    if library == "rlnb":
+        made |= {TREASURE: envs.MOGymEnv("deep-sea-treasure-v0"), SPIEL: envs.OpenSpielEnv("tic_tac_toe")}
+    return {key: lambda env=env: env.rollout(STEPS, break_when_any_done=False) for key, env in made.items()}
+
+
+def main() -> None:
+    """Print the best seconds per step of each case."""
+    library, rounds = sys.argv[1], int(sys.argv[2])
+    torch.set_num_threads(1)
+    cases = own_loops() if library == "own" else rollouts(library)
+    best = {}
+    for key, run in cases.items():
+        run()
+        times = []
+        for _ in range(rounds):
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+        best[key] = min(times) / STEPS
+    print(json.dumps(best))
+
+
+if __name__ == "__main__":
+    main()
