@@ -34,11 +34,12 @@ from rlnb.envs.libs.meltingpot import MeltingpotEnv, MeltingpotWrapper
 from rlnb.envs.libs.pettingzoo import PettingZooEnv, PettingZooWrapper
 from rlnb.envs.libs.smacv2 import SMACv2Env, SMACv2Wrapper
 from rlnb.envs.libs.unity_mlagents import UnityMLAgentsEnv, UnityMLAgentsWrapper
+from rlnb.envs.libs.vmas import VmasEnv, VmasWrapper
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.metadata import EnvMetaData
 from rlnb.envs.model_based import DreamerDecoder, DreamerEnv, ModelBasedEnvBase
 from rlnb.envs.policies import RandomPolicy
-from rlnb.envs.transforms import *  # noqa: F403 - the list of transforms has one home, transforms.
+from rlnb.envs.transforms import *  # noqa: F403 - the list of transforms has one home, transforms.__all__
 
 __all__ = [
     "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "DMControlEnv", "DMControlWrapper", "DreamerDecoder", "DreamerEnv",
@@ -46,7 +47,7 @@ __all__ = [
     "MOGymEnv", "MOGymWrapper", "MarlGroupMapType", "MeltingpotEnv", "MeltingpotWrapper", "ModelBasedEnvBase",
     "MountainCarEnv", "MultiThreadedEnv", "MultiThreadedEnvWrapper", "ParallelEnv", "PendulumEnv", "PettingZooEnv",
     "PettingZooWrapper", "RandomPolicy", "SMACv2Env", "SMACv2Wrapper", "SerialEnv", "SpreadEnv", "TicTacToeEnv",
-    "UnityMLAgentsEnv", "UnityMLAgentsWrapper",
+    "UnityMLAgentsEnv", "UnityMLAgentsWrapper", "VmasEnv", "VmasWrapper",
     "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type", "get_available_libraries",
     "gym_backend", "set_exploration_type", "set_gym_backend", "step_mdp", "terminated_or_truncated",
     *transforms.__all__,

@@ -174,7 +174,7 @@ def _misplaced_agents(groups: Mapping[str, Iterable[Any]], names: list[str]) -> 
 # Data of groups -------------------------------------------------------------------------------------------------------
 
 
-Spec = TypeVar("Spec", bound=TensorSpec)
+Stacked = TypeVar("Stacked", TensorSpec, torch.Tensor)
 
 
 class AgentGroups:
@@ -230,10 +230,18 @@ class AgentGroups:
         index: tuple[Any, ...] = (*self._before, self._back)
         return torch.cat(found, len(self._before))[index]
 
-    def stack(self, specs: Sequence[Spec]) -> dict[str, Spec]:
-        """Stack the specs of the agents, in the env's order, a group at a time. They start with the batch size."""
+    def each(self, tensordict: TensorDictBase, name: str) -> list[torch.Tensor]:
+        """Collect an entry ``name`` of each agent, ``[*batch_size, ...]``, in the env's order; shapes may differ."""
+        found: dict[int, torch.Tensor] = {}
+        for group, members in self._members.items():
+            whole = cast("torch.Tensor", tensordict.get(as_key((group, name))))
+            found.update(zip(members, whole.unbind(len(self._before)), strict=True))
+        return [found[i] for i in range(len(found))]
+
+    def stack(self, values: Sequence[Stacked]) -> dict[str, Stacked]:
+        """Stack the specs or tensors of the agents, in the env's order, a group at a time. They start with the batch."""
         dim = len(self._before)
         return {
-            group: cast("Spec", torch.stack(cast("Any", [specs[i] for i in members]), dim))
+            group: cast("Stacked", torch.stack(cast("Any", [values[i] for i in members]), dim))
             for group, members in self._members.items()
         }

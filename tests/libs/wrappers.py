@@ -22,7 +22,8 @@ def assert_keeps_promises(make: Callable[[], EnvBase], steps: int = 8) -> Tensor
     assert_seeds_repeat(make, steps)
     with SerialEnv(2, make) as batch:
         assert batch.rollout(3, break_when_any_done=False).batch_size == (2, *env.batch_size, 3)
-    assert RolloutPlayer(rollout, env=env).model.length == steps
+    player = RolloutPlayer(rollout, env=env)
+    assert player.model.length == steps and "<svg" in player.to_svg()
     env.close()
     return rollout
 

@@ -1,0 +1,317 @@
+"""Games of OpenSpiel: turn-based and simultaneous, with chance and hidden information."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import NonTensorData, TensorDictBase
+
+from rlnb._tensordict import fast_tensordict
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.binary import Binary
+from rlnb.data.specs.categorical import Categorical, OneHot
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.non_tensor import NonTensor
+from rlnb.data.specs.unbounded import Unbounded
+from rlnb.data.ted.keys import DONE, TERMINATED
+from rlnb.envs import errors
+from rlnb.envs.gym_like import GymLikeEnv
+from rlnb.envs.libs.libraries import AvailableEnvs, import_library, no_such_env
+from rlnb.envs.marl import AgentGroups, MarlGroupMapType
+
+ChanceSampler = Callable[[list[int], list[float]], int]
+
+
+class OpenSpielWrapper(GymLikeEnv):
+    """Wraps a state of a game of OpenSpiel, from which every episode starts.
+
+    The players are the agents "player_0", "player_1" and so on. Each group of them is a nested entry:
+
+    - "observation" and "information_state", float32 ``[n_players, ...]``, as far as the game has them;
+    - "action_mask", bool ``[n_players, n_actions]``: the legal actions. A player who does not act has the action 0 only,
+      which is ignored;
+    - "reward", float32 ``[n_players, 1]``: since the last action of any player.
+
+    The entry "current_player", an int32 number, is the player whose action is used, -2 if all act at once, and -4 after
+    the end. Random actions are legal: the action spec always has the present mask. Chance nodes are resolved between
+    the actions.
+
+    Args:
+        env: the state, as ``pyspiel.load_game(name).new_initial_state()`` makes it.
+        group_map: the names of the players in each group, or a :class:`~rlnb.envs.MarlGroupMapType`. Default: all are
+            in the group "agents".
+        categorical_actions: encode actions as integers. ``False`` (the default): as one-hot vectors.
+        return_state: add the entry "state", the serialized state. ``reset(td)`` starts from it, if ``td`` has it.
+        chance_sampler: draws an outcome, given the actions of chance and their probabilities. Default: by these
+            probabilities, with a generator that ``set_seed`` seeds.
+        batch_size: only ``[]``: one game at a time. Use :class:`~rlnb.envs.SerialEnv` for several.
+        device: device of the returned tensors. ``None`` (the default) leaves them on the CPU.
+        run_type_checks, allow_done_after_reset: see :class:`~rlnb.envs.EnvBase`.
+
+    Raises:
+        TypeError: If ``env`` is not a state of OpenSpiel.
+        ValueError: If the game is a mean field game, if it gives no tensors, or if ``batch_size`` is not empty.
+
+    Example:
+        .. code-block:: python
+
+            import pyspiel
+
+            env = OpenSpielWrapper(pyspiel.load_game("chess").new_initial_state(), return_state=True)
+            td = env.rand_step(env.reset())
+            env.reset(td["next"])  # goes on from there
+    """
+
+    libname = "pyspiel"
+    git_url = "https://github.com/google-deepmind/open_spiel"
+    available_envs = AvailableEnvs("pyspiel", lambda: import_library("pyspiel", "OpenSpielEnv").registered_names())
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        group_map: Mapping[str, Sequence[str]] | MarlGroupMapType = MarlGroupMapType.ALL_IN_ONE_GROUP,
+        categorical_actions: bool = False,
+        return_state: bool = False,
+        chance_sampler: ChanceSampler | None = None,
+        batch_size: Sequence[int] | None = None,
+        device: torch.device | str | int | None = None,
+        run_type_checks: bool | None = None,
+        allow_done_after_reset: bool = False,
+    ) -> None:
+        pyspiel = import_library("pyspiel", type(self).__name__)
+        if not isinstance(env, pyspiel.State):
+            raise TypeError(
+                f"OpenSpielWrapper wraps a state of OpenSpiel and got a {type(env).__name__}. "
+                'Fix: OpenSpielWrapper(pyspiel.load_game("chess").new_initial_state()), or OpenSpielEnv("chess").'
+            )
+        if batch_size is not None and tuple(batch_size):
+            raise ValueError(
+                f"OpenSpielWrapper plays one game, and batch_size={list(batch_size)} was given. "
+                "Fix: SerialEnv(n, make_env), or ParallelEnv(n, make_env)."
+            )
+        super().__init__(
+            env,
+            device=device,
+            run_type_checks=run_type_checks,
+            allow_done_after_reset=allow_done_after_reset,
+        )
+        self.game, self._start = env.get_game(), env
+        self.categorical_actions, self.return_state = categorical_actions, return_state
+        self.chance_sampler = chance_sampler
+        self._rng = np.random.default_rng()
+        self._set_specs(pyspiel, group_map)
+
+    @property
+    def lib(self) -> ModuleType:
+        """The module pyspiel."""
+        return import_library("pyspiel", type(self).__name__)
+
+    # Specs --------------------------------------------------------------------------------------------------------
+
+    def _set_specs(self, pyspiel: ModuleType, group_map: Mapping[str, Sequence[str]] | MarlGroupMapType) -> None:
+        game, kind = self.game, self.game.get_type()
+        if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
+            raise ValueError(
+                f"{kind.short_name} is a mean field game, whose steps need the distribution of all players. "
+                "Fix: choose a game whose get_type().dynamics is SEQUENTIAL or SIMULTANEOUS."
+            )
+        self._views: dict[str, tuple[int, ...]] = {}
+        if kind.provides_observation_tensor:
+            self._views["observation"] = tuple(game.observation_tensor_shape())
+        if kind.provides_information_state_tensor:
+            self._views["information_state"] = tuple(game.information_state_tensor_shape())
+        if not self._views:
+            raise ValueError(
+                f"{kind.short_name} describes its states only as text. Fix: choose a game whose "
+                "get_type().provides_observation_tensor is True."
+            )
+        n, n_actions, device = game.num_players(), game.num_distinct_actions(), self.device
+        self.agent_names = [f"player_{i}" for i in range(n)]
+        self._groups = AgentGroups(group_map, self.agent_names)
+        self.group_map = self._groups.group_map
+        action = Categorical(n_actions, device=device) if self.categorical_actions else None
+        specs: dict[str, TensorSpec] = {
+            "action_mask": Binary(n_actions, dtype=torch.bool, device=device),
+            "action": action or OneHot(n_actions, dtype=torch.int64, device=device),
+            "reward": Unbounded(shape=(1,), device=device),
+            **{name: Unbounded(shape=shape, device=device) for name, shape in self._views.items()},
+        }
+        stacked = {name: self._groups.stack([spec] * n) for name, spec in specs.items()}
+        observation = self._nested(stacked, [*self._views, "action_mask"])
+        observation["current_player"] = Unbounded(shape=(), dtype=torch.int32, device=device)
+        if self.return_state:
+            observation["state"] = NonTensor(shape=(), device=device)
+        self.observation_spec = observation
+        self.reward_spec = self._nested(stacked, ["reward"])
+        self.action_spec = self._nested(stacked, ["action"])
+        flag = Binary(shape=(1,), dtype=torch.bool, device=device)
+        self.done_spec = Composite(dict.fromkeys((DONE, TERMINATED), flag), device=device)
+
+    def _nested(self, stacked: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> Composite:
+        groups = {
+            group: Composite({name: stacked[name][group] for name in names}, shape=(len(agents),), device=self.device)
+            for group, agents in self.group_map.items()
+        }
+        return Composite(groups, device=self.device)
+
+    # Reset and step -----------------------------------------------------------------------------------------------
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        found = None
+        # A "_reset" entry asks for a new episode: the state beside it is that of the one that ended.
+        if self.return_state and tensordict is not None and tensordict.get("_reset", None) is None:
+            found = tensordict.get("state", None)
+        if found is None:
+            self._state = self._start.clone()
+        else:
+            self._state = self.game.deserialize_state(getattr(found, "data", found))
+        self._running = True
+        self._resolve_chance()
+        self._returns = self._state.returns()
+        return self._data()
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        if not self._running:
+            raise RuntimeError(errors.not_reset(self))
+        state, chosen = self._state, self._chosen(tensordict)
+        for player in self._acting:
+            if chosen[player] not in self._legal[player]:
+                raise ValueError(self._illegal(player, chosen[player]))
+        if state.is_simultaneous_node():
+            state.apply_actions(chosen)
+        else:
+            state.apply_action(chosen[self._acting[0]])
+        rewards: Any
+        if state.is_chance_node():  # where OpenSpiel's rewards are undefined
+            self._resolve_chance()
+            after = state.returns()
+            rewards = [new - old for new, old in zip(after, self._returns, strict=True)]
+            self._returns = after
+        else:
+            rewards, self._returns = state.rewards(), state.returns()
+        return self._data(rewards)
+
+    def _chosen(self, tensordict: TensorDictBase) -> list[int]:
+        """Return the action of each player as an integer."""
+        actions = self._groups.join(tensordict, "action")
+        if not self.categorical_actions:
+            actions = actions.argmax(-1)
+        found: list[int] = actions.tolist()
+        return found
+
+    def _illegal(self, player: int, action: int) -> str:
+        return (
+            f"The action {action} of player_{player} is not legal. Its legal actions are {self._legal[player]}. "
+            'Fix: choose where "action_mask" is True.'
+        )
+
+    def _resolve_chance(self) -> None:
+        state = self._state
+        while state.is_chance_node():
+            actions, probabilities = map(list, zip(*state.chance_outcomes(), strict=True))
+            action = int((self.chance_sampler or self._draw)(actions, probabilities))
+            if action not in actions:
+                raise ValueError(
+                    f"chance_sampler returned {action}, which is not an outcome. Fix: return one of {actions}."
+                )
+            state.apply_action(action)
+
+    def _draw(self, actions: list[int], probabilities: list[float]) -> int:
+        sums = list(itertools.accumulate(probabilities))
+        return actions[min(bisect.bisect_right(sums, self._rng.random() * sums[-1]), len(actions) - 1)]
+
+    def _data(self, rewards: Sequence[float] | None = None) -> TensorDictBase:
+        """Make the data of the present state, and set the mask of the action spec."""
+        state, players = self._state, range(len(self.agent_names))
+        current, over = int(state.current_player()), state.is_terminal()
+        self._acting = [current] if current >= 0 else [p for p in players if not over and state.legal_actions(p)]
+        self._legal = [state.legal_actions(p) if p in self._acting else [0] for p in players]
+        mask = np.zeros((len(players), self.game.num_distinct_actions()), dtype=bool)
+        for player, legal in enumerate(self._legal):
+            mask[player, legal] = True
+        entries: dict[str, Any] = {"action_mask": torch.from_numpy(mask)}
+        for name, shape in self._views.items():
+            read = state.observation_tensor if name == "observation" else state.information_state_tensor
+            rows = np.array([read(p) for p in players], dtype=np.float32).reshape(-1, *shape)
+            entries[name] = torch.from_numpy(rows)
+        if rewards is not None:
+            entries["reward"] = torch.tensor(rewards, dtype=torch.float32).unsqueeze(-1)
+        source: dict[str, Any] = dict(self._groups.split(entries, self.batch_size))
+        for group, data in source.items():
+            self.full_action_spec[group, "action"].update_mask(data.get("action_mask"))
+        source["current_player"] = torch.tensor(current, dtype=torch.int32)
+        source[DONE], source[TERMINATED] = torch.tensor([over]), torch.tensor([over])
+        data = fast_tensordict(source, self.batch_size)
+        if self.return_state:
+            data.set("state", NonTensorData(state.serialize()))
+        return data if self.device is None else data.to(self.device)
+
+    def _set_seed(self, seed: int | None) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    # The backend --------------------------------------------------------------------------------------------------
+
+    def _release(self) -> None:
+        """Nothing to close."""
+
+    def _backend_attribute(self, name: str) -> Any:
+        return getattr(self._state, name)
+
+    def _backend_name(self) -> str:
+        return str(self._start.get_game().get_type().short_name)
+
+
+class OpenSpielEnv(OpenSpielWrapper):
+    """A game of OpenSpiel by its name.
+
+    Args:
+        game_string: the name, one of :attr:`available_envs`, also with parameters: ``"goofspiel(num_cards=4)"``.
+        group_map, categorical_actions, return_state, chance_sampler, batch_size, device, run_type_checks,
+            allow_done_after_reset: see :class:`OpenSpielWrapper`.
+
+    Raises:
+        ImportError: If open_spiel is not installed.
+        ValueError: If OpenSpiel has no such game.
+
+    Example:
+        .. code-block:: python
+
+            env = OpenSpielEnv("connect_four", categorical_actions=True)
+            env.rollout(42)["next", "agents", "reward"][-1]
+    """
+
+    def __init__(
+        self,
+        game_string: str,
+        *,
+        group_map: Mapping[str, Sequence[str]] | MarlGroupMapType = MarlGroupMapType.ALL_IN_ONE_GROUP,
+        categorical_actions: bool = False,
+        return_state: bool = False,
+        chance_sampler: ChanceSampler | None = None,
+        batch_size: Sequence[int] | None = None,
+        device: torch.device | str | int | None = None,
+        run_type_checks: bool | None = None,
+        allow_done_after_reset: bool = False,
+    ) -> None:
+        pyspiel = import_library("pyspiel", type(self).__name__)
+        if str(game_string).partition("(")[0] not in self.available_envs:
+            raise no_such_env("OpenSpiel", game_string, self.available_envs, "OpenSpielEnv.available_envs")
+        super().__init__(
+            pyspiel.load_game(game_string).new_initial_state(),
+            group_map=group_map,
+            categorical_actions=categorical_actions,
+            return_state=return_state,
+            chance_sampler=chance_sampler,
+            batch_size=batch_size,
+            device=device,
+            run_type_checks=run_type_checks,
+            allow_done_after_reset=allow_done_after_reset,
+        )
+        self.game_string = game_string
