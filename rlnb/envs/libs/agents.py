@@ -554,17 +554,16 @@ class AgentsEnv(EnvBase):
 
     def _choose(self, numbers: list[Any]) -> tuple[list[int], dict[str, Any]]:
         """Turn numbers into legal choices: their positions, and the actions by agent."""
+        if not self._legal:
+            return numbers, {name: number + start for (name, start), number in zip(self._starts, numbers, strict=True)}
         positions: list[int] = []
         actions: dict[str, Any] = {}
         for key, names, spec in self._choices:
-            legal = self._legal.get(key)
-            for i, name in enumerate(names):
-                number = numbers[len(positions)]
-                if legal is not None:
-                    options = legal[i].nonzero()[0]
-                    number = int(options[int(number * len(options))])
-                positions.append(number)
-                actions[name] = np.int64(number + spec.start)
+            for name, legal in zip(names, self._legal[key], strict=True):
+                options = legal.nonzero()[0]
+                position = int(options[int(numbers[len(positions)] * len(options))])
+                positions.append(position)
+                actions[name] = position + spec.start
         return positions, actions
 
     def _chosen(self, choices: list[list[int]]) -> dict[NestedKey, torch.Tensor]:
@@ -586,6 +585,13 @@ class AgentsEnv(EnvBase):
             names = {as_key((*path, "action")): names for path, names in self._slots}
             self._cache["choices"] = [(key, names[key], spec) for key, spec in self._decoders.items()]
         return self._cache["choices"]
+
+    @property
+    def _starts(self) -> list[tuple[str, int]]:
+        """Each agent and the number of its first action, in the same order."""
+        if "starts" not in self._cache:
+            self._cache["starts"] = [(name, spec.start) for _, names, spec in self._choices for name in names]
+        return self._cache["starts"]
 
     def _can_choose(self) -> bool:
         """Whether the random actions of several steps can be drawn at once, although there are several actions."""
@@ -679,7 +685,14 @@ def _number_writer(names: tuple[str, ...]) -> Callable[[np.ndarray, int, Mapping
         value = record[last]
         rows[t] = value if type(value) is float else float(np.asarray(value).item())
 
-    return write
+    if above:
+        return write
+
+    def write_here(rows: np.ndarray, t: int, record: Mapping[str, Any]) -> None:
+        value = record[last]
+        rows[t] = value if type(value) is float else float(np.asarray(value).item())
+
+    return write_here
 
 
 def _widths(spec: Any) -> list[int]:

@@ -129,13 +129,17 @@ class PettingZooWrapper(AgentsEnv):
         env = self._env
         if self.parallel:
             observations, infos = found
-            records = {name: {"observation": value, MASK: name in env.agents} for name, value in observations.items()}
-        else:
-            infos = env.infos
+            live = env.agents
             records = {
-                name: {"observation": env.observe(name), MASK: name == env.agent_selection} for name in env.agents
+                name: {"observation": value, MASK: name in live, INFO: infos.get(name, {})}
+                for name, value in observations.items()
             }
-        return self._with_masks(records, infos)
+        else:
+            turn, infos = env.agent_selection, env.infos
+            records = {
+                name: {"observation": env.observe(name), MASK: name == turn, INFO: infos[name]} for name in env.agents
+            }
+        return self._with_masks(records)
 
     def _advance(self, actions: dict[str, Any]) -> Found:
         return self._advance_all(actions) if self.parallel else self._advance_one(actions)
@@ -153,36 +157,41 @@ class PettingZooWrapper(AgentsEnv):
                 records[name] = {
                     "observation": value, "reward": rewards[name],
                     TERMINATED: terminated[name], TRUNCATED: truncated[name], MASK: name in live,
+                    INFO: infos.get(name, {}),
                 }  # fmt: skip
             except KeyError:
                 raise RuntimeError(
                     f"The env's step returned an observation of the agent {name!r}, and no reward or end signal of it. "
                     "Fix: return dictionaries of the same agents for all five."
                 ) from None
-        return self._with_masks(records, infos)
+        return self._with_masks(records)
 
     def _advance_one(self, actions: dict[str, Any]) -> Found:
         """Step the agent of an AEC env whose turn it is, and remove agents that are done."""
         env = self._env
         env.step(actions[env.agent_selection])
-        records: dict[str, dict[str, Any]] = {}
-        for name in env.agents:
-            records[name] = {
-                "observation": env.observe(name), "reward": env.rewards[name],
-                TERMINATED: env.terminations[name], TRUNCATED: env.truncations[name], MASK: False,
-            }  # fmt: skip
-        infos = dict(env.infos)
-        if not all(record[TERMINATED] or record[TRUNCATED] for record in records.values()):
-            while env.terminations[env.agent_selection] or env.truncations[env.agent_selection]:
+        # Each attribute is read once: in the games of PettingZoo it is behind three wrappers.
+        rewards, terminations, truncations, infos = env.rewards, env.terminations, env.truncations, env.infos
+        records: dict[str, dict[str, Any]] = {
+            name: {
+                "observation": env.observe(name), "reward": rewards[name],
+                TERMINATED: terminations[name], TRUNCATED: truncations[name], MASK: False, INFO: infos[name],
+            }
+            for name in env.agents
+        }  # fmt: skip
+        turn = env.agent_selection
+        if (terminations[turn] or truncations[turn]) and not all(
+            record[TERMINATED] or record[TRUNCATED] for record in records.values()
+        ):
+            while env.terminations[turn] or env.truncations[turn]:
                 env.step(None)  # PettingZoo's way to remove an agent
-        if env.agent_selection in records:
-            records[env.agent_selection][MASK] = True
-        return self._with_masks(records, infos)
+                turn = env.agent_selection
+        if turn in records:
+            records[turn][MASK] = True
+        return self._with_masks(records)
 
-    def _with_masks(self, records: dict[str, dict[str, Any]], infos: Mapping[str, Any]) -> Found:
-        """Add infos, action masks and the state to what agents observed."""
-        for name, record in records.items():
-            record[INFO] = infos.get(name, {})
+    def _with_masks(self, records: dict[str, dict[str, Any]]) -> Found:
+        """Add action masks and the state to the data of agents."""
         for name, where in self._mask_in.items():
             if name in records:
                 records[name][ACTION_MASK] = records[name][where].get(ACTION_MASK, True)

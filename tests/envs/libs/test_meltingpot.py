@@ -8,6 +8,7 @@ return a ``dm_env.TimeStep`` whose observation and reward are lists with an item
 
 from __future__ import annotations
 
+import operator
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -49,7 +50,7 @@ class Substrate:
         return self._step([0.0] * self.players)
 
     def step(self, action):
-        assert len(action) == self.players and all(isinstance(a, np.integer) for a in action)
+        assert len(action) == self.players and all(0 <= operator.index(a) < 8 for a in action)
         self.t += 1
         return self._step([float(a) for a in action])
 

@@ -1,8 +1,7 @@
 """UnityMLAgentsWrapper, the real one, over a fake of the interface of ML-Agents, whose envs are programs of Unity.
 
 The fake follows ``BaseEnv``, ``BehaviorSpec``, ``ActionSpec``, ``DecisionSteps`` and ``TerminalSteps`` of mlagents-envs
-1.0, https://unity-technologies.github.io/ml-agents/Python-LLAPI/. tests/libs/test_unity_mlagents.py gives the wrapper
-the library's own classes.
+0.28, https://unity-technologies.github.io/ml-agents/Python-LLAPI/.
 """
 
 from __future__ import annotations
