@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -298,7 +299,10 @@ def _make(task: str, parallel: bool, kwargs: dict[str, Any]) -> Any:
             )
         known = list(tasks) if "/" in str(task) else [full.partition("/")[2] for full in tasks]
         raise no_such_env("PettingZoo", task, known, "PettingZooEnv.available_envs")
-    module = importlib.import_module(tasks[name])
+    with warnings.catch_warnings():
+        # PettingZoo advises to make envs by its registry, which imports all families and does not have those of mpe2.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        module = importlib.import_module(tasks[name])
     make = getattr(module, "parallel_env" if parallel else "env", None)
     if make is None:
         raise ValueError(
@@ -349,6 +353,8 @@ def _first_infos(env: Any, group_map: Mapping[str, Sequence[str]]) -> dict[str, 
 
 def _agent_specs(env: Any, name: str, infos: Mapping[str, Any], categorical: bool) -> AgentSpecs:
     space, action_space = env.observation_space(name), env.action_space(name)
+    for what, found in (("observation", space), ("action", action_space)):
+        _check_space(name, what, found)
     action = spec_from_space(action_space, categorical=categorical)
     masks = _mask_space(space, action_space)
     if masks is not None:
@@ -360,6 +366,17 @@ def _agent_specs(env: Any, name: str, infos: Mapping[str, Any], categorical: boo
     if numbers:
         observation[INFO] = Composite(numbers)
     return AgentSpecs(observation, {"action": action}, {"reward": Unbounded(shape=(1,))})
+
+
+def _check_space(name: str, what: str, space: Any) -> None:
+    members = space.spaces.values() if isinstance(space, gymnasium.spaces.Dict) else []
+    if isinstance(space, (gymnasium.spaces.Tuple, gymnasium.spaces.OneOf)) or (members and what == "action"):
+        raise TypeError(
+            f"The agent {name!r} has the {what} space {space}, which does not become one tensor. "
+            "Fix: make it a Box" + (", a Discrete or a MultiDiscrete." if what == "action" else " or a Dict.")
+        )
+    for member in members:
+        _check_space(name, what, member)
 
 
 def _mask_space(space: Any, action_space: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -193,6 +195,18 @@ def test_random_actions_are_legal():
                 mask, action = data[group, "action_mask"], data[group, "action"]
                 assert mask.gather(-1, action.unsqueeze(-1) - 1).all()
                 assert (action == 1).any()  # where staying is legal, it is drawn
+
+
+def test_a_copy_goes_its_own_way():
+    env = Walk(masks=True)
+    env.rollout(2, break_when_any_done=False)
+    other = copy.deepcopy(env)
+    places = dict(env.places)
+    data = other.rollout(7, break_when_any_done=False)
+    other.run_type_checks = True
+    stepped = other.rollout(7, break_when_any_done=False)
+    assert env.places == places and env._over == {} and data.shape == stepped.shape == (7,)
+    assert stepped["next", "red", "done"].any()
 
 
 def test_a_subclass_that_overrides_something_fills_no_rows():

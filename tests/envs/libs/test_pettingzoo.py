@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
 from rlnb.envs import MarlGroupMapType, PettingZooEnv, PettingZooWrapper, SerialEnv, check_env_specs
 from rlnb.envs.libs import pettingzoo
@@ -299,6 +299,30 @@ class TestRender:
             "runners_v0 was made without a render mode, so it renders nothing. "
             "Fix: make it with render_mode='rgb_array'."
         )
+
+
+@pytest.mark.parametrize(
+    ("what", "space", "text"),
+    [
+        (
+            "observation",
+            Tuple((Discrete(2),)),
+            "Tuple(Discrete(2)), which does not become one tensor. Fix: make it a Box or a Dict.",
+        ),
+        (
+            "action",
+            Dict(x=Discrete(2)),
+            "Dict('x': Discrete(2)), which does not become one tensor. "
+            "Fix: make it a Box, a Discrete or a MultiDiscrete.",
+        ),
+    ],
+)
+def test_spaces_that_do_not_become_one_tensor(what, space, text):
+    env = Runners()
+    setattr(env, f"{what}_space", lambda agent: space)
+    with pytest.raises(TypeError) as caught:
+        PettingZooWrapper(env)
+    assert str(caught.value) == f"The agent 'slow_0' has the {what} space {text}"
 
 
 def test_what_is_not_an_env():
