@@ -545,6 +545,10 @@ class AgentsEnv(EnvBase):
         self._mask_specs()
 
     @property
+    def _row_chooser(self) -> AgentsEnv:
+        return self
+
+    @property
     def _draws_by_row(self) -> bool:
         """Whether random actions must be drawn step by step: there are several, or the legal ones change."""
         return len(self._decoders) > 1 or bool(self._legal)
