@@ -68,10 +68,10 @@ class RowEnv(Protocol):
         """
 
 
-class ChoosingEnv(RowEnv, Protocol):
-    """An env that fills rows and has several actions, or changes which are legal: a wrapper of a multi-agent library.
+class RowChooser(Protocol):
+    """What chooses random actions where there are several, or the legal ones change: the ``_row_chooser`` of an env.
 
-    It need not convert actions that were drawn ahead.
+    It is a wrapper of a multi-agent library, which fills rows. Its actions need not be converted ahead.
     """
 
     @property
@@ -148,9 +148,10 @@ def collect_rows(
     for key, row in block.root_row(0).items():
         row.copy_(data.get(key))
     choose: _RandomActions | _RowActions | _PolicyActions
-    by_row = getattr(env, "_draws_by_row", False)
+    chooser: RowChooser | None = getattr(env, "_row_chooser", None)
+    by_row = chooser is not None and chooser._draws_by_row
     if act == env.rand_action:
-        choose = _RowActions(env, max_steps) if by_row else _RandomActions(env, max_steps, env.own_randomness)
+        choose = _RowActions(env, chooser, max_steps) if by_row else _RandomActions(env, max_steps, env.own_randomness)
     elif not by_row and isinstance(act, RandomPolicy) and act.action_spec == env.full_action_spec[env.action_key]:
         choose = _RandomActions(env, max_steps, contextlib.nullcontext)  # it draws from torch's generator
     else:
@@ -169,8 +170,8 @@ def collect_rows(
             block.carry(t - 1)
         if done:
             reset(t)
-    if hasattr(env, "_end_rows"):
-        env._end_rows()
+    if chooser is not None:
+        chooser._end_rows()
     result = block.to_tensordict(t, choose.finish(t), device=env.device)
     for part in (result, result.get("next")):
         _set_sizes(env, part, result.batch_size)
@@ -226,9 +227,9 @@ class _Draws:
 class _RowActions:
     """Random actions of an env that chooses those of each step itself."""
 
-    def __init__(self, env: Any, max_steps: int) -> None:
-        self.env = env
-        self.draws = _Draws(env, env._draw_numbers, max_steps, env.own_randomness)
+    def __init__(self, env: Any, chooser: Any, max_steps: int) -> None:
+        self.chooser = chooser
+        self.draws = _Draws(env, chooser._draw_numbers, max_steps, env.own_randomness)
         self.numbers = self.draws.chunk.tolist()
         self.start = 0
         self.choices: list[Any] = []
@@ -236,13 +237,13 @@ class _RowActions:
     def __call__(self, t: int, block: TEDBlock) -> Any:
         if t - self.start == len(self.numbers):
             self.start, self.numbers = t, self.draws.draw_chunk().tolist()
-        choice, native = self.env._choose(self.numbers[t - self.start])
+        choice, native = self.chooser._choose(self.numbers[t - self.start])
         self.choices.append(choice)
         return native
 
     def finish(self, length: int) -> dict[NestedKey, torch.Tensor]:
         self.draws.give_back(length - self.start)
-        return self.env._chosen(self.choices)
+        return self.chooser._chosen(self.choices)
 
 
 class _RandomActions:

@@ -107,7 +107,10 @@ class TEDBlock:
 
         The end signals at the root are not copied: inside an episode they are False, like in an unused row.
         """
-        now, after = self._at(t), self._at(t + 1)
+        now: Any = t
+        after: Any = t + 1
+        if self.batch:
+            now, after = self._at(now), self._at(after)
         for root, next_entry in self._carried:
             root[after] = next_entry[now]
 

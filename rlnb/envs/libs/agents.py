@@ -137,11 +137,12 @@ class AgentsEnv(EnvBase):
         self._over: dict[str, tuple[bool, bool]] = {}  # end signals of agents that are done
         self._present: set[str] = set()  # agents that took part in this episode
         self._legal: dict[NestedKey, np.ndarray] = {}  # legal actions at the next step, by the key of the action
-        self._one = TEDBlock(*self._row_leaves(), 1)
+        root, next_only = self._row_leaves()
+        self._entries = {*root, *next_only}
         # The batch size of each level of nesting, the deepest first.
-        paths = {as_tuple(key)[:depth] for key in self._one.next for depth in range(len(as_tuple(key)))}
+        paths = {as_tuple(key)[:depth] for key in self._entries for depth in range(len(as_tuple(key)))}
         self._sizes = {path: self._size(path) for path in sorted(paths, key=len, reverse=True)}
-        self._write = {at_step: self._writer(self._one, at_step) for at_step in (False, True)}
+        self._one: tuple[TEDBlock, dict[bool, Callable[[int, Found], bool]]] | None = None
 
     # For subclasses -----------------------------------------------------------------------------------------------
 
@@ -284,10 +285,14 @@ class AgentsEnv(EnvBase):
 
     def _read(self, found: Found, at_step: bool) -> TensorDictBase:
         """Convert what was found into data: write it into rows, and copy these."""
-        rows = self._one.next if at_step else self._one.root
+        if self._one is None:
+            block = TEDBlock(*self._row_leaves(), 1)
+            self._one = block, {moment: self._writer(block, moment) for moment in (False, True)}
+        block, writers = self._one
+        rows = block.next if at_step else block.root
         for array in rows.values():
             array.fill(0)
-        self._write[at_step](0, found)
+        writers[at_step](0, found)
         self._mask_specs()
         return self._assemble(rows)
 
@@ -507,13 +512,12 @@ class AgentsEnv(EnvBase):
         if overridden(self, cls) or self.run_type_checks:
             return False
         if "fills_rows" not in self._cache:
-            expected = {*self._one.next}
             found = {*self.observation_keys, *self.done_keys, *self.reward_keys}
             self._cache["fills_rows"] = (
                 (self.device is None or self.device.type == "cpu")
                 and self._stacked
                 and self._root_ends
-                and found == expected
+                and found == self._entries  # the specs may have been replaced
                 and set(self.action_keys) == set(self._decoders)
                 and (len(self._decoders) == 1 or self._can_choose())
             )
@@ -541,6 +545,10 @@ class AgentsEnv(EnvBase):
         self._mask_specs()
 
     @property
+    def _row_chooser(self) -> AgentsEnv:
+        return self
+
+    @property
     def _draws_by_row(self) -> bool:
         """Whether random actions must be drawn step by step: there are several, or the legal ones change."""
         return len(self._decoders) > 1 or bool(self._legal)
@@ -554,17 +562,16 @@ class AgentsEnv(EnvBase):
 
     def _choose(self, numbers: list[Any]) -> tuple[list[int], dict[str, Any]]:
         """Turn numbers into legal choices: their positions, and the actions by agent."""
+        if not self._legal:
+            return numbers, {name: number + start for (name, start), number in zip(self._starts, numbers, strict=True)}
         positions: list[int] = []
         actions: dict[str, Any] = {}
         for key, names, spec in self._choices:
-            legal = self._legal.get(key)
-            for i, name in enumerate(names):
-                number = numbers[len(positions)]
-                if legal is not None:
-                    options = legal[i].nonzero()[0]
-                    number = int(options[int(number * len(options))])
-                positions.append(number)
-                actions[name] = np.int64(number + spec.start)
+            for name, legal in zip(names, self._legal[key], strict=True):
+                options = legal.nonzero()[0]
+                position = int(options[int(numbers[len(positions)] * len(options))])
+                positions.append(position)
+                actions[name] = position + spec.start
         return positions, actions
 
     def _chosen(self, choices: list[list[int]]) -> dict[NestedKey, torch.Tensor]:
@@ -587,6 +594,13 @@ class AgentsEnv(EnvBase):
             self._cache["choices"] = [(key, names[key], spec) for key, spec in self._decoders.items()]
         return self._cache["choices"]
 
+    @property
+    def _starts(self) -> list[tuple[str, int]]:
+        """Each agent and the number of its first action, in the same order."""
+        if "starts" not in self._cache:
+            self._cache["starts"] = [(name, spec.start) for _, names, spec in self._choices for name in names]
+        return self._cache["starts"]
+
     def _can_choose(self) -> bool:
         """Whether the random actions of several steps can be drawn at once, although there are several actions."""
         specs = list(self._decoders.values())
@@ -607,6 +621,10 @@ class AgentsEnv(EnvBase):
         return self._natives(action if isinstance(action, dict) else {next(iter(self._decoders)): action})
 
     # The backend --------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy makes writers of its own: those of this env write into its rows.
+        return {**self.__dict__, "_one": None}
 
     def render(self) -> Any:
         """Return what the backend's ``render`` does: with ``render_mode="rgb_array"`` an array ``[height, width, 3]``.
@@ -654,7 +672,7 @@ def _leaves(
     for names, spec in _walk(specs):
         key = as_key((*path, *names))
         column = _column(rows, as_tuple(key), index)
-        if spec.shape == (1,) and spec.dtype.is_floating_point:
+        if spec.shape == (1,) and spec.dtype is not None and spec.dtype.is_floating_point:
             found.append((_number_writer(names), column[..., 0]))
         else:
             found.append((ObservationLeaf(key, names, cast("Any", None), spec).writer(), column))
@@ -679,7 +697,14 @@ def _number_writer(names: tuple[str, ...]) -> Callable[[np.ndarray, int, Mapping
         value = record[last]
         rows[t] = value if type(value) is float else float(np.asarray(value).item())
 
-    return write
+    if above:
+        return write
+
+    def write_here(rows: np.ndarray, t: int, record: Mapping[str, Any]) -> None:
+        value = record[last]
+        rows[t] = value if type(value) is float else float(np.asarray(value).item())
+
+    return write_here
 
 
 def _widths(spec: Any) -> list[int]:

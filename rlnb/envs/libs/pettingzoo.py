@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -129,13 +130,17 @@ class PettingZooWrapper(AgentsEnv):
         env = self._env
         if self.parallel:
             observations, infos = found
-            records = {name: {"observation": value, MASK: name in env.agents} for name, value in observations.items()}
-        else:
-            infos = env.infos
+            live = env.agents
             records = {
-                name: {"observation": env.observe(name), MASK: name == env.agent_selection} for name in env.agents
+                name: {"observation": value, MASK: name in live, INFO: infos.get(name, {})}
+                for name, value in observations.items()
             }
-        return self._with_masks(records, infos)
+        else:
+            turn, infos = env.agent_selection, env.infos
+            records = {
+                name: {"observation": env.observe(name), MASK: name == turn, INFO: infos[name]} for name in env.agents
+            }
+        return self._with_masks(records)
 
     def _advance(self, actions: dict[str, Any]) -> Found:
         return self._advance_all(actions) if self.parallel else self._advance_one(actions)
@@ -153,36 +158,41 @@ class PettingZooWrapper(AgentsEnv):
                 records[name] = {
                     "observation": value, "reward": rewards[name],
                     TERMINATED: terminated[name], TRUNCATED: truncated[name], MASK: name in live,
+                    INFO: infos.get(name, {}),
                 }  # fmt: skip
             except KeyError:
                 raise RuntimeError(
                     f"The env's step returned an observation of the agent {name!r}, and no reward or end signal of it. "
                     "Fix: return dictionaries of the same agents for all five."
                 ) from None
-        return self._with_masks(records, infos)
+        return self._with_masks(records)
 
     def _advance_one(self, actions: dict[str, Any]) -> Found:
         """Step the agent of an AEC env whose turn it is, and remove agents that are done."""
         env = self._env
         env.step(actions[env.agent_selection])
-        records: dict[str, dict[str, Any]] = {}
-        for name in env.agents:
-            records[name] = {
-                "observation": env.observe(name), "reward": env.rewards[name],
-                TERMINATED: env.terminations[name], TRUNCATED: env.truncations[name], MASK: False,
-            }  # fmt: skip
-        infos = dict(env.infos)
-        if not all(record[TERMINATED] or record[TRUNCATED] for record in records.values()):
-            while env.terminations[env.agent_selection] or env.truncations[env.agent_selection]:
+        # Each attribute is read once: in the games of PettingZoo it is behind three wrappers.
+        rewards, terminations, truncations, infos = env.rewards, env.terminations, env.truncations, env.infos
+        records: dict[str, dict[str, Any]] = {
+            name: {
+                "observation": env.observe(name), "reward": rewards[name],
+                TERMINATED: terminations[name], TRUNCATED: truncations[name], MASK: False, INFO: infos[name],
+            }
+            for name in env.agents
+        }  # fmt: skip
+        turn = env.agent_selection
+        if (terminations[turn] or truncations[turn]) and not all(
+            record[TERMINATED] or record[TRUNCATED] for record in records.values()
+        ):
+            while env.terminations[turn] or env.truncations[turn]:
                 env.step(None)  # PettingZoo's way to remove an agent
-        if env.agent_selection in records:
-            records[env.agent_selection][MASK] = True
-        return self._with_masks(records, infos)
+                turn = env.agent_selection
+        if turn in records:
+            records[turn][MASK] = True
+        return self._with_masks(records)
 
-    def _with_masks(self, records: dict[str, dict[str, Any]], infos: Mapping[str, Any]) -> Found:
-        """Add infos, action masks and the state to what agents observed."""
-        for name, record in records.items():
-            record[INFO] = infos.get(name, {})
+    def _with_masks(self, records: dict[str, dict[str, Any]]) -> Found:
+        """Add action masks and the state to the data of agents."""
         for name, where in self._mask_in.items():
             if name in records:
                 records[name][ACTION_MASK] = records[name][where].get(ACTION_MASK, True)
@@ -289,7 +299,10 @@ def _make(task: str, parallel: bool, kwargs: dict[str, Any]) -> Any:
             )
         known = list(tasks) if "/" in str(task) else [full.partition("/")[2] for full in tasks]
         raise no_such_env("PettingZoo", task, known, "PettingZooEnv.available_envs")
-    module = importlib.import_module(tasks[name])
+    with warnings.catch_warnings():
+        # PettingZoo advises to make envs by its registry, which imports all families and does not have those of mpe2.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        module = importlib.import_module(tasks[name])
     make = getattr(module, "parallel_env" if parallel else "env", None)
     if make is None:
         raise ValueError(
@@ -340,6 +353,8 @@ def _first_infos(env: Any, group_map: Mapping[str, Sequence[str]]) -> dict[str, 
 
 def _agent_specs(env: Any, name: str, infos: Mapping[str, Any], categorical: bool) -> AgentSpecs:
     space, action_space = env.observation_space(name), env.action_space(name)
+    for what, found in (("observation", space), ("action", action_space)):
+        _check_space(name, what, found)
     action = spec_from_space(action_space, categorical=categorical)
     masks = _mask_space(space, action_space)
     if masks is not None:
@@ -351,6 +366,17 @@ def _agent_specs(env: Any, name: str, infos: Mapping[str, Any], categorical: boo
     if numbers:
         observation[INFO] = Composite(numbers)
     return AgentSpecs(observation, {"action": action}, {"reward": Unbounded(shape=(1,))})
+
+
+def _check_space(name: str, what: str, space: Any) -> None:
+    members = space.spaces.values() if isinstance(space, gymnasium.spaces.Dict) else []
+    if isinstance(space, (gymnasium.spaces.Tuple, gymnasium.spaces.OneOf)) or (members and what == "action"):
+        raise TypeError(
+            f"The agent {name!r} has the {what} space {space}, which does not become one tensor. "
+            "Fix: make it a Box" + (", a Discrete or a MultiDiscrete." if what == "action" else " or a Dict.")
+        )
+    for member in members:
+        _check_space(name, what, member)
 
 
 def _mask_space(space: Any, action_space: Any) -> Any:

@@ -307,10 +307,7 @@ class TransformedEnv(EnvBase):
     @property
     def _fills_rows(self) -> bool:
         base: Any = self._base
-        # The rules of transforms know one action, at the root.
-        if self.batch_size or not getattr(base, "_fills_rows", False) or base.action_keys != ["action"]:
-            return False
-        if self._stages() is None:
+        if self.batch_size or not getattr(base, "_fills_rows", False) or self._stages() is None:
             return False
         # numpy has neither gradients nor other devices.
         tensors = (*self._chain.parameters(), *self._chain.buffers())
@@ -358,6 +355,11 @@ class TransformedEnv(EnvBase):
                 act(t)
 
         return step, reset
+
+    @property
+    def _row_chooser(self) -> Any:
+        base: Any = self._base
+        return getattr(base, "_row_chooser", None)
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
         return self._base._drawn_actions(actions)

@@ -38,6 +38,14 @@ def test_rows_survive_growth(monkeypatch, length):
     assert not data["done"].any()
 
 
+def test_end_signals_of_agents_are_carried_and_those_of_the_root_are_not():
+    ends = {("agents", "done"): (torch.Size([2, 1]), torch.bool), "done": (torch.Size([1]), torch.bool)}
+    block = TEDBlock(ends, {}, max_rows=2)
+    block.next["agents", "done"][0], block.next["done"][0] = [[True], [False]], True
+    block.carry(0)
+    assert block.root["agents", "done"][1].tolist() == [[True], [False]] and not block.root["done"][1]
+
+
 def test_a_short_rollout_does_not_hold_the_storage_of_a_long_one():
     block = TEDBlock(ROOT, NEXT, max_rows=1000)
     fill(block, 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from tensordict.nn import TensorDictModule
 from rlnb.data import Binary, Categorical, Composite, NonTensor, OneHot, Unbounded
 from rlnb.envs import MarlGroupMapType, SerialEnv, TransformedEnv, check_env_specs
 from rlnb.envs.libs.agents import AgentsEnv, AgentSpecs
-from rlnb.envs.transforms import RewardSum
+from rlnb.envs.transforms import Compose, DoubleToFloat, ObservationNorm, RewardScaling, RewardSum
 
 NAMES = ["red_0", "blue_0", "red_1"]
 GROUPS = {"red": ["red_0", "red_1"], "blue": ["blue_0"]}
@@ -174,6 +176,19 @@ def test_rows_hold_the_data_of_steps(kwargs):
         assert all(torch.equal(after[1][key], expected[1][key]) for key in after[1].keys(True, True))
 
 
+@pytest.mark.parametrize("masks", [False, True])
+def test_the_generator_is_where_single_draws_would_leave_it(masks):
+    found = []
+    for check in (None, True):
+        env = Walk(masks=masks, done_on_any=False)
+        env.run_type_checks = check
+        torch.manual_seed(3)
+        env.rollout(40)  # stops at the first end
+        found.append([env.rand_action()["red", "action"].tolist(), torch.rand(()).item()])
+        found[-1].append(env.rollout(1100, break_when_any_done=False)["blue", "action"].flatten().tolist())
+    assert found[0] == found[1]
+
+
 def test_rows_with_a_policy_that_writes_several_actions():
     def policy(red, blue):
         return (red[..., 0] % 3 + 1).long(), torch.full((1,), 2)
@@ -182,6 +197,27 @@ def test_rows_with_a_policy_that_writes_several_actions():
     module = TensorDictModule(policy, in_keys=keys, out_keys=[("red", "action"), ("blue", "action")])
     rows, stepped = (outcome(Walk(done_on_any=False), 30, module, way)[0] for way in (True, False))
     assert all(torch.equal(rows[key], stepped[key]) for key in stepped.keys(True, True))
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"masks": True}, {"groups": MarlGroupMapType.ALL_IN_ONE_GROUP}])
+def test_rows_under_transforms_hold_the_data_of_steps(kwargs):
+    group = "agents" if "groups" in kwargs else "red"
+
+    def make():
+        place, reward = (group, "observation", "place"), (group, "reward")
+        chain = [
+            ObservationNorm(2.0, 3.0, in_keys=[place], standard_normal=True),
+            DoubleToFloat(in_keys=["state"]),
+            RewardScaling(0.0, 0.5, in_keys=[reward]),
+            RewardSum(in_keys=[reward], out_keys=[(group, "sum")]),
+        ]
+        return TransformedEnv(Walk(done_on_any=False, **kwargs), Compose(*chain))
+
+    (rows, *after), (stepped, *expected) = (outcome(make(), 30, by_rows=way) for way in (True, False))
+    assert set(rows.keys(True, True)) == set(stepped.keys(True, True))
+    for key in rows.keys(True, True):
+        assert rows[key].dtype == stepped[key].dtype and torch.equal(rows[key], stepped[key]), key
+    assert rows["next", group].batch_size == stepped["next", group].batch_size and after[0] == expected[0]
 
 
 def test_random_actions_are_legal():
@@ -193,6 +229,18 @@ def test_random_actions_are_legal():
                 mask, action = data[group, "action_mask"], data[group, "action"]
                 assert mask.gather(-1, action.unsqueeze(-1) - 1).all()
                 assert (action == 1).any()  # where staying is legal, it is drawn
+
+
+def test_a_copy_goes_its_own_way():
+    env = Walk(masks=True)
+    env.rollout(2, break_when_any_done=False)
+    other = copy.deepcopy(env)
+    places = dict(env.places)
+    data = other.rollout(7, break_when_any_done=False)
+    other.run_type_checks = True
+    stepped = other.rollout(7, break_when_any_done=False)
+    assert env.places == places and env._over == {} and data.shape == stepped.shape == (7,)
+    assert stepped["next", "red", "done"].any()
 
 
 def test_a_subclass_that_overrides_something_fills_no_rows():

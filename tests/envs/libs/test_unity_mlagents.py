@@ -1,8 +1,7 @@
 """UnityMLAgentsWrapper, the real one, over a fake of the interface of ML-Agents, whose envs are programs of Unity.
 
 The fake follows ``BaseEnv``, ``BehaviorSpec``, ``ActionSpec``, ``DecisionSteps`` and ``TerminalSteps`` of mlagents-envs
-1.0, https://unity-technologies.github.io/ml-agents/Python-LLAPI/. tests/libs/test_unity_mlagents.py gives the wrapper
-the library's own classes.
+0.28, https://unity-technologies.github.io/ml-agents/Python-LLAPI/.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from rlnb.envs import (
     UnityMLAgentsWrapper,
     check_env_specs,
 )
-from rlnb.envs.libs.libraries import is_installed
 from rlnb.envs.transforms import RewardSum
 
 
@@ -290,8 +288,8 @@ class TestByName:
         assert str(caught.value) == "There is no environment '3dBall' in Unity ML-Agents. Did you mean '3DBall'?"
 
 
-@pytest.mark.skipif(is_installed("mlagents_envs"), reason="mlagents-envs is installed")
-def test_without_the_library():
+def test_without_the_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlagents_envs", None)  # as if it were not installed
     assert UnityMLAgentsEnv.available_envs == []
     with pytest.raises(ImportError) as caught:
         UnityMLAgentsEnv(registered_name="3DBall")
