@@ -18,9 +18,12 @@ from rlnb.envs.custom import (
 from rlnb.envs.end_signals import terminated_or_truncated
 from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.gym_like import GymLikeEnv
+from rlnb.envs.libs.brax import BraxEnv, BraxWrapper
 from rlnb.envs.libs.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
 from rlnb.envs.libs.gym import GymEnv, GymWrapper, default_info_dict_reader, gym_backend, set_gym_backend
+from rlnb.envs.libs.jumanji import JumanjiEnv, JumanjiWrapper
 from rlnb.envs.libs.libraries import get_available_libraries
+from rlnb.envs.libs.openspiel import OpenSpielEnv, OpenSpielWrapper
 from rlnb.envs.libs.vmas import VmasEnv, VmasWrapper
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.metadata import EnvMetaData
@@ -29,10 +32,11 @@ from rlnb.envs.policies import RandomPolicy
 from rlnb.envs.transforms import *  # noqa: F403 - the list of transforms has one home, transforms.__all__
 
 __all__ = [
-    "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "DreamerDecoder", "DreamerEnv", "EnvBase", "EnvCreator",
-    "EnvMetaData", "ExplorationType", "GridWorldEnv", "GymEnv", "GymLikeEnv", "GymWrapper", "MarlGroupMapType",
-    "ModelBasedEnvBase", "MountainCarEnv", "MultiThreadedEnv", "MultiThreadedEnvWrapper", "ParallelEnv",
-    "PendulumEnv", "RandomPolicy", "SerialEnv", "SpreadEnv", "TicTacToeEnv", "VmasEnv", "VmasWrapper",
+    "BanditEnv", "BraxEnv", "BraxWrapper", "CartPoleEnv", "ConnectFourEnv", "DreamerDecoder", "DreamerEnv", "EnvBase",
+    "EnvCreator", "EnvMetaData", "ExplorationType", "GridWorldEnv", "GymEnv", "GymLikeEnv", "GymWrapper", "JumanjiEnv",
+    "JumanjiWrapper", "MarlGroupMapType", "ModelBasedEnvBase", "MountainCarEnv", "MultiThreadedEnv",
+    "MultiThreadedEnvWrapper", "OpenSpielEnv", "OpenSpielWrapper", "ParallelEnv", "PendulumEnv", "RandomPolicy",
+    "SerialEnv", "SpreadEnv", "TicTacToeEnv", "VmasEnv", "VmasWrapper",
     "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type",
     "get_available_libraries", "gym_backend", "set_exploration_type", "set_gym_backend", "step_mdp",
     "terminated_or_truncated", *transforms.__all__,

@@ -34,8 +34,8 @@ class OpenSpielWrapper(GymLikeEnv):
     The players are the agents "player_0", "player_1" and so on. Each group of them is a nested entry:
 
     - "observation" and "information_state", float32 ``[n_players, ...]``, as far as the game has them;
-    - "action_mask", bool ``[n_players, n_actions]``: the legal actions. A player who does not act has the action 0 only,
-      which is ignored;
+    - "action_mask", bool ``[n_players, n_actions]``: the legal actions. A player who does not act has the action 0
+      only, which is ignored;
     - "reward", float32 ``[n_players, 1]``: since the last action of any player.
 
     The entry "current_player", an int32 number, is the player whose action is used, -2 if all act at once, and -4 after
