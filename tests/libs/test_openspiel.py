@@ -43,7 +43,7 @@ def test_the_data_are_those_of_the_own_loop(name, categorical):
 
     players = range(game.num_players())
     state = settle(game.new_initial_state())
-    for row in rollout.unbind(0):
+    for t, row in enumerate(rollout.unbind(0)):
         assert row["current_player"] == state.current_player()
         for p in players:
             legal = state.legal_actions(p) or [0]
@@ -66,7 +66,7 @@ def test_the_data_are_those_of_the_own_loop(name, categorical):
         assert row["next", "done"].item() == row["next", "terminated"].item() == state.is_terminal()
         if state.is_terminal():
             assert row["next", "current_player"] == pyspiel.PlayerId.TERMINAL
-            state = settle(game.new_initial_state())
+            state = settle(game.new_initial_state()) if t + 1 < len(rollout) else state
     assert next(drawn, None) is None
 
 

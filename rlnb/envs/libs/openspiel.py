@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tensordict import NonTensorData, TensorDictBase
+from tensordict import NonTensorData, TensorDict, TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
 from rlnb.data.specs.base import TensorSpec
@@ -211,6 +211,24 @@ class OpenSpielWrapper(GymLikeEnv):
             f"The action {action} of player_{player} is not legal. Its legal actions are {self._legal[player]}. "
             'Fix: choose where "action_mask" is True.'
         )
+
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Write a legal random action of each player into ``tensordict``, or into a new TensorDict."""
+        if not self._running:
+            return super().rand_action(tensordict)
+        if tensordict is None:
+            tensordict = TensorDict({}, self.batch_size, device=self.device)
+        self._assert_batch_size(tensordict, "rand_action")
+        with self.own_randomness():
+            draws = torch.rand(len(self._legal)).tolist()
+        actions = torch.tensor([legal[int(u * len(legal))] for u, legal in zip(draws, self._legal, strict=True)])
+        if not self.categorical_actions:
+            actions = torch.nn.functional.one_hot(actions, self.game.num_distinct_actions())
+        if self.device is not None:
+            actions = actions.to(self.device)
+        for group, data in self._groups.split({"action": actions}, self.batch_size).items():
+            tensordict.set((group, "action"), data.get("action"))
+        return tensordict
 
     def _resolve_chance(self) -> None:
         state = self._state
