@@ -23,7 +23,11 @@ from rlnb.envs.libs.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
 from rlnb.envs.libs.gym import GymEnv, GymWrapper, default_info_dict_reader, gym_backend, set_gym_backend
 from rlnb.envs.libs.jumanji import JumanjiEnv, JumanjiWrapper
 from rlnb.envs.libs.libraries import get_available_libraries
+from rlnb.envs.libs.meltingpot import MeltingpotEnv, MeltingpotWrapper
 from rlnb.envs.libs.openspiel import OpenSpielEnv, OpenSpielWrapper
+from rlnb.envs.libs.pettingzoo import PettingZooEnv, PettingZooWrapper
+from rlnb.envs.libs.smacv2 import SMACv2Env, SMACv2Wrapper
+from rlnb.envs.libs.unity_mlagents import UnityMLAgentsEnv, UnityMLAgentsWrapper
 from rlnb.envs.libs.vmas import VmasEnv, VmasWrapper
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.metadata import EnvMetaData
@@ -34,9 +38,10 @@ from rlnb.envs.transforms import *  # noqa: F403 - the list of transforms has on
 __all__ = [
     "BanditEnv", "BraxEnv", "BraxWrapper", "CartPoleEnv", "ConnectFourEnv", "DreamerDecoder", "DreamerEnv", "EnvBase",
     "EnvCreator", "EnvMetaData", "ExplorationType", "GridWorldEnv", "GymEnv", "GymLikeEnv", "GymWrapper", "JumanjiEnv",
-    "JumanjiWrapper", "MarlGroupMapType", "ModelBasedEnvBase", "MountainCarEnv", "MultiThreadedEnv",
-    "MultiThreadedEnvWrapper", "OpenSpielEnv", "OpenSpielWrapper", "ParallelEnv", "PendulumEnv", "RandomPolicy",
-    "SerialEnv", "SpreadEnv", "TicTacToeEnv", "VmasEnv", "VmasWrapper",
+    "JumanjiWrapper", "MarlGroupMapType", "MeltingpotEnv", "MeltingpotWrapper", "ModelBasedEnvBase", "MountainCarEnv",
+    "MultiThreadedEnv", "MultiThreadedEnvWrapper", "OpenSpielEnv", "OpenSpielWrapper", "ParallelEnv", "PendulumEnv",
+    "PettingZooEnv", "PettingZooWrapper", "RandomPolicy", "SMACv2Env", "SMACv2Wrapper", "SerialEnv", "SpreadEnv",
+    "TicTacToeEnv", "UnityMLAgentsEnv", "UnityMLAgentsWrapper", "VmasEnv", "VmasWrapper",
     "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type",
     "get_available_libraries", "gym_backend", "set_exploration_type", "set_gym_backend", "step_mdp",
     "terminated_or_truncated", *transforms.__all__,

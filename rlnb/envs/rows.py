@@ -10,13 +10,14 @@ the attributes in :data:`CONSTRUCTION` may differ, because no rollout uses them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import LeafInfo, TEDBlock
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
@@ -60,8 +61,34 @@ class RowEnv(Protocol):
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
         """Convert actions of shape ``[n, *spec.shape]``, drawn from the spec, into n actions of the backend."""
 
-    def _native_action(self, action: torch.Tensor) -> Any:
-        """Convert one action of a policy into an action of the backend, or raise an error."""
+    def _native_action(self, action: Any) -> Any:
+        """Convert one action of a policy into an action of the backend, or raise an error.
+
+        If the env has several actions, it gets a dictionary of them by key.
+        """
+
+
+class ChoosingEnv(RowEnv, Protocol):
+    """An env that fills rows and has several actions, or changes which are legal: a wrapper of a multi-agent library.
+
+    It need not convert actions that were drawn ahead.
+    """
+
+    @property
+    def _draws_by_row(self) -> bool:
+        """Whether random actions must be chosen step by step."""
+
+    def _draw_numbers(self, n: int) -> torch.Tensor:
+        """Draw what the choices of n steps follow from, ``[n, ...]``: as n calls would with n = 1."""
+
+    def _choose(self, numbers: Any) -> tuple[Any, Any]:
+        """Turn the numbers of one step into what :meth:`_chosen` reads, and the action of the backend."""
+
+    def _chosen(self, choices: list[Any]) -> dict[NestedKey, torch.Tensor]:
+        """Convert the choices of all steps into the entries of the actions, ``[time, ...]``."""
+
+    def _end_rows(self) -> None:
+        """Bring up to date what row functions leave out, at the end of a rollout."""
 
 
 def overridden(env: Any, home: type) -> set[str]:
@@ -104,7 +131,7 @@ def fills_rows(env: EnvBase, act: Callable[..., Any]) -> bool:
     if act == env.rand_action:
         return True
     out_keys = getattr(act, "out_keys", None)
-    if out_keys is None or env.action_key not in out_keys:
+    if out_keys is None or any(key not in out_keys for key in env.action_keys):
         return False
     own = {as_tuple(key) for key in (*env.observation_keys, *env.done_keys)}
     written = [as_tuple(key) for key in out_keys]
@@ -120,10 +147,11 @@ def collect_rows(
     block = TEDBlock(root, next_only, max_steps, env.batch_size)
     for key, row in block.root_row(0).items():
         row.copy_(data.get(key))
-    choose: _RandomActions | _PolicyActions
+    choose: _RandomActions | _RowActions | _PolicyActions
+    by_row = getattr(env, "_draws_by_row", False)
     if act == env.rand_action:
-        choose = _RandomActions(env, max_steps, env.own_randomness)
-    elif isinstance(act, RandomPolicy) and act.action_spec == env.full_action_spec[env.action_key]:
+        choose = _RowActions(env, max_steps) if by_row else _RandomActions(env, max_steps, env.own_randomness)
+    elif not by_row and isinstance(act, RandomPolicy) and act.action_spec == env.full_action_spec[env.action_key]:
         choose = _RandomActions(env, max_steps, contextlib.nullcontext)  # it draws from torch's generator
     else:
         choose = _PolicyActions(env, act, data, block)
@@ -141,43 +169,104 @@ def collect_rows(
             block.carry(t - 1)
         if done:
             reset(t)
-    return block.to_tensordict(t, choose.finish(t), device=env.device)
+    if hasattr(env, "_end_rows"):
+        env._end_rows()
+    result = block.to_tensordict(t, choose.finish(t), device=env.device)
+    for part in (result, result.get("next")):
+        _set_sizes(env, part, result.batch_size)
+    return result
+
+
+def _set_sizes(env: EnvBase, data: TensorDictBase, batch_size: torch.Size) -> None:
+    """Give nested TensorDicts the dimensions that their specs have behind those of the batch."""
+    if "nested_sizes" not in env._cache:
+        specs = (env.observation_spec, env.full_action_spec, env.full_done_spec, env.full_reward_spec)
+        found = {
+            as_tuple(key): spec[key] for spec in specs for key in spec.keys(True) if isinstance(spec[key], Composite)
+        }
+        env._cache["nested_sizes"] = [
+            (path, spec.shape[env.ndim :]) for path, spec in found.items() if len(spec.shape) > env.ndim
+        ]
+    # The deepest come first: a TensorDict cannot have dimensions that one inside it lacks.
+    for path, size in sorted(env._cache["nested_sizes"], key=lambda item: len(item[0]), reverse=True):
+        below = data.get(as_key(path), None)
+        if below is not None:
+            below.batch_size = torch.Size((*batch_size, *size))
+
+
+class _Draws:
+    """Draws random numbers in chunks, and leaves the generator as if they had been drawn one by one."""
+
+    def __init__(self, env: Any, draw: Callable[[int], torch.Tensor], max_steps: int, randomness: Callable[[], Any]):
+        self.draw, self.left, self.randomness = draw, max_steps, randomness
+        self.device = env.full_action_spec[env.action_keys[0]].device
+        self.chunk = self.draw_chunk()
+
+    def draw_chunk(self) -> torch.Tensor:
+        """Draw the next numbers, ``[n, ...]``."""
+        n = min(self.left, _CHUNK)
+        self.left -= n
+        with self.randomness():
+            self.before = get_rng_state(self.device)
+            self.chunk = self.draw(n)
+            self.after = get_rng_state(self.device)
+        return self.chunk
+
+    def give_back(self, used: int) -> None:
+        """Turn the generator back to where it was after ``used`` rows of the last chunk."""
+        if used == len(self.chunk):
+            return
+        with self.randomness():
+            # If other code has drawn from torch's generator meanwhile, it must not be turned back.
+            if torch.equal(get_rng_state(self.device), self.after):
+                set_rng_state(self.before, self.device)
+                self.draw(used)
+
+
+class _RowActions:
+    """Random actions of an env that chooses those of each step itself."""
+
+    def __init__(self, env: Any, max_steps: int) -> None:
+        self.env = env
+        self.draws = _Draws(env, env._draw_numbers, max_steps, env.own_randomness)
+        self.numbers = self.draws.chunk.tolist()
+        self.start = 0
+        self.choices: list[Any] = []
+
+    def __call__(self, t: int, block: TEDBlock) -> Any:
+        if t - self.start == len(self.numbers):
+            self.start, self.numbers = t, self.draws.draw_chunk().tolist()
+        choice, native = self.env._choose(self.numbers[t - self.start])
+        self.choices.append(choice)
+        return native
+
+    def finish(self, length: int) -> dict[NestedKey, torch.Tensor]:
+        self.draws.give_back(length - self.start)
+        return self.env._chosen(self.choices)
 
 
 class _RandomActions:
-    """Draws actions in chunks, and leaves the generator as if they had been drawn one by one."""
+    """Random actions, drawn and converted in chunks."""
 
     def __init__(self, env: Any, max_steps: int, randomness: Callable[[], Any]) -> None:
-        self.env, self.left, self.randomness = env, max_steps, randomness
-        self.key = env.action_key
-        self.spec = env.full_action_spec[self.key]
-        self.drawn: list[torch.Tensor] = []
-        self.native: list[Any] = []
+        self.env, self.key = env, env.action_key
+        spec = env.full_action_spec[self.key]
+        self.draws = _Draws(env, lambda n: spec.rand((n,)), max_steps, randomness)
+        self.drawn = [self.draws.chunk]
+        self.native: list[Any] = env._drawn_actions(self.drawn[0])
         self.start = 0
 
     def __call__(self, t: int, block: TEDBlock) -> Any:
-        at = t - self.start
-        if at == len(self.native):
-            self.start, at = t, 0
-            self._draw(min(self.left, _CHUNK))
-        return self.native[at]
-
-    def _draw(self, n: int) -> None:
-        self.left -= n
-        with self.randomness():
-            self.before = get_rng_state(self.spec.device)
-            self.drawn.append(self.spec.rand((n,)))
-            self.after = get_rng_state(self.spec.device)
-        self.native = self.env._drawn_actions(self.drawn[-1])
+        if t - self.start == len(self.native):
+            self.start = t
+            self.drawn.append(self.draws.draw_chunk())
+            self.native = self.env._drawn_actions(self.drawn[-1])
+        return self.native[t - self.start]
 
     def finish(self, length: int) -> dict[NestedKey, torch.Tensor]:
         used = length - self.start
-        if used < len(self.native):
-            with self.randomness():
-                # If other code has drawn from torch's generator meanwhile, it must not be turned back.
-                if torch.equal(get_rng_state(self.spec.device), self.after):
-                    set_rng_state(self.before, self.spec.device)
-                    self.spec.rand((used,))
+        self.draws.give_back(used)
+        if used < len(self.drawn[-1]):
             self.drawn[-1] = self.drawn[-1][:used].clone()
         actions = self.drawn[0] if len(self.drawn) == 1 else torch.cat(self.drawn)
         return {self.key: actions.movedim(0, self.env.ndim).contiguous()}
@@ -194,9 +283,8 @@ class _PolicyActions:
 
     def __init__(self, env: Any, act: Any, data: TensorDictBase, block: TEDBlock) -> None:
         self.act, self.native = act, env._native_action
-        self.key, self.batch_size, self.device = env.action_key, env.batch_size, env.device
-        self.spec = env.full_action_spec[self.key]
-        self.shape = self.spec.shape
+        self.env, self.batch_size, self.device = env, env.batch_size, env.device
+        self.specs = {key: env.full_action_spec[key] for key in env.action_keys}
         self.in_keys = [as_key(as_tuple(key)) for key in getattr(act, "in_keys", ())]
         self.written: dict[NestedKey, list[Any]] = {as_key(as_tuple(key)): [] for key in act.out_keys}
         self.flat = all(isinstance(key, str) for key in (*block.root, *self.written))
@@ -221,7 +309,7 @@ class _PolicyActions:
         self.function(entries)
         for key, values in self.written.items():
             values.append(entries[key])
-        return self.decode(entries[self.key])
+        return self.decode(entries)
 
     def _call_policy(self, t: int, block: TEDBlock) -> Any:
         entries = block.root_row(t)
@@ -231,8 +319,9 @@ class _PolicyActions:
             seen = fast_tensordict({str(key): value for key, value in entries.items()}, self.batch_size, self.device)
         else:
             seen = TensorDict(entries, self.batch_size, device=self.device)
+            _set_sizes(self.env, seen, self.batch_size)
         data = self.act(seen)
-        if data is None and seen.get(self.key, None) is not None:
+        if data is None and all(seen.get(key, None) is not None for key in self.specs):
             data = seen  # the policy wrote to what it was given
         if not isinstance(data, TensorDictBase):
             raise errors.policy_returned(self.act, data)
@@ -243,13 +332,14 @@ class _PolicyActions:
             if value is None:
                 raise errors.policy_wrote_no_action(self.act, [key], set(entries), data)
             values.append(value)
-            if key != self.key:
+            if key not in self.specs:
                 self.carried[key] = value
-        return self.decode(self.written[self.key][-1])
+        return self.decode({key: self.written[key][-1] for key in self.specs})
 
-    def decode(self, action: Any) -> Any:
-        """Convert an action of the policy into an action of the backend."""
-        return self.native(fit_action(self.key, self.spec, action, self.shape))
+    def decode(self, entries: Mapping[NestedKey, Any]) -> Any:
+        """Convert the actions of the policy into an action of the backend."""
+        fitted = {key: fit_action(key, spec, entries[key], spec.shape) for key, spec in self.specs.items()}
+        return self.native(fitted if len(fitted) > 1 else next(iter(fitted.values())))
 
     def _find_more(self, entries: dict[NestedKey, torch.Tensor], data: TensorDictBase) -> None:
         """Keep entries that the policy writes although they are not among its ``out_keys``."""

@@ -10,6 +10,7 @@ from rlnb_widgets import RolloutPlayer
 from tensordict import TensorDictBase
 
 from rlnb.envs import EnvBase, SerialEnv, check_env_specs
+from rlnb.record import PixelRenderTransform
 
 
 def assert_keeps_promises(make: Callable[[], EnvBase], steps: int = 8) -> TensorDictBase:
@@ -21,9 +22,17 @@ def assert_keeps_promises(make: Callable[[], EnvBase], steps: int = 8) -> Tensor
     assert_seeds_repeat(make, steps)
     with SerialEnv(2, make) as batch:
         assert batch.rollout(3, break_when_any_done=False).batch_size == (2, *env.batch_size, 3)
-    assert "<svg" in RolloutPlayer(rollout, env=env).to_svg() or env.batch_size
+    assert RolloutPlayer(rollout, env=env).model.length == steps
     env.close()
     return rollout
+
+
+def assert_plays_frames(env: EnvBase, steps: int = 3) -> None:
+    """The player shows a frame of each step, which the env renders, as colours and not one colour alone."""
+    rollout = env.append_transform(PixelRenderTransform()).rollout(steps)
+    assert rollout["pixels"].float().std() > 0
+    assert rollout["pixels"].dtype is torch.uint8 and rollout["pixels"].shape[-1] == 3
+    assert RolloutPlayer(rollout).model.frames.kind == "pixels"
 
 
 def assert_seeds_repeat(make: Callable[[], EnvBase], steps: int = 8) -> None:

@@ -81,7 +81,7 @@ class TEDBlock:
     def _view(self) -> None:
         self.root = {key: tensor.numpy() for key, tensor in self._root.items()}
         self.next = {key: tensor.numpy() for key, tensor in self._next.items()}
-        self._carried = [(self.root[key], self.next[key]) for key in self._root if as_tuple(key)[-1] not in END_KEYS]
+        self._carried = [(self.root[key], self.next[key]) for key in self._root if key not in END_KEYS]
 
     def _at(self, t: int | slice) -> tuple[int | slice, ...]:
         """The index of row t in all envs of the batch."""
@@ -105,9 +105,12 @@ class TEDBlock:
     def carry(self, t: int) -> None:
         """Copy the results of row t to the root of row t+1, as ``step_mdp`` does.
 
-        The end signals are not copied: inside an episode they are False, like in an unused row.
+        The end signals at the root are not copied: inside an episode they are False, like in an unused row.
         """
-        now, after = self._at(t), self._at(t + 1)
+        now: Any = t
+        after: Any = t + 1
+        if self.batch:
+            now, after = self._at(now), self._at(after)
         for root, next_entry in self._carried:
             root[after] = next_entry[now]
 

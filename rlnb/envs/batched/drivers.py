@@ -37,7 +37,8 @@ class EnvInfo:
     def of(cls, env: EnvBase) -> EnvInfo:
         """Describe an env."""
         rows: Any = env
-        fills = getattr(env, "_fills_rows", False) and not env.batch_size
+        # In the rows of a batch, actions are one array.
+        fills = getattr(env, "_fills_rows", False) and not env.batch_size and env.action_keys == ["action"]
         root, next_only = rows._row_leaves() if fills else (None, None)
         draws = _draws_actions(env)
         return cls(type(env).__name__, env.specs, env.batch_size, env.device, root, next_only, draws)

@@ -307,7 +307,10 @@ class TransformedEnv(EnvBase):
     @property
     def _fills_rows(self) -> bool:
         base: Any = self._base
-        if self.batch_size or not getattr(base, "_fills_rows", False) or self._stages() is None:
+        # The rules of transforms know one action, at the root.
+        if self.batch_size or not getattr(base, "_fills_rows", False) or base.action_keys != ["action"]:
+            return False
+        if self._stages() is None:
             return False
         # numpy has neither gradients nor other devices.
         tensors = (*self._chain.parameters(), *self._chain.buffers())

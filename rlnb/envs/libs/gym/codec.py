@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -62,7 +63,7 @@ class ObservationLeaf:
         It takes the rows, the index of a row (which must hold zeros) and the whole observation, and raises RuntimeError
         if a value does not fit the spec.
         """
-        pick = self.pick if self.path else None
+        pick = (operator.itemgetter(self.path[0]) if len(self.path) == 1 else self.pick) if self.path else None
         if isinstance(self.spec, OneHot) and self.spec.shape == (self.spec.n,):
             first, last = self.spec.start, self.spec.start + self.spec.n - 1
 
