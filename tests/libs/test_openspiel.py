@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from rlnb_widgets.rollout_player.model import player_model
 
 from rlnb.data import Categorical, OneHot
 from rlnb.envs import MarlGroupMapType, OpenSpielEnv, OpenSpielWrapper, ParallelEnv, check_env_specs
 from tests.libs.wrappers import assert_keeps_promises
 
+ONE_EACH = MarlGroupMapType.ONE_GROUP_PER_AGENT
 pyspiel = pytest.importorskip("pyspiel")
 
 GAMES = ["tic_tac_toe", "connect_four", "kuhn_poker", "goofspiel(num_cards=4)", "matrix_pd", "2048", "leduc_poker"]
@@ -159,6 +161,24 @@ def test_bad_input():
         "Fix: choose a game whose get_type().dynamics is SEQUENTIAL or SIMULTANEOUS."
     )
     assert {"chess", "kuhn_poker", "tic_tac_toe"} < set(OpenSpielEnv.available_envs)
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
+@pytest.mark.parametrize("kwargs", [{}, {"categorical_actions": True}, {"group_map": ONE_EACH}], ids=["", "c", "g"])
+def test_the_player_draws_the_board(name, kwargs):
+    env = OpenSpielEnv(name, return_state=True, **kwargs)
+    rollout = env.rollout(30, break_when_any_done=False)
+    frames = player_model(rollout, env).frames
+    assert frames.kind == "scene"
+    for i, row in enumerate(rollout.unbind(0)):
+        state = env.game.deserialize_state(row["state"])
+        rows = [line for line in str(state).lower().splitlines() if line]
+        caption = frames.scene.caption_at(i)
+        assert caption.partition(";")[0].lower() == " / ".join(" ".join(line) for line in rows), i
+        if "group_map" not in kwargs:
+            action = row["agents", "action"][state.current_player()]
+            number = int(action) if kwargs else int(action.argmax())
+            assert caption.endswith(f" {number}"), "the move that follows"
 
 
 def test_workers():

@@ -7,6 +7,9 @@ import copy
 import numpy as np
 import pytest
 import torch
+from rlnb_widgets import RolloutPlayer
+from rlnb_widgets.rollout_player.model import player_model
+from rlnb_widgets.scenes.vmas import MARKS
 from tensordict.nn import TensorDictModule
 
 from rlnb.data import Bounded, Categorical, MultiCategorical, MultiOneHot, OneHot
@@ -187,6 +190,35 @@ def test_the_wrapped_env_is_at_hand():
     assert env.n_agents == own.n_agents and env.lib is vmas
     assert repr(env) == "VmasWrapper(env=Scenario, batch_size=torch.Size([2]), device=None)"
     copy.deepcopy(env).rollout(2)
+
+
+@pytest.mark.parametrize("name", [*MARKS, "simple_tag", "wheel"])
+def test_the_player_draws_the_agents_and_what_they_seek(name):
+    env = VmasEnv(name, num_envs=2)
+    rollout = env.rollout(3)
+    frames = player_model(rollout, env).frames
+    assert frames.kind == "scene"
+    scene, world = frames.scene, env._env.world
+    places = [[p.name for p in scene.parts].index(f"agent {k}") for k in range(env.n_agents)]
+    ends = scene.poses[[-2, -1]]  # the last states of both envs
+    ordered = {agent.name: agent for agent in env.agents}
+    agents = [ordered[name] for names in env.group_map.values() for name in names]
+    truth = {place: agent.state.pos for place, agent in zip(places, agents, strict=True)}
+    for k, part in enumerate(scene.parts):
+        owner = int(part.name.rpartition(" ")[2]) if part.name.startswith("goal ") else 0
+        if name == "simple_spread" and part.name.startswith("landmark"):
+            truth[k] = world.landmarks[int(part.name[-1])].state.pos
+        elif part.name.startswith("goal"):
+            held = agents[owner].goal if hasattr(agents[owner], "goal") else None
+            package = getattr(env.scenario, "package", None) or getattr(env.scenario, "packages", [None])[0]
+            truth[k] = (held or package.goal).state.pos
+    assert len(truth) > len(agents) or name in ("simple_tag", "wheel", "flocking")
+    # One scale and one origin for all.
+    found = torch.tensor(np.stack([ends[:, k, :2] for k in truth])) - 200
+    want = torch.stack(list(truth.values())) * torch.tensor([1.0, -1.0])
+    scale = (found * want).sum() / (want * want).sum()
+    torch.testing.assert_close(found, want * scale, rtol=1e-3, atol=0.05)
+    assert "<svg" in RolloutPlayer(rollout, env).to_svg()
 
 
 def test_workers():

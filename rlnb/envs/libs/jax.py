@@ -34,7 +34,7 @@ def to_torch(array: Any) -> torch.Tensor:
 
             to_torch(jax.random.PRNGKey(3))  # tensor([0, 3], dtype=torch.int32)
     """
-    if array.devices() and next(iter(array.devices())).platform != "cpu":
+    if hasattr(array, "devices") and any(device.platform != "cpu" for device in array.devices()):
         signed = _SIGNED.get(np.dtype(array.dtype))
         return torch.from_dlpack(array if signed is None else array.view(signed)).clone()
     copied = np.array(array)

@@ -103,6 +103,7 @@ class OpenSpielWrapper(GymLikeEnv):
             allow_done_after_reset=allow_done_after_reset,
         )
         self.game, self._start = env.get_game(), env
+        self.env_name = str(self.game.get_type().short_name)
         self.categorical_actions, self.return_state = categorical_actions, return_state
         self.chance_sampler = chance_sampler
         self._rng = np.random.default_rng()
@@ -283,7 +284,7 @@ class OpenSpielWrapper(GymLikeEnv):
         return getattr(self._state, name)
 
     def _backend_name(self) -> str:
-        return str(self._start.get_game().get_type().short_name)
+        return self.env_name
 
 
 class OpenSpielEnv(OpenSpielWrapper):

@@ -231,7 +231,7 @@ class VmasWrapper(GymLikeEnv):
         """Stack the data of the agents, a group at a time. ``ends``: done, or terminated and truncated, [num_envs]."""
         stacked = {"observation": self._stack(self._by_agent(observations))}
         if rewards is not None:
-            stacked["reward"] = {k: v.unsqueeze(-1) for k, v in self._groups.stack(self._by_agent(rewards)).items()}
+            stacked["reward"] = self._stack(self._by_agent(rewards))
         if any(self._infos.values()):
             stacked["info"] = self._stack_infos(self._by_agent(infos))
         source: dict[str, Any] = {}
@@ -358,7 +358,7 @@ class VmasEnv(VmasWrapper):
             **{**(scenario_kwargs or {}), **kwargs},
         )
         super().__init__(env, categorical_actions, group_map, from_pixels=from_pixels, device=device)
-        self.scenario_name = scenario if isinstance(scenario, str) else type(scenario).__name__
+        self.env_name = self.scenario_name = scenario if isinstance(scenario, str) else type(scenario).__name__
         if seed is not None:
             self._set_seed(seed)
 
