@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from rlnb_widgets.rollout_player.model import player_model
+from tensordict.nn import TensorDictModule
 
 from rlnb.data import Categorical, OneHot
 from rlnb.envs import MarlGroupMapType, OpenSpielEnv, OpenSpielWrapper, ParallelEnv, check_env_specs
-from tests.libs.wrappers import assert_keeps_promises
+from tests.libs.wrappers import assert_keeps_promises, assert_same
 
 ONE_EACH = MarlGroupMapType.ONE_GROUP_PER_AGENT
 pyspiel = pytest.importorskip("pyspiel")
@@ -70,6 +71,37 @@ def test_the_data_are_those_of_the_own_loop(name, categorical):
             assert row["next", "current_player"] == pyspiel.PlayerId.TERMINAL
             state = settle(game.new_initial_state()) if t + 1 < len(rollout) else state
     assert next(drawn, None) is None
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"categorical_actions": True, "group_map": ONE_EACH}], ids=["one", "each"])
+@pytest.mark.parametrize("name", GAMES)
+def test_rows_are_the_same_as_steps(name, kwargs):
+    found = []
+    for steps in (False, True):
+        env = OpenSpielEnv(name, **kwargs)
+        env.set_seed(1)
+        rollout = env.rollout(50, break_when_any_done=False, callback=(lambda td: None) if steps else None)
+        found.append((rollout, env.reset(), env.rand_action()))
+        assert env._fills_rows
+    for first, second in zip(*found, strict=True):
+        assert_same(first, second)
+    first, second = found[0][0], found[1][0]
+    assert [first.get(k).batch_size for k in env.group_map] == [second.get(k).batch_size for k in env.group_map]
+
+
+def test_a_policy_fills_rows_and_its_illegal_actions_are_found():
+    env = OpenSpielEnv("tic_tac_toe", categorical_actions=True)
+
+    def first_legal(mask):
+        return mask.long().argmax(-1)
+
+    policy = TensorDictModule(first_legal, [("agents", "action_mask")], [("agents", "action")])
+    rollout = env.rollout(20, policy, break_when_any_done=False)
+    by_steps = env.rollout(20, policy, break_when_any_done=False, callback=lambda td: None)
+    assert_same(rollout, by_steps)
+    policy = TensorDictModule(lambda mask: 0 * first_legal(mask), [("agents", "action_mask")], [("agents", "action")])
+    with pytest.raises(ValueError, match=r"^The action 0 of player_1 is not legal"):
+        env.rollout(20, policy)
 
 
 def test_random_actions_are_legal_and_so_are_those_of_the_spec():

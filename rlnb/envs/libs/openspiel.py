@@ -19,12 +19,15 @@ from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.specs.unbounded import Unbounded
-from rlnb.data.ted.keys import DONE, TERMINATED
+from rlnb.data.ted.block import LeafInfo, TEDBlock
+from rlnb.data.ted.keys import DONE, TERMINATED, NestedKey
 from rlnb.envs import errors
 from rlnb.envs.gym_like import GymLikeEnv
 from rlnb.envs.libs.libraries import AvailableEnvs, import_library, no_such_env
 from rlnb.envs.marl import AgentGroups, MarlGroupMapType
+from rlnb.envs.rows import overridden
 
+_NOTHING = [0]  # the only legal action of a player who does not act
 ChanceSampler = Callable[[list[int], list[float]], int]
 
 
@@ -169,27 +172,36 @@ class OpenSpielWrapper(GymLikeEnv):
         # A "_reset" entry asks for a new episode: the state beside it is that of the one that ended.
         if self.return_state and tensordict is not None and tensordict.get("_reset", None) is None:
             found = tensordict.get("state", None)
-        if found is None:
-            self._state = self._start.clone()
-        else:
-            self._state = self.game.deserialize_state(getattr(found, "data", found))
+        self._begin(None if found is None else getattr(found, "data", found))
+        return self._data()
+
+    def _begin(self, serialized: str | None = None) -> None:
+        """Start an episode."""
+        self._state = self._start.clone() if serialized is None else self.game.deserialize_state(serialized)
         self._running = True
         self._resolve_chance()
         self._returns = self._state.returns()
-        return self._data()
+        self._look()
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if not self._running:
             raise RuntimeError(errors.not_reset(self))
-        state, chosen = self._state, self._chosen(tensordict)
+        return self._data(self._play(self._decode(self._groups.join(tensordict, "action"))))
+
+    def _play(self, actions: Sequence[int]) -> Sequence[float]:
+        """Let those act whose turn it is, and chance; return the rewards of all players."""
+        state = self._state
         for player in self._acting:
-            if chosen[player] not in self._legal[player]:
-                raise ValueError(self._illegal(player, chosen[player]))
-        if state.is_simultaneous_node():
-            state.apply_actions(chosen)
+            if actions[player] not in self._legal[player]:
+                raise ValueError(
+                    f"The action {actions[player]} of player_{player} is not legal. Its legal actions are "
+                    f'{self._legal[player]}. Fix: choose where "action_mask" is True.'
+                )
+        if len(self._acting) == 1 and self._current >= 0:
+            state.apply_action(actions[self._current])
         else:
-            state.apply_action(chosen[self._acting[0]])
-        rewards: Any
+            state.apply_actions(actions)
+        rewards: Sequence[float]
         if state.is_chance_node():  # where OpenSpiel's rewards are undefined
             self._resolve_chance()
             after = state.returns()
@@ -197,21 +209,26 @@ class OpenSpielWrapper(GymLikeEnv):
             self._returns = after
         else:
             rewards, self._returns = state.rewards(), state.returns()
-        return self._data(rewards)
+        self._look()
+        return rewards
 
-    def _chosen(self, tensordict: TensorDictBase) -> list[int]:
-        """Return the action of each player as an integer."""
-        actions = self._groups.join(tensordict, "action")
-        if not self.categorical_actions:
-            actions = actions.argmax(-1)
-        found: list[int] = actions.tolist()
+    def _look(self) -> None:
+        """Read whose turn it is, and the legal actions."""
+        state = self._state
+        self._current, self._over = int(state.current_player()), state.is_terminal()
+        if self._current >= 0:
+            self._acting = [self._current]
+            self._legal = [_NOTHING] * len(self.agent_names)
+            self._legal[self._current] = state.legal_actions()
+        else:
+            found = [[] if self._over else state.legal_actions(p) for p in range(len(self.agent_names))]
+            self._acting = [p for p, legal in enumerate(found) if legal]
+            self._legal = [legal or _NOTHING for legal in found]
+
+    def _decode(self, actions: torch.Tensor) -> list[int]:
+        """Return the actions of all players as integers."""
+        found: list[int] = (actions if self.categorical_actions else actions.argmax(-1)).tolist()
         return found
-
-    def _illegal(self, player: int, action: int) -> str:
-        return (
-            f"The action {action} of player_{player} is not legal. Its legal actions are {self._legal[player]}. "
-            'Fix: choose where "action_mask" is True.'
-        )
 
     def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
         """Write a legal random action of each player into ``tensordict``, or into a new TensorDict."""
@@ -221,14 +238,9 @@ class OpenSpielWrapper(GymLikeEnv):
             tensordict = TensorDict({}, self.batch_size, device=self.device)
         self._assert_batch_size(tensordict, "rand_action")
         with self.own_randomness():
-            draws = torch.rand(len(self._legal)).tolist()
-        actions = torch.tensor([legal[int(u * len(legal))] for u, legal in zip(draws, self._legal, strict=True)])
-        if not self.categorical_actions:
-            actions = torch.nn.functional.one_hot(actions, self.game.num_distinct_actions())
-        if self.device is not None:
-            actions = actions.to(self.device)
-        for group, data in self._groups.split({"action": actions}, self.batch_size).items():
-            tensordict.set((group, "action"), data.get("action"))
+            numbers = self._draw_numbers(1)[0].tolist()
+        for key, action in self._chosen([self._choose(numbers)[0]]).items():
+            tensordict.set(key, action[0] if self.device is None else action[0].to(self.device))
         return tensordict
 
     def _resolve_chance(self) -> None:
@@ -249,13 +261,7 @@ class OpenSpielWrapper(GymLikeEnv):
     def _data(self, rewards: Sequence[float] | None = None) -> TensorDictBase:
         """Make the data of the present state, and set the mask of the action spec."""
         state, players = self._state, range(len(self.agent_names))
-        current, over = int(state.current_player()), state.is_terminal()
-        self._acting = [current] if current >= 0 else [p for p in players if not over and state.legal_actions(p)]
-        self._legal = [state.legal_actions(p) if p in self._acting else [0] for p in players]
-        mask = np.zeros((len(players), self.game.num_distinct_actions()), dtype=bool)
-        for player, legal in enumerate(self._legal):
-            mask[player, legal] = True
-        entries: dict[str, Any] = {"action_mask": torch.from_numpy(mask)}
+        entries: dict[str, Any] = {"action_mask": self._mask()}
         for name, shape in self._views.items():
             read = state.observation_tensor if name == "observation" else state.information_state_tensor
             rows = np.array([read(p) for p in players], dtype=np.float32).reshape(-1, *shape)
@@ -263,14 +269,128 @@ class OpenSpielWrapper(GymLikeEnv):
         if rewards is not None:
             entries["reward"] = torch.tensor(rewards, dtype=torch.float32).unsqueeze(-1)
         source: dict[str, Any] = dict(self._groups.split(entries, self.batch_size))
-        for group, data in source.items():
-            self.full_action_spec[group, "action"].update_mask(data.get("action_mask"))
-        source["current_player"] = torch.tensor(current, dtype=torch.int32)
-        source[DONE], source[TERMINATED] = torch.tensor([over]), torch.tensor([over])
+        self._mask_specs(entries["action_mask"])
+        source["current_player"] = torch.tensor(self._current, dtype=torch.int32)
+        source[DONE], source[TERMINATED] = torch.tensor([self._over]), torch.tensor([self._over])
         data = fast_tensordict(source, self.batch_size)
         if self.return_state:
             data.set("state", NonTensorData(state.serialize()))
         return data if self.device is None else data.to(self.device)
+
+    def _mask(self) -> torch.Tensor:
+        mask = np.zeros((len(self._legal), self.game.num_distinct_actions()), dtype=bool)
+        for player, legal in enumerate(self._legal):
+            mask[player, legal] = True
+        return torch.from_numpy(mask)
+
+    def _mask_specs(self, mask: torch.Tensor) -> None:
+        """Set the legal actions of all players, ``[n_players, n_actions]``, in the action spec."""
+        for group, data in self._groups.split({"mask": mask}, self.batch_size).items():
+            self.full_action_spec[group, "action"].update_mask(data.get("mask"))
+
+    # Rows: see rlnb.envs.rows -------------------------------------------------------------------------------------
+
+    @property
+    def _fills_rows(self) -> bool:
+        if overridden(self, OpenSpielWrapper) or self.run_type_checks:
+            return False
+        if "fills_rows" not in self._cache:
+            expected = {(group, name) for group in self.group_map for name in (*self._views, "action_mask")}
+            self._cache["fills_rows"] = (
+                (self.device is None or self.device.type == "cpu")
+                and not self.return_state
+                and set(self.observation_keys) == expected | {"current_player"}
+                and set(self.done_keys) == {DONE, TERMINATED}
+                and set(self.action_keys) == {(group, "action") for group in self.group_map}
+                and set(self.reward_keys) == {(group, "reward") for group in self.group_map}
+            )
+        return self._cache["fills_rows"]
+
+    def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
+        def infos(*specs: Composite) -> dict[NestedKey, LeafInfo]:
+            found = [(key, spec[key]) for spec in specs for key in spec.keys(True, True)]
+            return {key: (spec.shape, spec.dtype) for key, spec in found}
+
+        return infos(self.observation_spec, self.full_done_spec), infos(self.full_reward_spec)
+
+    def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
+        write_next, write_root = self._row_writer(block.next), self._row_writer(block.root)
+        rewards = [column[:, 0] for column in self._columns(block.next, "reward")]
+        ends = [block.next[key][:, 0] for key in (DONE, TERMINATED)]
+
+        def step(t: int, actions: Sequence[int]) -> bool:
+            for column, reward in zip(rewards, self._play(actions), strict=True):
+                column[t] = reward
+            write_next(t)
+            for end in ends:
+                end[t] = self._over
+            return self._over
+
+        def reset(t: int) -> None:
+            self._begin()
+            write_root(t)
+
+        return step, reset
+
+    def _columns(self, rows: Mapping[NestedKey, np.ndarray], name: str) -> list[np.ndarray]:
+        """The rows of each player's part of an entry, ``[rows, size]``, in the order of the players."""
+        found = {}
+        for group, names in self.group_map.items():
+            array = rows[group, name]
+            found.update({agent: array[:, i].reshape(len(array), -1) for i, agent in enumerate(names)})
+        return [found[agent] for agent in self.agent_names]
+
+    def _row_writer(self, rows: Mapping[NestedKey, np.ndarray]) -> Callable[[int], None]:
+        """Make the function that writes what the players see into row t."""
+        masks, current = self._columns(rows, "action_mask"), rows["current_player"]
+        # Views, because a copy would not be part of the block: the parts of a row are contiguous.
+        views = [(name == "observation", list(enumerate(self._columns(rows, name)))) for name in self._views]
+
+        def write(t: int) -> None:
+            state = self._state
+            current[t] = self._current
+            for mask, legal in zip(masks, self._legal, strict=True):
+                row = mask[t]
+                row[:] = False  # the row may hold what was carried into it
+                row[legal] = True
+            for observed, columns in views:
+                read = state.observation_tensor if observed else state.information_state_tensor
+                for player, column in columns:
+                    column[t] = read(player)
+
+        return write
+
+    @property
+    def _draws_by_row(self) -> bool:
+        return True
+
+    def _draw_numbers(self, n: int) -> torch.Tensor:
+        return torch.rand((n, len(self.agent_names)), dtype=torch.float64)
+
+    def _choose(self, numbers: Sequence[float]) -> tuple[list[int], list[int]]:
+        actions = [legal[int(u * len(legal))] for u, legal in zip(numbers, self._legal, strict=True)]
+        return actions, actions
+
+    def _chosen(self, choices: list[list[int]]) -> dict[NestedKey, torch.Tensor]:
+        actions = torch.tensor(choices)
+        place = {name: i for i, name in enumerate(self.agent_names)}
+        found: dict[NestedKey, torch.Tensor] = {}
+        for group, names in self.group_map.items():
+            own = actions[:, [place[name] for name in names]]
+            if not self.categorical_actions:
+                own = torch.nn.functional.one_hot(own, self.game.num_distinct_actions())
+            found[group, "action"] = own
+        return found
+
+    def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
+        return [self._native_action(action) for action in actions]
+
+    def _native_action(self, action: Any) -> list[int]:
+        given = action if isinstance(action, dict) else {(next(iter(self.group_map)), "action"): action}
+        return self._decode(self._groups.join(TensorDict(given), "action"))
+
+    def _end_rows(self) -> None:
+        self._mask_specs(self._mask())
 
     def _set_seed(self, seed: int | None) -> None:
         self._rng = np.random.default_rng(seed)
