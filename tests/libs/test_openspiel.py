@@ -148,7 +148,7 @@ def test_an_env_starts_where_the_state_is():
         assert env.reset()["current_player"] == 1 and not env.full_action_spec["agents", "action"].mask[1, 4]
         env.rollout(3)
     assert state.history() == [4], "the state itself is not played on"
-    assert env.history() == env._state.history() and repr(env).startswith("OpenSpielWrapper(env=tic_tac_toe,")
+    assert env.history() == env._play.state.history() and repr(env).startswith("OpenSpielWrapper(env=tic_tac_toe,")
 
 
 def test_chance_is_seeded():

@@ -31,6 +31,86 @@ _NOTHING = [0]  # the only legal action of a player who does not act
 ChanceSampler = Callable[[list[int], list[float]], int]
 
 
+class _Play:
+    """A game in progress: its state between the nodes of chance, and what the players may do in it.
+
+    Apart from the env, whose attributes take a microsecond each to set.
+
+    Attributes:
+        state: the present state.
+        current: the player whose turn it is; negative if it is everybody's, or nobody's.
+        legal: the legal actions of each player, the action 0 for one who does not act.
+        acting: the players who act.
+        over: whether the game has ended.
+    """
+
+    def __init__(self, n_players: int, sampler: ChanceSampler | None) -> None:
+        self.players = range(n_players)
+        self.sampler = self._draw if sampler is None else sampler
+        self.rng = np.random.default_rng()
+        self.state: Any = None
+        self.legal: list[list[int]] = [_NOTHING] * n_players
+
+    def begin(self, state: Any) -> None:
+        """Go on from a state."""
+        self.state = state
+        self._resolve_chance()
+        self.returns = state.returns()
+        self._look()
+
+    def step(self, actions: Sequence[int]) -> Sequence[float]:
+        """Let those act whose turn it is, and chance; return the rewards of all players."""
+        state = self.state
+        for player in self.acting:
+            if actions[player] not in self.legal[player]:
+                raise ValueError(
+                    f"The action {actions[player]} of player_{player} is not legal. Its legal actions are "
+                    f'{self.legal[player]}. Fix: choose where "action_mask" is True.'
+                )
+        if self.current >= 0:
+            state.apply_action(actions[self.current])
+        else:
+            state.apply_actions(actions)
+        rewards: Sequence[float]
+        if state.is_chance_node():  # where OpenSpiel's rewards are undefined
+            self._resolve_chance()
+            after = state.returns()
+            rewards = [new - old for new, old in zip(after, self.returns, strict=True)]
+            self.returns = after
+        else:
+            rewards, self.returns = state.rewards(), state.returns()
+        self._look()
+        return rewards
+
+    def _look(self) -> None:
+        """Read whose turn it is, and the legal actions."""
+        state = self.state
+        self.current, self.over = int(state.current_player()), state.is_terminal()
+        if self.current >= 0:
+            self.acting = [self.current]
+            self.legal = [_NOTHING] * len(self.players)
+            self.legal[self.current] = state.legal_actions()
+        else:
+            found = [[] if self.over else state.legal_actions(p) for p in self.players]
+            self.acting = [p for p, legal in enumerate(found) if legal]
+            self.legal = [legal or _NOTHING for legal in found]
+
+    def _resolve_chance(self) -> None:
+        state = self.state
+        while state.is_chance_node():
+            actions, probabilities = map(list, zip(*state.chance_outcomes(), strict=True))
+            action = int(self.sampler(actions, probabilities))
+            if action not in actions:
+                raise ValueError(
+                    f"chance_sampler returned {action}, which is not an outcome. Fix: return one of {actions}."
+                )
+            state.apply_action(action)
+
+    def _draw(self, actions: list[int], probabilities: list[float]) -> int:
+        sums = list(itertools.accumulate(probabilities))
+        return actions[min(bisect.bisect_right(sums, self.rng.random() * sums[-1]), len(actions) - 1)]
+
+
 class OpenSpielWrapper(GymLikeEnv):
     """Wraps a state of a game of OpenSpiel, from which every episode starts.
 
@@ -108,8 +188,7 @@ class OpenSpielWrapper(GymLikeEnv):
         self.game, self._start = env.get_game(), env
         self.env_name = str(self.game.get_type().short_name)
         self.categorical_actions, self.return_state = categorical_actions, return_state
-        self.chance_sampler = chance_sampler
-        self._rng = np.random.default_rng()
+        self._play = _Play(self.game.num_players(), chance_sampler)
         self._set_specs(pyspiel, group_map)
 
     @property
@@ -172,58 +251,15 @@ class OpenSpielWrapper(GymLikeEnv):
         # A "_reset" entry asks for a new episode: the state beside it is that of the one that ended.
         if self.return_state and tensordict is not None and tensordict.get("_reset", None) is None:
             found = tensordict.get("state", None)
-        self._begin(None if found is None else getattr(found, "data", found))
-        return self._data()
-
-    def _begin(self, serialized: str | None = None) -> None:
-        """Start an episode."""
-        self._state = self._start.clone() if serialized is None else self.game.deserialize_state(serialized)
+        start = self._start.clone() if found is None else self.game.deserialize_state(getattr(found, "data", found))
+        self._play.begin(start)
         self._running = True
-        self._resolve_chance()
-        self._returns = self._state.returns()
-        self._look()
+        return self._data()
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if not self._running:
             raise RuntimeError(errors.not_reset(self))
-        return self._data(self._play(self._decode(self._groups.join(tensordict, "action"))))
-
-    def _play(self, actions: Sequence[int]) -> Sequence[float]:
-        """Let those act whose turn it is, and chance; return the rewards of all players."""
-        state = self._state
-        for player in self._acting:
-            if actions[player] not in self._legal[player]:
-                raise ValueError(
-                    f"The action {actions[player]} of player_{player} is not legal. Its legal actions are "
-                    f'{self._legal[player]}. Fix: choose where "action_mask" is True.'
-                )
-        if len(self._acting) == 1 and self._current >= 0:
-            state.apply_action(actions[self._current])
-        else:
-            state.apply_actions(actions)
-        rewards: Sequence[float]
-        if state.is_chance_node():  # where OpenSpiel's rewards are undefined
-            self._resolve_chance()
-            after = state.returns()
-            rewards = [new - old for new, old in zip(after, self._returns, strict=True)]
-            self._returns = after
-        else:
-            rewards, self._returns = state.rewards(), state.returns()
-        self._look()
-        return rewards
-
-    def _look(self) -> None:
-        """Read whose turn it is, and the legal actions."""
-        state = self._state
-        self._current, self._over = int(state.current_player()), state.is_terminal()
-        if self._current >= 0:
-            self._acting = [self._current]
-            self._legal = [_NOTHING] * len(self.agent_names)
-            self._legal[self._current] = state.legal_actions()
-        else:
-            found = [[] if self._over else state.legal_actions(p) for p in range(len(self.agent_names))]
-            self._acting = [p for p, legal in enumerate(found) if legal]
-            self._legal = [legal or _NOTHING for legal in found]
+        return self._data(self._play.step(self._decode(self._groups.join(tensordict, "action"))))
 
     def _decode(self, actions: torch.Tensor) -> list[int]:
         """Return the actions of all players as integers."""
@@ -243,24 +279,9 @@ class OpenSpielWrapper(GymLikeEnv):
             tensordict.set(key, action[0] if self.device is None else action[0].to(self.device))
         return tensordict
 
-    def _resolve_chance(self) -> None:
-        state = self._state
-        while state.is_chance_node():
-            actions, probabilities = map(list, zip(*state.chance_outcomes(), strict=True))
-            action = int((self.chance_sampler or self._draw)(actions, probabilities))
-            if action not in actions:
-                raise ValueError(
-                    f"chance_sampler returned {action}, which is not an outcome. Fix: return one of {actions}."
-                )
-            state.apply_action(action)
-
-    def _draw(self, actions: list[int], probabilities: list[float]) -> int:
-        sums = list(itertools.accumulate(probabilities))
-        return actions[min(bisect.bisect_right(sums, self._rng.random() * sums[-1]), len(actions) - 1)]
-
     def _data(self, rewards: Sequence[float] | None = None) -> TensorDictBase:
         """Make the data of the present state, and set the mask of the action spec."""
-        state, players = self._state, range(len(self.agent_names))
+        state, players = self._play.state, range(len(self.agent_names))
         entries: dict[str, Any] = {"action_mask": self._mask()}
         for name, shape in self._views.items():
             read = state.observation_tensor if name == "observation" else state.information_state_tensor
@@ -270,16 +291,16 @@ class OpenSpielWrapper(GymLikeEnv):
             entries["reward"] = torch.tensor(rewards, dtype=torch.float32).unsqueeze(-1)
         source: dict[str, Any] = dict(self._groups.split(entries, self.batch_size))
         self._mask_specs(entries["action_mask"])
-        source["current_player"] = torch.tensor(self._current, dtype=torch.int32)
-        source[DONE], source[TERMINATED] = torch.tensor([self._over]), torch.tensor([self._over])
+        source["current_player"] = torch.tensor(self._play.current, dtype=torch.int32)
+        source[DONE], source[TERMINATED] = torch.tensor([self._play.over]), torch.tensor([self._play.over])
         data = fast_tensordict(source, self.batch_size)
         if self.return_state:
             data.set("state", NonTensorData(state.serialize()))
         return data if self.device is None else data.to(self.device)
 
     def _mask(self) -> torch.Tensor:
-        mask = np.zeros((len(self._legal), self.game.num_distinct_actions()), dtype=bool)
-        for player, legal in enumerate(self._legal):
+        mask = np.zeros((len(self._play.legal), self.game.num_distinct_actions()), dtype=bool)
+        for player, legal in enumerate(self._play.legal):
             mask[player, legal] = True
         return torch.from_numpy(mask)
 
@@ -315,19 +336,20 @@ class OpenSpielWrapper(GymLikeEnv):
 
     def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
         write_next, write_root = self._row_writer(block.next), self._row_writer(block.root)
+        play, start = self._play, self._start
         rewards = [column[:, 0] for column in self._columns(block.next, "reward")]
         ends = [block.next[key][:, 0] for key in (DONE, TERMINATED)]
 
         def step(t: int, actions: Sequence[int]) -> bool:
-            for column, reward in zip(rewards, self._play(actions), strict=True):
+            for column, reward in zip(rewards, play.step(actions), strict=True):
                 column[t] = reward
             write_next(t)
             for end in ends:
-                end[t] = self._over
-            return self._over
+                end[t] = play.over
+            return play.over
 
         def reset(t: int) -> None:
-            self._begin()
+            play.begin(start.clone())
             write_root(t)
 
         return step, reset
@@ -346,13 +368,15 @@ class OpenSpielWrapper(GymLikeEnv):
         # Views, because a copy would not be part of the block: the parts of a row are contiguous.
         views = [(name == "observation", list(enumerate(self._columns(rows, name)))) for name in self._views]
 
+        play = self._play
+
         def write(t: int) -> None:
-            state = self._state
-            current[t] = self._current
-            for mask, legal in zip(masks, self._legal, strict=True):
+            state = play.state
+            current[t] = play.current
+            for mask, legal in zip(masks, play.legal, strict=True):
                 row = mask[t]
                 row[:] = False  # the row may hold what was carried into it
-                row[legal] = True
+                row[legal if len(legal) > 1 else legal[0]] = True
             for observed, columns in views:
                 read = state.observation_tensor if observed else state.information_state_tensor
                 for player, column in columns:
@@ -368,7 +392,7 @@ class OpenSpielWrapper(GymLikeEnv):
         return torch.rand((n, len(self.agent_names)), dtype=torch.float64)
 
     def _choose(self, numbers: Sequence[float]) -> tuple[list[int], list[int]]:
-        actions = [legal[int(u * len(legal))] for u, legal in zip(numbers, self._legal, strict=True)]
+        actions = [legal[int(u * len(legal))] for u, legal in zip(numbers, self._play.legal, strict=True)]
         return actions, actions
 
     def _chosen(self, choices: list[list[int]]) -> dict[NestedKey, torch.Tensor]:
@@ -393,7 +417,7 @@ class OpenSpielWrapper(GymLikeEnv):
         self._mask_specs(self._mask())
 
     def _set_seed(self, seed: int | None) -> None:
-        self._rng = np.random.default_rng(seed)
+        self._play.rng = np.random.default_rng(seed)
 
     # The backend --------------------------------------------------------------------------------------------------
 
@@ -401,7 +425,7 @@ class OpenSpielWrapper(GymLikeEnv):
         """Nothing to close."""
 
     def _backend_attribute(self, name: str) -> Any:
-        return getattr(self._state, name)
+        return getattr(self._play.state, name)
 
     def _backend_name(self) -> str:
         return self.env_name
