@@ -27,6 +27,7 @@ from rlnb.envs.libs.libraries import AvailableEnvs, import_library, no_such_env
 from rlnb.envs.marl import AgentGroups, MarlGroupMapType
 from rlnb.envs.rows import overridden
 
+_TERMINAL = -4  # pyspiel.PlayerId.TERMINAL
 _NOTHING = [0]  # the only legal action of a player who does not act
 ChanceSampler = Callable[[list[int], list[float]], int]
 
@@ -42,10 +43,11 @@ class _Play:
         legal: the legal actions of each player, the action 0 for one who does not act.
         acting: the players who act.
         over: whether the game has ended.
+        chance: whether the game has nodes of chance.
     """
 
-    def __init__(self, n_players: int, sampler: ChanceSampler | None) -> None:
-        self.players = range(n_players)
+    def __init__(self, n_players: int, chance: bool, sampler: ChanceSampler | None) -> None:
+        self.players, self.chance = range(n_players), chance
         self.sampler = self._draw if sampler is None else sampler
         self.rng = np.random.default_rng()
         self.state: Any = None
@@ -78,14 +80,17 @@ class _Play:
             rewards = [new - old for new, old in zip(after, self.returns, strict=True)]
             self.returns = after
         else:
-            rewards, self.returns = state.rewards(), state.returns()
+            rewards = state.rewards()
+            if self.chance:
+                self.returns = state.returns()
         self._look()
         return rewards
 
     def _look(self) -> None:
         """Read whose turn it is, and the legal actions."""
         state = self.state
-        self.current, self.over = int(state.current_player()), state.is_terminal()
+        self.current = int(state.current_player())
+        self.over = self.current == _TERMINAL
         if self.current >= 0:
             self.acting = [self.current]
             self.legal = [_NOTHING] * len(self.players)
@@ -188,7 +193,7 @@ class OpenSpielWrapper(GymLikeEnv):
         self.game, self._start = env.get_game(), env
         self.env_name = str(self.game.get_type().short_name)
         self.categorical_actions, self.return_state = categorical_actions, return_state
-        self._play = _Play(self.game.num_players(), chance_sampler)
+        self._play = _Play(self.game.num_players(), self.game.max_chance_outcomes() > 0, chance_sampler)
         self._set_specs(pyspiel, group_map)
 
     @property
@@ -364,7 +369,8 @@ class OpenSpielWrapper(GymLikeEnv):
 
     def _row_writer(self, rows: Mapping[NestedKey, np.ndarray]) -> Callable[[int], None]:
         """Make the function that writes what the players see into row t."""
-        masks, current = self._columns(rows, "action_mask"), rows["current_player"]
+        masks, current = list(enumerate(self._columns(rows, "action_mask"))), rows["current_player"]
+        nothing = np.arange(self.game.num_distinct_actions()) == 0
         # Views, because a copy would not be part of the block: the parts of a row are contiguous.
         views = [(name == "observation", list(enumerate(self._columns(rows, name)))) for name in self._views]
 
@@ -373,10 +379,9 @@ class OpenSpielWrapper(GymLikeEnv):
         def write(t: int) -> None:
             state = play.state
             current[t] = play.current
-            for mask, legal in zip(masks, play.legal, strict=True):
-                row = mask[t]
-                row[:] = False  # the row may hold what was carried into it
-                row[legal if len(legal) > 1 else legal[0]] = True
+            for player, mask in masks:
+                waits = play.legal[player] is _NOTHING
+                mask[t] = nothing if waits else state.legal_actions_mask(player)
             for observed, columns in views:
                 read = state.observation_tensor if observed else state.information_state_tensor
                 for player, column in columns:
