@@ -174,7 +174,7 @@ def _misplaced_agents(groups: Mapping[str, Iterable[Any]], names: list[str]) -> 
 # Data of groups -------------------------------------------------------------------------------------------------------
 
 
-Stacked = TypeVar("Stacked", TensorSpec, torch.Tensor)
+Stacked = TypeVar("Stacked", bound=TensorSpec | torch.Tensor)
 
 
 class AgentGroups:

@@ -173,7 +173,7 @@ class BraxWrapper(GymLikeEnv):
             entries[TRUNCATED] = done & (leaves[at["info", "truncation"]].detach() > 0.5)
             entries[TERMINATED] = done & ~entries[TRUNCATED]
         if with_reward:
-            entries[self.reward_key] = leaves[at["reward",]].clone()
+            entries["reward"] = leaves[at["reward",]].clone()
         data = fast_tensordict(entries, self.batch_size)
         return data if self.device is None else data.to(self.device)
 

@@ -209,7 +209,7 @@ class _Call(torch.autograd.Function):
         return outputs
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> Any:  # type: ignore[override]  # as many as there are outputs
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         cotangents = [to_jax(g, np.float32) for g, own in zip(grads, ctx.floats, strict=True) if own]
         found = iter(ctx.function.pull(ctx.which, ctx.arrays, cotangents))
         return (None, None, *[to_torch(next(found)) if own else None for own in ctx.which])

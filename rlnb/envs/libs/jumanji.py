@@ -171,7 +171,7 @@ class JumanjiWrapper(GymLikeEnv):
         function = self._compiled[1] if self.jit else self._step_function
         next_state, timestep = function(arrays, to_jax(action, dtype))
         entries = self._entries(next_state, timestep)
-        entries[self.reward_key] = to_torch(timestep.reward).reshape(self.reward_spec.shape)
+        entries["reward"] = to_torch(timestep.reward).reshape(self.reward_spec.shape)
         last = to_torch(timestep.step_type == 2)
         stopped = to_torch(timestep.discount == 0).reshape(*self.batch_size, -1).all(-1)
         ends = {DONE: last, TERMINATED: last & stopped, TRUNCATED: last & ~stopped}

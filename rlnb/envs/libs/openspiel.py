@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tensordict import NonTensorData, TensorDict, TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
 from rlnb.data.specs.base import TensorSpec
@@ -300,7 +300,7 @@ class OpenSpielWrapper(GymLikeEnv):
         source[DONE], source[TERMINATED] = torch.tensor([self._play.over]), torch.tensor([self._play.over])
         data = fast_tensordict(source, self.batch_size)
         if self.return_state:
-            data.set("state", NonTensorData(state.serialize()))
+            data.set_non_tensor("state", state.serialize())
         return data if self.device is None else data.to(self.device)
 
     def _mask(self) -> torch.Tensor:

@@ -178,8 +178,8 @@ def find_scene(env_or_id: Any) -> SceneSpec | None:
     for env in chain:
         library = _library_name(env)
         if library is not None:
-            spec = _SCENES[library]
-            return spec.for_env(env) if isinstance(spec, FitsEnv) else spec
+            of_library = _SCENES[library]
+            return of_library.for_env(env) if isinstance(of_library, FitsEnv) else of_library
     name = next(filter(None, map(_env_id, chain)), None)
     spec = None if name is None else _SCENES.get(_without_version(name))
     return spec.for_env(chain[-1]) if isinstance(spec, FitsEnv) else spec
