@@ -18,6 +18,7 @@ from rlnb.envs.custom import (
 from rlnb.envs.end_signals import terminated_or_truncated
 from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.gym_like import GymLikeEnv
+from rlnb.envs.libs.brax import BraxEnv, BraxWrapper
 from rlnb.envs.libs.dm_control import DMControlEnv, DMControlWrapper
 from rlnb.envs.libs.envpool import MultiThreadedEnv, MultiThreadedEnvWrapper
 from rlnb.envs.libs.gym import (
@@ -29,8 +30,10 @@ from rlnb.envs.libs.gym import (
     gym_backend,
     set_gym_backend,
 )
+from rlnb.envs.libs.jumanji import JumanjiEnv, JumanjiWrapper
 from rlnb.envs.libs.libraries import get_available_libraries
 from rlnb.envs.libs.meltingpot import MeltingpotEnv, MeltingpotWrapper
+from rlnb.envs.libs.openspiel import OpenSpielEnv, OpenSpielWrapper
 from rlnb.envs.libs.pettingzoo import PettingZooEnv, PettingZooWrapper
 from rlnb.envs.libs.smacv2 import SMACv2Env, SMACv2Wrapper
 from rlnb.envs.libs.unity_mlagents import UnityMLAgentsEnv, UnityMLAgentsWrapper
@@ -42,10 +45,11 @@ from rlnb.envs.policies import RandomPolicy
 from rlnb.envs.transforms import *  # noqa: F403 - the list of transforms has one home, transforms.__all__
 
 __all__ = [
-    "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "DMControlEnv", "DMControlWrapper", "DreamerDecoder", "DreamerEnv",
-    "EnvBase", "EnvCreator", "EnvMetaData", "ExplorationType", "GridWorldEnv", "GymEnv", "GymLikeEnv", "GymWrapper",
-    "MOGymEnv", "MOGymWrapper", "MarlGroupMapType", "MeltingpotEnv", "MeltingpotWrapper", "ModelBasedEnvBase",
-    "MountainCarEnv", "MultiThreadedEnv", "MultiThreadedEnvWrapper", "ParallelEnv", "PendulumEnv", "PettingZooEnv",
+    "BanditEnv", "BraxEnv", "BraxWrapper", "CartPoleEnv", "ConnectFourEnv", "DMControlEnv", "DMControlWrapper",
+    "DreamerDecoder", "DreamerEnv", "EnvBase", "EnvCreator", "EnvMetaData", "ExplorationType", "GridWorldEnv", "GymEnv",
+    "GymLikeEnv", "GymWrapper", "JumanjiEnv", "JumanjiWrapper", "MOGymEnv", "MOGymWrapper", "MarlGroupMapType",
+    "MeltingpotEnv", "MeltingpotWrapper", "ModelBasedEnvBase", "MountainCarEnv", "MultiThreadedEnv",
+    "MultiThreadedEnvWrapper", "OpenSpielEnv", "OpenSpielWrapper", "ParallelEnv", "PendulumEnv", "PettingZooEnv",
     "PettingZooWrapper", "RandomPolicy", "SMACv2Env", "SMACv2Wrapper", "SerialEnv", "SpreadEnv", "TicTacToeEnv",
     "UnityMLAgentsEnv", "UnityMLAgentsWrapper", "VmasEnv", "VmasWrapper",
     "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type", "get_available_libraries",

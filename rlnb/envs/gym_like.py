@@ -95,7 +95,8 @@ class GymLikeEnv(EnvBase):
         self.info_dict_reader: list[BaseInfoDictReader] = []
         self._info_at_reset = False
         self._running = False
-        self._advance: Callable[[Any], Any] = env.step
+        # A backend may be stepped otherwise, by a subclass that overrides _step.
+        self._advance: Callable[[Any], Any] = getattr(env, "step", None)  # type: ignore[assignment]
         self._repeats = frame_skip
         self.add_truncated_keys()
         self._make_specs(env)

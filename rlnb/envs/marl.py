@@ -174,7 +174,7 @@ def _misplaced_agents(groups: Mapping[str, Iterable[Any]], names: list[str]) -> 
 # Data of groups -------------------------------------------------------------------------------------------------------
 
 
-Stacked = TypeVar("Stacked", TensorSpec, torch.Tensor)
+Stacked = TypeVar("Stacked", bound=TensorSpec | torch.Tensor)
 
 
 class AgentGroups:
@@ -239,7 +239,7 @@ class AgentGroups:
         return [found[i] for i in range(len(found))]
 
     def stack(self, values: Sequence[Stacked]) -> dict[str, Stacked]:
-        """Stack the specs or tensors of the agents, in the env's order, a group at a time. They start with the batch."""
+        """Stack the specs or tensors of the agents, in the env's order, a group at a time."""
         dim = len(self._before)
         return {
             group: cast("Stacked", torch.stack(cast("Any", [values[i] for i in members]), dim))

@@ -337,3 +337,14 @@ def test_step_mdp_walks_the_nested_entry():
 def test_masks_of_the_agents_stack_like_the_rest():
     one = Binary(5, shape=(5,), dtype=torch.bool)
     assert torch.stack([one] * 3) == Binary(5, shape=(3, 5), dtype=torch.bool)
+
+
+def test_data_of_each_agent_is_stacked_by_group_and_taken_apart():
+    groups = AgentGroups({"b": ["c", "a"], "a": ["b"]}, ["a", "b", "c"], batch_dims=1)
+    values = [torch.full((2, 3), float(i)) for i in range(3)]
+    stacked = groups.stack(values)
+    assert stacked["b"].shape == (2, 2, 3) and stacked["b"][0, :, 0].tolist() == [2.0, 0.0]
+    data = TensorDict({name: {"speed": value} for name, value in stacked.items()}, [2])
+    assert all(torch.equal(one, other) for one, other in zip(groups.each(data, "speed"), values, strict=True))
+    data["a", "speed"] = torch.zeros(2, 1, 5)
+    assert [tuple(value.shape) for value in groups.each(data, "speed")] == [(2, 3), (2, 5), (2, 3)], "shapes may differ"

@@ -122,10 +122,11 @@ class BraxWrapper(GymLikeEnv):
     def _flat_step(self, *inputs: Any) -> list[Any]:
         """Step from the leaves of a state, with an action last, to the leaves of the next state."""
         *leaves, action = inputs
-        state = batched(self._advance, self.batch_size)(self._tree.unflatten(leaves), action)
+        state = batched(self._advanced, self.batch_size)(self._tree.unflatten(leaves), action)
         return self._tree.leaves(state)
 
-    def _repeat(self, state: Any, action: Any) -> Any:  # type: ignore[override]  # a function of jax, also of the state
+    def _advanced(self, state: Any, action: Any) -> Any:
+        """Step one env ``frame_skip`` times, a function of jax."""
         import jax
 
         now = self._env.step(state, action)
@@ -172,7 +173,7 @@ class BraxWrapper(GymLikeEnv):
             entries[TRUNCATED] = done & (leaves[at["info", "truncation"]].detach() > 0.5)
             entries[TERMINATED] = done & ~entries[TRUNCATED]
         if with_reward:
-            entries[self.reward_key] = leaves[at["reward",]].clone()
+            entries["reward"] = leaves[at["reward",]].clone()
         data = fast_tensordict(entries, self.batch_size)
         return data if self.device is None else data.to(self.device)
 
@@ -184,7 +185,8 @@ class BraxWrapper(GymLikeEnv):
 
         Args:
             env_index: which env of the batch.
-            width, height: size of the image in pixels.
+            width: of the image, in pixels.
+            height: of the image, in pixels.
             camera: name of a camera of the model.
 
         Returns:

@@ -34,7 +34,7 @@ def to_torch(array: Any) -> torch.Tensor:
 
             to_torch(jax.random.PRNGKey(3))  # tensor([0, 3], dtype=torch.int32)
     """
-    if array.devices() and next(iter(array.devices())).platform != "cpu":
+    if hasattr(array, "devices") and any(device.platform != "cpu" for device in array.devices()):
         signed = _SIGNED.get(np.dtype(array.dtype))
         return torch.from_dlpack(array if signed is None else array.view(signed)).clone()
     copied = np.array(array)
@@ -209,7 +209,7 @@ class _Call(torch.autograd.Function):
         return outputs
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> Any:  # type: ignore[override]  # as many as there are outputs
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         cotangents = [to_jax(g, np.float32) for g, own in zip(grads, ctx.floats, strict=True) if own]
         found = iter(ctx.function.pull(ctx.which, ctx.arrays, cotangents))
         return (None, None, *[to_torch(next(found)) if own else None for own in ctx.which])

@@ -113,7 +113,7 @@ class JumanjiWrapper(GymLikeEnv):
         flag = Binary(shape=(*size, 1), dtype=torch.bool, device=device)
         self.done_spec = Composite(dict.fromkeys((DONE, TERMINATED, TRUNCATED), flag), shape=size, device=device)
         self._reset_function = batched(env.reset, size)
-        self._step_function = batched(self._advance, size)
+        self._step_function = batched(self._advanced, size)
         self._compiled = jax.jit(self._reset_function), jax.jit(self._step_function)
 
     def _observation_spec(self, described: Any) -> Composite:
@@ -136,7 +136,8 @@ class JumanjiWrapper(GymLikeEnv):
 
     # Reset and step -----------------------------------------------------------------------------------------------
 
-    def _repeat(self, state: Any, action: Any) -> Any:  # type: ignore[override]  # a function of jax, also of the state
+    def _advanced(self, state: Any, action: Any) -> Any:
+        """Step one env ``frame_skip`` times, a function of jax."""
         import jax
 
         now, timestep = self._env.step(state, action)
@@ -170,7 +171,7 @@ class JumanjiWrapper(GymLikeEnv):
         function = self._compiled[1] if self.jit else self._step_function
         next_state, timestep = function(arrays, to_jax(action, dtype))
         entries = self._entries(next_state, timestep)
-        entries[self.reward_key] = to_torch(timestep.reward).reshape(self.reward_spec.shape)
+        entries["reward"] = to_torch(timestep.reward).reshape(self.reward_spec.shape)
         last = to_torch(timestep.step_type == 2)
         stopped = to_torch(timestep.discount == 0).reshape(*self.batch_size, -1).all(-1)
         ends = {DONE: last, TERMINATED: last & stopped, TRUNCATED: last & ~stopped}
@@ -180,10 +181,8 @@ class JumanjiWrapper(GymLikeEnv):
     def _entries(self, state: Any, timestep: Any) -> dict[str, Any]:
         self._seen = state
         observation = self._observation.nested(self._shown(timestep.observation), self.batch_size)
-        if isinstance(observation, TensorDictBase):
-            entries = dict(observation.items())
-        else:
-            entries = {"observation": observation}
+        nested = isinstance(observation, TensorDictBase)
+        entries = dict(observation.items()) if nested else {"observation": observation}
         entries["state"] = self._state.nested(self._state.tensors(state), self.batch_size)
         return entries
 

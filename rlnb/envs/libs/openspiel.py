@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tensordict import NonTensorData, TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import fast_tensordict
 from rlnb.data.specs.base import TensorSpec
@@ -19,13 +19,101 @@ from rlnb.data.specs.categorical import Categorical, OneHot
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.specs.unbounded import Unbounded
-from rlnb.data.ted.keys import DONE, TERMINATED
+from rlnb.data.ted.block import LeafInfo, TEDBlock
+from rlnb.data.ted.keys import DONE, TERMINATED, NestedKey
 from rlnb.envs import errors
 from rlnb.envs.gym_like import GymLikeEnv
 from rlnb.envs.libs.libraries import AvailableEnvs, import_library, no_such_env
 from rlnb.envs.marl import AgentGroups, MarlGroupMapType
+from rlnb.envs.rows import overridden
 
+_TERMINAL = -4  # pyspiel.PlayerId.TERMINAL
+_NOTHING = [0]  # the only legal action of a player who does not act
 ChanceSampler = Callable[[list[int], list[float]], int]
+
+
+class _Play:
+    """A game in progress: its state between the nodes of chance, and what the players may do in it.
+
+    Apart from the env, whose attributes take a microsecond each to set.
+
+    Attributes:
+        state: the present state.
+        current: the player whose turn it is; negative if it is everybody's, or nobody's.
+        legal: the legal actions of each player, the action 0 for one who does not act.
+        acting: the players who act.
+        over: whether the game has ended.
+        chance: whether the game has nodes of chance.
+    """
+
+    def __init__(self, n_players: int, chance: bool, sampler: ChanceSampler | None) -> None:
+        self.players, self.chance = range(n_players), chance
+        self.sampler = self._draw if sampler is None else sampler
+        self.rng = np.random.default_rng()
+        self.state: Any = None
+        self.legal: list[list[int]] = [_NOTHING] * n_players
+
+    def begin(self, state: Any) -> None:
+        """Go on from a state."""
+        self.state = state
+        self._resolve_chance()
+        self.returns = state.returns()
+        self._look()
+
+    def step(self, actions: Sequence[int]) -> Sequence[float]:
+        """Let those act whose turn it is, and chance; return the rewards of all players."""
+        state = self.state
+        for player in self.acting:
+            if actions[player] not in self.legal[player]:
+                raise ValueError(
+                    f"The action {actions[player]} of player_{player} is not legal. Its legal actions are "
+                    f'{self.legal[player]}. Fix: choose where "action_mask" is True.'
+                )
+        if self.current >= 0:
+            state.apply_action(actions[self.current])
+        else:
+            state.apply_actions(actions)
+        rewards: Sequence[float]
+        if state.is_chance_node():  # where OpenSpiel's rewards are undefined
+            self._resolve_chance()
+            after = state.returns()
+            rewards = [new - old for new, old in zip(after, self.returns, strict=True)]
+            self.returns = after
+        else:
+            rewards = state.rewards()
+            if self.chance:
+                self.returns = state.returns()
+        self._look()
+        return rewards
+
+    def _look(self) -> None:
+        """Read whose turn it is, and the legal actions."""
+        state = self.state
+        self.current = int(state.current_player())
+        self.over = self.current == _TERMINAL
+        if self.current >= 0:
+            self.acting = [self.current]
+            self.legal = [_NOTHING] * len(self.players)
+            self.legal[self.current] = state.legal_actions()
+        else:
+            found = [[] if self.over else state.legal_actions(p) for p in self.players]
+            self.acting = [p for p, legal in enumerate(found) if legal]
+            self.legal = [legal or _NOTHING for legal in found]
+
+    def _resolve_chance(self) -> None:
+        state = self.state
+        while state.is_chance_node():
+            actions, probabilities = map(list, zip(*state.chance_outcomes(), strict=True))
+            action = int(self.sampler(actions, probabilities))
+            if action not in actions:
+                raise ValueError(
+                    f"chance_sampler returned {action}, which is not an outcome. Fix: return one of {actions}."
+                )
+            state.apply_action(action)
+
+    def _draw(self, actions: list[int], probabilities: list[float]) -> int:
+        sums = list(itertools.accumulate(probabilities))
+        return actions[min(bisect.bisect_right(sums, self.rng.random() * sums[-1]), len(actions) - 1)]
 
 
 class OpenSpielWrapper(GymLikeEnv):
@@ -34,8 +122,8 @@ class OpenSpielWrapper(GymLikeEnv):
     The players are the agents "player_0", "player_1" and so on. Each group of them is a nested entry:
 
     - "observation" and "information_state", float32 ``[n_players, ...]``, as far as the game has them;
-    - "action_mask", bool ``[n_players, n_actions]``: the legal actions. A player who does not act has the action 0 only,
-      which is ignored;
+    - "action_mask", bool ``[n_players, n_actions]``: the legal actions. A player who does not act has the action 0
+      only, which is ignored;
     - "reward", float32 ``[n_players, 1]``: since the last action of any player.
 
     The entry "current_player", an int32 number, is the player whose action is used, -2 if all act at once, and -4 after
@@ -103,9 +191,9 @@ class OpenSpielWrapper(GymLikeEnv):
             allow_done_after_reset=allow_done_after_reset,
         )
         self.game, self._start = env.get_game(), env
+        self.env_name = str(self.game.get_type().short_name)
         self.categorical_actions, self.return_state = categorical_actions, return_state
-        self.chance_sampler = chance_sampler
-        self._rng = np.random.default_rng()
+        self._play = _Play(self.game.num_players(), self.game.max_chance_outcomes() > 0, chance_sampler)
         self._set_specs(pyspiel, group_map)
 
     @property
@@ -168,75 +256,38 @@ class OpenSpielWrapper(GymLikeEnv):
         # A "_reset" entry asks for a new episode: the state beside it is that of the one that ended.
         if self.return_state and tensordict is not None and tensordict.get("_reset", None) is None:
             found = tensordict.get("state", None)
-        if found is None:
-            self._state = self._start.clone()
-        else:
-            self._state = self.game.deserialize_state(getattr(found, "data", found))
+        start = self._start.clone() if found is None else self.game.deserialize_state(getattr(found, "data", found))
+        self._play.begin(start)
         self._running = True
-        self._resolve_chance()
-        self._returns = self._state.returns()
         return self._data()
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         if not self._running:
             raise RuntimeError(errors.not_reset(self))
-        state, chosen = self._state, self._chosen(tensordict)
-        for player in self._acting:
-            if chosen[player] not in self._legal[player]:
-                raise ValueError(self._illegal(player, chosen[player]))
-        if state.is_simultaneous_node():
-            state.apply_actions(chosen)
-        else:
-            state.apply_action(chosen[self._acting[0]])
-        rewards: Any
-        if state.is_chance_node():  # where OpenSpiel's rewards are undefined
-            self._resolve_chance()
-            after = state.returns()
-            rewards = [new - old for new, old in zip(after, self._returns, strict=True)]
-            self._returns = after
-        else:
-            rewards, self._returns = state.rewards(), state.returns()
-        return self._data(rewards)
+        return self._data(self._play.step(self._decode(self._groups.join(tensordict, "action"))))
 
-    def _chosen(self, tensordict: TensorDictBase) -> list[int]:
-        """Return the action of each player as an integer."""
-        actions = self._groups.join(tensordict, "action")
-        if not self.categorical_actions:
-            actions = actions.argmax(-1)
-        found: list[int] = actions.tolist()
+    def _decode(self, actions: torch.Tensor) -> list[int]:
+        """Return the actions of all players as integers."""
+        found: list[int] = (actions if self.categorical_actions else actions.argmax(-1)).tolist()
         return found
 
-    def _illegal(self, player: int, action: int) -> str:
-        return (
-            f"The action {action} of player_{player} is not legal. Its legal actions are {self._legal[player]}. "
-            'Fix: choose where "action_mask" is True.'
-        )
-
-    def _resolve_chance(self) -> None:
-        state = self._state
-        while state.is_chance_node():
-            actions, probabilities = map(list, zip(*state.chance_outcomes(), strict=True))
-            action = int((self.chance_sampler or self._draw)(actions, probabilities))
-            if action not in actions:
-                raise ValueError(
-                    f"chance_sampler returned {action}, which is not an outcome. Fix: return one of {actions}."
-                )
-            state.apply_action(action)
-
-    def _draw(self, actions: list[int], probabilities: list[float]) -> int:
-        sums = list(itertools.accumulate(probabilities))
-        return actions[min(bisect.bisect_right(sums, self._rng.random() * sums[-1]), len(actions) - 1)]
+    def rand_action(self, tensordict: TensorDictBase | None = None) -> TensorDictBase:
+        """Write a legal random action of each player into ``tensordict``, or into a new TensorDict."""
+        if not self._running:
+            return super().rand_action(tensordict)
+        if tensordict is None:
+            tensordict = TensorDict({}, self.batch_size, device=self.device)
+        self._assert_batch_size(tensordict, "rand_action")
+        with self.own_randomness():
+            numbers = self._draw_numbers(1)[0].tolist()
+        for key, action in self._chosen([self._choose(numbers)[0]]).items():
+            tensordict.set(key, action[0] if self.device is None else action[0].to(self.device))
+        return tensordict
 
     def _data(self, rewards: Sequence[float] | None = None) -> TensorDictBase:
         """Make the data of the present state, and set the mask of the action spec."""
-        state, players = self._state, range(len(self.agent_names))
-        current, over = int(state.current_player()), state.is_terminal()
-        self._acting = [current] if current >= 0 else [p for p in players if not over and state.legal_actions(p)]
-        self._legal = [state.legal_actions(p) if p in self._acting else [0] for p in players]
-        mask = np.zeros((len(players), self.game.num_distinct_actions()), dtype=bool)
-        for player, legal in enumerate(self._legal):
-            mask[player, legal] = True
-        entries: dict[str, Any] = {"action_mask": torch.from_numpy(mask)}
+        state, players = self._play.state, range(len(self.agent_names))
+        entries: dict[str, Any] = {"action_mask": self._mask()}
         for name, shape in self._views.items():
             read = state.observation_tensor if name == "observation" else state.information_state_tensor
             rows = np.array([read(p) for p in players], dtype=np.float32).reshape(-1, *shape)
@@ -244,17 +295,134 @@ class OpenSpielWrapper(GymLikeEnv):
         if rewards is not None:
             entries["reward"] = torch.tensor(rewards, dtype=torch.float32).unsqueeze(-1)
         source: dict[str, Any] = dict(self._groups.split(entries, self.batch_size))
-        for group, data in source.items():
-            self.full_action_spec[group, "action"].update_mask(data.get("action_mask"))
-        source["current_player"] = torch.tensor(current, dtype=torch.int32)
-        source[DONE], source[TERMINATED] = torch.tensor([over]), torch.tensor([over])
+        self._mask_specs(entries["action_mask"])
+        source["current_player"] = torch.tensor(self._play.current, dtype=torch.int32)
+        source[DONE], source[TERMINATED] = torch.tensor([self._play.over]), torch.tensor([self._play.over])
         data = fast_tensordict(source, self.batch_size)
         if self.return_state:
-            data.set("state", NonTensorData(state.serialize()))
+            data.set_non_tensor("state", state.serialize())
         return data if self.device is None else data.to(self.device)
 
+    def _mask(self) -> torch.Tensor:
+        mask = np.zeros((len(self._play.legal), self.game.num_distinct_actions()), dtype=bool)
+        for player, legal in enumerate(self._play.legal):
+            mask[player, legal] = True
+        return torch.from_numpy(mask)
+
+    def _mask_specs(self, mask: torch.Tensor) -> None:
+        """Set the legal actions of all players, ``[n_players, n_actions]``, in the action spec."""
+        for group, data in self._groups.split({"mask": mask}, self.batch_size).items():
+            self.full_action_spec[group, "action"].update_mask(data.get("mask"))
+
+    # Rows: see rlnb.envs.rows -------------------------------------------------------------------------------------
+
+    @property
+    def _fills_rows(self) -> bool:
+        if overridden(self, OpenSpielWrapper) or self.run_type_checks:
+            return False
+        if "fills_rows" not in self._cache:
+            expected = {(group, name) for group in self.group_map for name in (*self._views, "action_mask")}
+            self._cache["fills_rows"] = (
+                (self.device is None or self.device.type == "cpu")
+                and not self.return_state
+                and set(self.observation_keys) == expected | {"current_player"}
+                and set(self.done_keys) == {DONE, TERMINATED}
+                and set(self.action_keys) == {(group, "action") for group in self.group_map}
+                and set(self.reward_keys) == {(group, "reward") for group in self.group_map}
+            )
+        return self._cache["fills_rows"]
+
+    def _row_leaves(self) -> tuple[dict[NestedKey, LeafInfo], dict[NestedKey, LeafInfo]]:
+        def infos(*specs: Composite) -> dict[NestedKey, LeafInfo]:
+            found = [(key, spec[key]) for spec in specs for key in spec.keys(True, True)]
+            return {key: (spec.shape, spec.dtype) for key, spec in found}
+
+        return infos(self.observation_spec, self.full_done_spec), infos(self.full_reward_spec)
+
+    def _row_functions(self, block: TEDBlock) -> tuple[Callable[[int, Any], bool], Callable[[int], None]]:
+        write_next, write_root = self._row_writer(block.next), self._row_writer(block.root)
+        play, start = self._play, self._start
+        rewards = [column[:, 0] for column in self._columns(block.next, "reward")]
+        ends = [block.next[key][:, 0] for key in (DONE, TERMINATED)]
+
+        def step(t: int, actions: Sequence[int]) -> bool:
+            for column, reward in zip(rewards, play.step(actions), strict=True):
+                column[t] = reward
+            write_next(t)
+            for end in ends:
+                end[t] = play.over
+            return play.over
+
+        def reset(t: int) -> None:
+            play.begin(start.clone())
+            write_root(t)
+
+        return step, reset
+
+    def _columns(self, rows: Mapping[NestedKey, np.ndarray], name: str) -> list[np.ndarray]:
+        """The rows of each player's part of an entry, ``[rows, size]``, in the order of the players."""
+        found = {}
+        for group, names in self.group_map.items():
+            array = rows[group, name]
+            found.update({agent: array[:, i].reshape(len(array), -1) for i, agent in enumerate(names)})
+        return [found[agent] for agent in self.agent_names]
+
+    def _row_writer(self, rows: Mapping[NestedKey, np.ndarray]) -> Callable[[int], None]:
+        """Make the function that writes what the players see into row t."""
+        masks, current = list(enumerate(self._columns(rows, "action_mask"))), rows["current_player"]
+        nothing = np.arange(self.game.num_distinct_actions()) == 0
+        # Views, because a copy would not be part of the block: the parts of a row are contiguous.
+        views = [(name == "observation", list(enumerate(self._columns(rows, name)))) for name in self._views]
+
+        play = self._play
+
+        def write(t: int) -> None:
+            state = play.state
+            current[t] = play.current
+            for player, mask in masks:
+                waits = play.legal[player] is _NOTHING
+                mask[t] = nothing if waits else state.legal_actions_mask(player)
+            for observed, columns in views:
+                read = state.observation_tensor if observed else state.information_state_tensor
+                for player, column in columns:
+                    column[t] = read(player)
+
+        return write
+
+    @property
+    def _draws_by_row(self) -> bool:
+        return True
+
+    def _draw_numbers(self, n: int) -> torch.Tensor:
+        return torch.rand((n, len(self.agent_names)), dtype=torch.float64)
+
+    def _choose(self, numbers: Sequence[float]) -> tuple[list[int], list[int]]:
+        actions = [legal[int(u * len(legal))] for u, legal in zip(numbers, self._play.legal, strict=True)]
+        return actions, actions
+
+    def _chosen(self, choices: list[list[int]]) -> dict[NestedKey, torch.Tensor]:
+        actions = torch.tensor(choices)
+        place = {name: i for i, name in enumerate(self.agent_names)}
+        found: dict[NestedKey, torch.Tensor] = {}
+        for group, names in self.group_map.items():
+            own = actions[:, [place[name] for name in names]]
+            if not self.categorical_actions:
+                own = torch.nn.functional.one_hot(own, self.game.num_distinct_actions())
+            found[group, "action"] = own
+        return found
+
+    def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
+        return [self._native_action(action) for action in actions]
+
+    def _native_action(self, action: Any) -> list[int]:
+        given = action if isinstance(action, dict) else {(next(iter(self.group_map)), "action"): action}
+        return self._decode(self._groups.join(TensorDict(given), "action"))
+
+    def _end_rows(self) -> None:
+        self._mask_specs(self._mask())
+
     def _set_seed(self, seed: int | None) -> None:
-        self._rng = np.random.default_rng(seed)
+        self._play.rng = np.random.default_rng(seed)
 
     # The backend --------------------------------------------------------------------------------------------------
 
@@ -262,10 +430,10 @@ class OpenSpielWrapper(GymLikeEnv):
         """Nothing to close."""
 
     def _backend_attribute(self, name: str) -> Any:
-        return getattr(self._state, name)
+        return getattr(self._play.state, name)
 
     def _backend_name(self) -> str:
-        return str(self._start.get_game().get_type().short_name)
+        return self.env_name
 
 
 class OpenSpielEnv(OpenSpielWrapper):

@@ -35,8 +35,8 @@ class VmasWrapper(GymLikeEnv):
     Each group of agents is a nested entry, whose data has a dimension for its agents: "observation", "action" and
     "reward" have shape ``[num_envs, n_agents, ...]``, and so have the entries of "info", if the scenario has any. VMAS
     has one end signal for all agents, "done"; with its argument ``terminated_truncated=True`` it also tells "truncated"
-    from "terminated". Without it, an episode that ``max_steps`` ends is terminated, as in TorchRL. Many scenarios compute
-    their infos only in steps: after a reset they are still those of the step before.
+    from "terminated". Without it, an episode that ``max_steps`` ends is terminated, as in TorchRL. Many scenarios
+    compute their infos only in steps: after a reset they are still those of the step before.
 
     VMAS draws the random numbers of all its environments from one state. After ``set_seed`` this env has its own, so
     that the others do not change what it draws.
@@ -231,7 +231,7 @@ class VmasWrapper(GymLikeEnv):
         """Stack the data of the agents, a group at a time. ``ends``: done, or terminated and truncated, [num_envs]."""
         stacked = {"observation": self._stack(self._by_agent(observations))}
         if rewards is not None:
-            stacked["reward"] = {k: v.unsqueeze(-1) for k, v in self._groups.stack(self._by_agent(rewards)).items()}
+            stacked["reward"] = self._stack(self._by_agent(rewards))
         if any(self._infos.values()):
             stacked["info"] = self._stack_infos(self._by_agent(infos))
         source: dict[str, Any] = {}
@@ -295,6 +295,9 @@ class VmasWrapper(GymLikeEnv):
     def _frames(self) -> torch.Tensor:
         return torch.stack([torch.from_numpy(self.render(env_index=i)) for i in range(self.batch_size[0])])
 
+    def _backend_name(self) -> str:
+        return type(self._env.scenario).__name__
+
     def _release(self) -> None:
         if self._env.viewer is not None:
             self._env.viewer.close()
@@ -355,7 +358,7 @@ class VmasEnv(VmasWrapper):
             **{**(scenario_kwargs or {}), **kwargs},
         )
         super().__init__(env, categorical_actions, group_map, from_pixels=from_pixels, device=device)
-        self.scenario_name = scenario if isinstance(scenario, str) else type(scenario).__name__
+        self.env_name = self.scenario_name = scenario if isinstance(scenario, str) else type(scenario).__name__
         if seed is not None:
             self._set_seed(seed)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.text import shorten
+from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
 from rlnb_widgets.scenes.registry import find_scene
 from rlnb_widgets.scenes.scene import Limit, Scene
@@ -37,7 +37,7 @@ def draw_frames(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray, env: Any) 
     reads = tuple(getattr(spec, "reads", ()))
     states = _columns(reads, leaves, extra) if reads else _states(leaves, extra)
     if states is None:
-        needs = " and ".join(f'"{name}"' for name in reads or ("observation",))
+        needs = " and ".join(key_text(_path(name)) for name in reads or ("observation",))
         return f"No frames: the drawing needs {needs}, which the rollout does not have."
     try:
         idle = spec.pose(states)
@@ -61,11 +61,16 @@ def _states(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> Any:
     return None
 
 
-def _columns(names: tuple[str, ...], leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> np.ndarray | None:
-    """Return the entries that a drawing reads: a single one as it is, several as columns."""
-    if len(names) == 1:
-        whole = leaves.get((names[0],))
-        return None if whole is None or whole.kind != "number" else _both(whole, leaves, extra)
+def _path(name: str | Key) -> Key:
+    return (name,) if isinstance(name, str) else tuple(name)
+
+
+def _columns(names: tuple[Any, ...], leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> Any:
+    """Return the entries that a drawing reads: a single one as it is, several as columns, or as a tuple if nested."""
+    if len(names) == 1 or not all(isinstance(name, str) for name in names):
+        whole = [leaf for name in names if (leaf := leaves.get(_path(name))) is not None and leaf.kind == "number"]
+        arrays = tuple(_both(leaf, leaves, extra) for leaf in whole)
+        return None if len(arrays) < len(names) else arrays[0] if len(arrays) == 1 else arrays
     found = [leaf for name in names if (leaf := leaves.get((name,))) is not None and leaf.shape in ((), (1,))]
     if len(found) < len(names):
         return None

@@ -11,11 +11,13 @@ from rlnb_widgets.scenes.blackjack import Blackjack
 from rlnb_widgets.scenes.board import Board
 from rlnb_widgets.scenes.cartpole import CartPole
 from rlnb_widgets.scenes.grid import CliffWalking, FrozenLake, GridMap
+from rlnb_widgets.scenes.library_boards import LIBRARY_BOARDS
 from rlnb_widgets.scenes.mountain_car import MountainCar
 from rlnb_widgets.scenes.pendulum import Pendulum, PendulumAngles
 from rlnb_widgets.scenes.scene import Scene
 from rlnb_widgets.scenes.spread import Spread
 from rlnb_widgets.scenes.taxi import Taxi
+from rlnb_widgets.scenes.vmas import VmasAgents
 
 
 @runtime_checkable
@@ -37,6 +39,7 @@ class FitsEnv(SceneSpec, Protocol):
 
 
 _SCENES: dict[str, SceneSpec] = {
+    **LIBRARY_BOARDS,
     "Acrobot": Acrobot(),
     "Blackjack": Blackjack(),
     "CartPole": CartPole(),
@@ -59,6 +62,7 @@ _SCENES: dict[str, SceneSpec] = {
     "rlnb/Spread": Spread(),
     "rlnb/TicTacToe": Board(),
     "tabular/CliffWalking": CliffWalking(),
+    "vmas": VmasAgents(),
 }
 
 
@@ -133,6 +137,14 @@ def _own_name(env: Any) -> str | None:
     return next((name for name in names if name in _SCENES), None)
 
 
+def _library_name(env: Any) -> str | None:
+    """Return the name of an env of another library in the registry: its library and its own, or the library alone."""
+    library = _read(env, "libname")
+    name = next(filter(None, (_read(env, what) for what in ("env_name", "task"))), None)
+    names = (f"{library}/{str(name).rpartition('/')[2]}", library)
+    return next((found for found in names if isinstance(found, str) and found in _SCENES), None)
+
+
 def _layers(env: Any) -> list[Any]:
     """Return an env and the envs that it wraps, outermost first."""
     layers = [env]
@@ -163,6 +175,11 @@ def find_scene(env_or_id: Any) -> SceneSpec | None:
     if isinstance(env_or_id, str):
         return _SCENES.get(_without_version(env_or_id))
     chain = _layers(env_or_id)
+    for env in chain:
+        library = _library_name(env)
+        if library is not None:
+            of_library = _SCENES[library]
+            return of_library.for_env(env) if isinstance(of_library, FitsEnv) else of_library
     name = next(filter(None, map(_env_id, chain)), None)
     spec = None if name is None else _SCENES.get(_without_version(name))
     return spec.for_env(chain[-1]) if isinstance(spec, FitsEnv) else spec

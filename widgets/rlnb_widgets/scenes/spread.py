@@ -23,7 +23,7 @@ _DIRECTIONS = (math.nan, LEFT, DOWN, RIGHT, UP)
 _CORNERS = (0, 4, 3, 6)
 
 
-def _form(k: int, cell: float) -> Shape:
+def agent_body(k: int, cell: float) -> Shape:
     """Return the body of agent k: a circle, or a polygon with its corners on one."""
     role, corners = agent_role(k), _CORNERS[(k + k // len(AGENTS)) % len(_CORNERS)]
     if not corners:
@@ -88,7 +88,7 @@ class Spread:
         return (Shape("rect", (-edge / 2, -edge / 2, edge, edge, self.cell * 0.12), fill="good"),)
 
     def _agent(self, k: int) -> tuple[Shape, ...]:
-        return (_form(k, self.cell), text(0, 0, self.cell * 0.28, str(k), "paper"))
+        return (agent_body(k, self.cell), text(0, 0, self.cell * 0.28, str(k), "paper"))
 
     # Where it is --------------------------------------------------------------------------------------------------
 
