@@ -30,6 +30,7 @@ from rlnb.envs.libs.gym import (
     set_gym_backend,
 )
 from rlnb.envs.libs.libraries import get_available_libraries
+from rlnb.envs.libs.openml import OpenMLEnv
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.metadata import EnvMetaData
 from rlnb.envs.model_based import DreamerDecoder, DreamerEnv, ModelBasedEnvBase
@@ -40,8 +41,8 @@ __all__ = [
     "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "DMControlEnv", "DMControlWrapper", "DreamerDecoder", "DreamerEnv",
     "EnvBase", "EnvCreator", "EnvMetaData", "ExplorationType", "GridWorldEnv", "GymEnv", "GymLikeEnv", "GymWrapper",
     "MOGymEnv", "MOGymWrapper", "MarlGroupMapType", "ModelBasedEnvBase", "MountainCarEnv", "MultiThreadedEnv",
-    "MultiThreadedEnvWrapper", "ParallelEnv", "PendulumEnv", "RandomPolicy", "SerialEnv", "SpreadEnv", "TicTacToeEnv",
-    "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type", "get_available_libraries",
-    "gym_backend", "set_exploration_type", "set_gym_backend", "step_mdp", "terminated_or_truncated",
-    *transforms.__all__,
+    "MultiThreadedEnvWrapper", "OpenMLEnv", "ParallelEnv", "PendulumEnv", "RandomPolicy", "SerialEnv", "SpreadEnv",
+    "TicTacToeEnv", "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type",
+    "get_available_libraries", "gym_backend", "set_exploration_type", "set_gym_backend", "step_mdp",
+    "terminated_or_truncated", *transforms.__all__,
 ]  # fmt: skip
