@@ -29,8 +29,12 @@ from rlnb.envs.libs.gym import (
     gym_backend,
     set_gym_backend,
 )
+from rlnb.envs.libs.habitat import HabitatEnv
+from rlnb.envs.libs.isaac_lab import IsaacLabWrapper
+from rlnb.envs.libs.isaacgym import IsaacGymEnv, IsaacGymWrapper
 from rlnb.envs.libs.libraries import get_available_libraries
 from rlnb.envs.libs.openml import OpenMLEnv
+from rlnb.envs.libs.robohive import RoboHiveEnv
 from rlnb.envs.marl import MarlGroupMapType, check_marl_grouping
 from rlnb.envs.metadata import EnvMetaData
 from rlnb.envs.model_based import DreamerDecoder, DreamerEnv, ModelBasedEnvBase
@@ -40,9 +44,9 @@ from rlnb.envs.transforms import *  # noqa: F403 - the list of transforms has on
 __all__ = [
     "BanditEnv", "CartPoleEnv", "ConnectFourEnv", "DMControlEnv", "DMControlWrapper", "DreamerDecoder", "DreamerEnv",
     "EnvBase", "EnvCreator", "EnvMetaData", "ExplorationType", "GridWorldEnv", "GymEnv", "GymLikeEnv", "GymWrapper",
-    "MOGymEnv", "MOGymWrapper", "MarlGroupMapType", "ModelBasedEnvBase", "MountainCarEnv", "MultiThreadedEnv",
-    "MultiThreadedEnvWrapper", "OpenMLEnv", "ParallelEnv", "PendulumEnv", "RandomPolicy", "SerialEnv", "SpreadEnv",
-    "TicTacToeEnv", "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type",
-    "get_available_libraries", "gym_backend", "set_exploration_type", "set_gym_backend", "step_mdp",
-    "terminated_or_truncated", *transforms.__all__,
+    "HabitatEnv", "IsaacGymEnv", "IsaacGymWrapper", "IsaacLabWrapper", "MOGymEnv", "MOGymWrapper", "MarlGroupMapType",
+    "ModelBasedEnvBase", "MountainCarEnv", "MultiThreadedEnv", "MultiThreadedEnvWrapper", "OpenMLEnv", "ParallelEnv",
+    "PendulumEnv", "RandomPolicy", "RoboHiveEnv", "SerialEnv", "SpreadEnv", "TicTacToeEnv", "check_env_specs",
+    "check_marl_grouping", "default_info_dict_reader", "exploration_type", "get_available_libraries", "gym_backend",
+    "set_exploration_type", "set_gym_backend", "step_mdp", "terminated_or_truncated", *transforms.__all__,
 ]  # fmt: skip

@@ -71,9 +71,7 @@ def test_what_is_no_table(table):
 def test_unknown_names_propose_near_ones():
     with pytest.raises(ValueError) as caught:
         OpenMLEnv("adult")
-    assert str(caught.value) == (
-        "There is no environment 'adult' in OpenML's tables. Did you mean 'adult_num'?"
-    )
+    assert str(caught.value) == ("There is no environment 'adult' in OpenML's tables. Did you mean 'adult_num'?")
 
 
 def test_without_a_network_the_error_says_what_to_do(monkeypatch):
