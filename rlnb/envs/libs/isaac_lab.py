@@ -89,12 +89,12 @@ class IsaacLabWrapper(GymLikeEnv):
             allow_done_after_reset=allow_done_after_reset,
         )
         self.missing_obs_value = missing_obs_value
-        self._inner, self._seed = inner, None
+        self._inner = inner
+        self._seed: int | None = None
         self._camera = (tiled_camera_name, tiled_camera_data_type) if from_tiled_camera else None
         self._over = torch.zeros(inner.num_envs, dtype=torch.bool, device=inner.device)
         self._fresh: Any = None
-        spec = spec_from_space(inner.single_observation_space, device=self.device)
-        spec = spec.expand(*self.batch_size)
+        spec: Any = spec_from_space(inner.single_observation_space, device=self.device).expand(*self.batch_size)
         if self._camera is not None:
             image = self._pixels()
             spec["pixels"] = Bounded(0, 255, shape=image.shape, dtype=torch.uint8, device=self.device)

@@ -32,8 +32,8 @@ class _Cameras(gymnasium.Wrapper):
         return self._see(observation), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        observation, *rest = self.env.step(action)
-        return self._see(observation), *rest  # type: ignore[return-value]
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._see(observation), reward, terminated, truncated, info
 
     def render(self) -> Any:
         return self._look(rgb=True, depth=False)
@@ -45,7 +45,8 @@ class _Cameras(gymnasium.Wrapper):
         return {**own, "depths": np.asarray(self._look(rgb=False, depth=True), np.float32)}
 
     def _look(self, **what: bool) -> Any:
-        return self.env.unwrapped.sim.renderer.render_offscreen(**self.camera, **what)
+        inner: Any = self.env.unwrapped
+        return inner.sim.renderer.render_offscreen(**self.camera, **what)
 
 
 class RoboHiveEnv(GymEnv):
