@@ -30,11 +30,16 @@ from rlnb.envs.libs.gym import (
     gym_backend,
     set_gym_backend,
 )
+from rlnb.envs.libs.habitat import HabitatEnv
+from rlnb.envs.libs.isaac_lab import IsaacLabWrapper
+from rlnb.envs.libs.isaacgym import IsaacGymEnv, IsaacGymWrapper
 from rlnb.envs.libs.jumanji import JumanjiEnv, JumanjiWrapper
 from rlnb.envs.libs.libraries import get_available_libraries
 from rlnb.envs.libs.meltingpot import MeltingpotEnv, MeltingpotWrapper
+from rlnb.envs.libs.openml import OpenMLEnv
 from rlnb.envs.libs.openspiel import OpenSpielEnv, OpenSpielWrapper
 from rlnb.envs.libs.pettingzoo import PettingZooEnv, PettingZooWrapper
+from rlnb.envs.libs.robohive import RoboHiveEnv
 from rlnb.envs.libs.smacv2 import SMACv2Env, SMACv2Wrapper
 from rlnb.envs.libs.unity_mlagents import UnityMLAgentsEnv, UnityMLAgentsWrapper
 from rlnb.envs.libs.vmas import VmasEnv, VmasWrapper
@@ -47,11 +52,12 @@ from rlnb.envs.transforms import *  # noqa: F403 - the list of transforms has on
 __all__ = [
     "BanditEnv", "BraxEnv", "BraxWrapper", "CartPoleEnv", "ConnectFourEnv", "DMControlEnv", "DMControlWrapper",
     "DreamerDecoder", "DreamerEnv", "EnvBase", "EnvCreator", "EnvMetaData", "ExplorationType", "GridWorldEnv", "GymEnv",
-    "GymLikeEnv", "GymWrapper", "JumanjiEnv", "JumanjiWrapper", "MOGymEnv", "MOGymWrapper", "MarlGroupMapType",
-    "MeltingpotEnv", "MeltingpotWrapper", "ModelBasedEnvBase", "MountainCarEnv", "MultiThreadedEnv",
-    "MultiThreadedEnvWrapper", "OpenSpielEnv", "OpenSpielWrapper", "ParallelEnv", "PendulumEnv", "PettingZooEnv",
-    "PettingZooWrapper", "RandomPolicy", "SMACv2Env", "SMACv2Wrapper", "SerialEnv", "SpreadEnv", "TicTacToeEnv",
-    "UnityMLAgentsEnv", "UnityMLAgentsWrapper", "VmasEnv", "VmasWrapper",
+    "GymLikeEnv", "GymWrapper", "HabitatEnv", "IsaacGymEnv", "IsaacGymWrapper", "IsaacLabWrapper", "JumanjiEnv",
+    "JumanjiWrapper", "MOGymEnv", "MOGymWrapper", "MarlGroupMapType", "MeltingpotEnv", "MeltingpotWrapper",
+    "ModelBasedEnvBase", "MountainCarEnv", "MultiThreadedEnv", "MultiThreadedEnvWrapper", "OpenMLEnv", "OpenSpielEnv",
+    "OpenSpielWrapper", "ParallelEnv", "PendulumEnv", "PettingZooEnv", "PettingZooWrapper", "RandomPolicy",
+    "RoboHiveEnv", "SMACv2Env", "SMACv2Wrapper", "SerialEnv", "SpreadEnv", "TicTacToeEnv", "UnityMLAgentsEnv",
+    "UnityMLAgentsWrapper", "VmasEnv", "VmasWrapper",
     "check_env_specs", "check_marl_grouping", "default_info_dict_reader", "exploration_type", "get_available_libraries",
     "gym_backend", "set_exploration_type", "set_gym_backend", "step_mdp", "terminated_or_truncated",
     *transforms.__all__,

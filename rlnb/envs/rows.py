@@ -10,6 +10,7 @@ the attributes in :data:`CONSTRUCTION` may differ, because no rollout uses them.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -157,7 +158,9 @@ def collect_rows(
     else:
         choose = _PolicyActions(env, act, data, block)
     step, reset = env._row_functions(block)
-    t, is_batch = 0, bool(env.batch_size)
+    # Where neither the policy nor the env reads root rows, they are carried at the end, an episode at a time.
+    later = isinstance(choose, _RandomActions) and getattr(env, "_reads_no_rows", False)
+    t, starts, is_batch = 0, [0], bool(env.batch_size)
     while True:
         done = step(t, choose(t, block))
         t += 1
@@ -166,10 +169,14 @@ def collect_rows(
         if t == block.rows:
             block.grow()
             step, reset = env._row_functions(block)
-        if is_batch or not done:
+        if not later and (is_batch or not done):
             block.carry(t - 1)
         if done:
             reset(t)
+            starts.append(t)
+    if later:
+        for first, end in itertools.pairwise([*starts, t]):
+            block.carry_all(first, end)
     if chooser is not None:
         chooser._end_rows()
     result = block.to_tensordict(t, choose.finish(t), device=env.device)

@@ -76,7 +76,7 @@ def envpool(monkeypatch):
         module.made.append(CountGymnasiumEnvPool(num_envs, **kwargs))
         return module.made[-1]
 
-    module.make = make
+    module.make, module.list_all_envs = make, lambda: ["Count-v0", "Add-v0"]
     monkeypatch.setitem(sys.modules, "envpool", module)
     return module
 
@@ -173,6 +173,13 @@ def test_what_is_no_pool():
 def test_wrong_numbers(n):
     with pytest.raises(ValueError, match=r"^num_workers must be a positive integer and is "):
         MultiThreadedEnv(n, "Count-v0")
+
+
+def test_names(envpool):
+    assert MultiThreadedEnv.available_envs == ["Add-v0", "Count-v0"]
+    with pytest.raises(ValueError) as caught:
+        MultiThreadedEnv(2, "Coun-v0")
+    assert str(caught.value) == "There is no environment 'Coun-v0' in EnvPool. Did you mean 'Count-v0'?"
 
 
 def test_without_the_package(monkeypatch):

@@ -114,6 +114,12 @@ class TEDBlock:
         for root, next_entry in self._carried:
             root[after] = next_entry[now]
 
+    def carry_all(self, first: int, end: int) -> None:
+        """Carry all rows of an episode: from row t to row t+1, for each t from ``first`` to ``end - 2``."""
+        now, after = self._at(slice(first, end - 1)), self._at(slice(first + 1, end))
+        for root, next_entry in self._carried:
+            root[after] = next_entry[now]
+
     def root_row(self, t: int) -> dict[NestedKey, torch.Tensor]:
         """Return a view of each root entry of row t, by key."""
         now = self._at(t)

@@ -33,13 +33,15 @@ class _Adapter(gymnasium.Env):
 
     def __init__(self, env: Any, load: Callable[[int], Any] | None, camera: dict[str, Any]) -> None:
         self.env, self.load, self.camera = env, load, camera
-        self.observation_space = _space(env.observation_spec(), "observation")
+        described = env.observation_spec()
+        self.observation_space = _space(described, "observation")
+        self.is_named = isinstance(described, Mapping)
         self.action_space = _space(env.action_spec())
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
             self._reseed(seed % (1 << 32))
-        return _named(self.env.reset().observation), {}
+        return self._see(self.env.reset()), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         found = self.env.step(action)
@@ -49,9 +51,13 @@ class _Adapter(gymnasium.Env):
                     "step was called on an environment of dm_control whose episode is over, and it began the next one. "
                     "Fix: env.reset(), or env.step_and_maybe_reset(td)."
                 )
-            return _named(found.observation), float(found.reward), False, False, {}
-        terminated = found.discount == 0
-        return _named(found.observation), float(found.reward), terminated, not terminated, {}
+            return self._see(found), float(found.reward), False, False, {}
+        terminated = bool(found.discount == 0)
+        return self._see(found), float(found.reward), terminated, not terminated, {}
+
+    def _see(self, found: Any) -> Any:
+        """Read the observation, and name it if it is not a dictionary."""
+        return found.observation if self.is_named else {"observation": found.observation}
 
     def _reseed(self, seed: int) -> None:
         if self.load is not None:
@@ -241,11 +247,6 @@ class DMControlEnv(DMControlWrapper):
     def __repr__(self) -> str:
         made = f"{type(self).__name__}(env={self.env_name}, task={self.task_name}, "
         return f"{made}batch_size={self.batch_size}, device={self.device})"
-
-
-def _named(observation: Any) -> Any:
-    """Name an observation that is not a dictionary, as dm_env allows."""
-    return observation if isinstance(observation, Mapping) else {"observation": observation}
 
 
 def _space(spec: Any, name: str = "") -> gymnasium.Space:

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 from torch.utils._pytree import tree_map
 
 from rlnb.envs.libs.gym.wrapper import GymWrapper
-from rlnb.envs.libs.libraries import import_library
+from rlnb.envs.libs.libraries import AvailableEnvs, import_library, no_such_env
 
 
 class _PoolEnv(gymnasium.vector.VectorEnv):
@@ -82,6 +82,9 @@ class MultiThreadedEnvWrapper(GymWrapper):
             MultiThreadedEnvWrapper(pool).rollout(100, break_when_any_done=False)
     """
 
+    libname = "envpool"
+    git_url = "https://github.com/sail-sg/envpool"
+
     def __init__(
         self, env: Any, *, categorical_action_encoding: bool = False, device: torch.device | str | int | None = None
     ) -> None:
@@ -127,13 +130,16 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
 
     Args:
         num_workers: the number of envs.
-        env_name: their id, one of ``envpool.list_all_envs()``.
+        env_name: their id, one of ``available_envs``.
         create_env_kwargs: for ``envpool.make``, such as ``num_threads`` or arguments of the env itself.
         categorical_action_encoding, device: see :class:`~rlnb.envs.GymWrapper`.
 
+    Attributes:
+        available_envs: the ids of all environments of EnvPool.
+
     Raises:
         ImportError: If envpool is not installed.
-        ValueError: If ``num_workers`` is not positive.
+        ValueError: If ``num_workers`` is not positive, or there is no such environment. The nearest names are listed.
 
     Example:
         .. code-block:: python
@@ -142,6 +148,8 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
             env.set_seed(0)
             env.rollout(100, break_when_any_done=False)
     """
+
+    available_envs = AvailableEnvs("envpool", lambda: import_library("envpool", "MultiThreadedEnv").list_all_envs())
 
     def __init__(
         self,
@@ -174,6 +182,8 @@ class MultiThreadedEnv(MultiThreadedEnvWrapper):
 
 def _make(env_name: str, num_envs: int, **kwargs: Any) -> Any:
     envpool = import_library("envpool", "MultiThreadedEnv")
+    if env_name not in (names := envpool.list_all_envs()):
+        raise no_such_env("EnvPool", env_name, names, "MultiThreadedEnv.available_envs")
     return envpool.make(env_name, env_type="gymnasium", num_envs=num_envs, **kwargs)
 
 

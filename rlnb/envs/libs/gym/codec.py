@@ -57,6 +57,12 @@ class ObservationLeaf:
             tensor = tensor.to(dtype)
         return tensor if tensor.shape == shape else fit_shape(tensor, shape)  # such as a number for a (1,) Box
 
+    def plain(self, rows: np.ndarray) -> tuple[Any, tuple[int, ...], np.dtype, np.ndarray] | None:
+        """For a leaf that is an array in a flat dictionary: its name, shape, dtype and rows."""
+        if len(self.path) != 1 or self.encoded or self.numpy_dtype is None:
+            return None
+        return self.path[0], tuple(self.spec.shape), self.numpy_dtype, rows
+
     def writer(self) -> Callable[[np.ndarray, int, Any], None]:
         """Make the function that writes this leaf into a row.
 

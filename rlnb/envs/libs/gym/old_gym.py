@@ -60,8 +60,8 @@ class _OldGymEnv(gymnasium.Env):
         self.observation_space = space_from_gym(env.observation_space)
         self.action_space = space_from_gym(env.action_space)
         self._reset_takes = inspect.signature(env.unwrapped.reset).parameters
-        modes = self.metadata.get("render.modes", ())
-        self.render_mode = getattr(env, "render_mode", "rgb_array" if "rgb_array" in modes else None)
+        self._mode_is_argument = "mode" in inspect.signature(env.render).parameters
+        self.render_mode = "rgb_array" if self._mode_is_argument else getattr(env, "render_mode", None)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         kwargs: dict[str, Any] = {}
@@ -84,7 +84,7 @@ class _OldGymEnv(gymnasium.Env):
         return observation, reward, bool(ends[0]) and not truncated, truncated, info
 
     def render(self) -> Any:
-        found = self.env.render(mode="rgb_array") if "render.modes" in self.metadata else self.env.render()
+        found = self.env.render(mode="rgb_array") if self._mode_is_argument else self.env.render()
         return found[-1] if isinstance(found, list) and found else found  # 0.26 keeps all frames in some modes
 
     def close(self) -> None:

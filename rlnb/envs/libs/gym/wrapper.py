@@ -266,6 +266,11 @@ class GymWrapper(GymLikeEnv):
     # Rows: see rlnb.envs.rows -------------------------------------------------------------------------------------
 
     @property
+    def _reads_no_rows(self) -> bool:
+        """Whether the row functions only write, so that the rows of a rollout may be completed at its end."""
+        return not self.batch_size
+
+    @property
     def _fills_rows(self) -> bool:
         if overridden(self, GymWrapper) or self.run_type_checks:
             return False
@@ -333,6 +338,9 @@ class GymWrapper(GymLikeEnv):
         if len(leaves) == 1:
             write, only = leaves[0]
             return functools.partial(write, only)
+        plain = [leaf.plain(rows[leaf.key]) for leaf in self._leaves]
+        if not self.from_pixels and all(plain):
+            return functools.partial(_write_plain, plain, leaves)
 
         def write_all(t: int, observation: Any) -> None:
             for write, array in leaves:
@@ -392,6 +400,17 @@ class GymWrapper(GymLikeEnv):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(env={self._id()}, batch_size={self.batch_size}, device={self.device})"
+
+
+def _write_plain(plain: list[Any], leaves: list[Any], t: int, observation: Any) -> None:
+    """Write a dictionary of arrays into rows t. One loop takes half of the time of a function for each."""
+    for i, (name, shape, dtype, array) in enumerate(plain):
+        value = observation[name]
+        if type(value) is np.ndarray and value.shape == shape and value.dtype == dtype:
+            array[t] = value
+        else:
+            write, rows = leaves[i]
+            write(rows, t, observation)
 
 
 def _never_restarts(env: Any) -> bool:
