@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import importlib
 from typing import Any
 from unittest import mock
 
@@ -20,7 +21,7 @@ _KNIGHTS = (720, 1280, 3)  # a window as wide as this is mostly walls and night
 
 # When Jumanji is imported in a notebook, it asks for a backend of matplotlib that has to be installed besides.
 with contextlib.suppress(ImportError), mock.patch.object(builtins, "__IPYTHON__", False, create=True):
-    import jumanji.environments  # noqa: F401
+    importlib.import_module("jumanji.environments")
 
 
 def film(env: Any, name: str, steps: int, copies: int = 4) -> tuple[TensorDictBase, torch.Tensor]:
