@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 import torch
+from dm_control import suite
 
 from rlnb.envs import DMControlEnv, DMControlWrapper, ParallelEnv, check_env_specs
 from tests.libs.wrappers import assert_keeps_promises, assert_plays_frames
-
-suite = pytest.importorskip("dm_control.suite")
 
 TASKS = [("cheetah", "run"), ("cartpole", "swingup"), ("walker", "walk"), ("lqr", "lqr_2_1"), ("quadruped", "walk")]
 
@@ -84,7 +81,7 @@ def test_wrapped_environments():
 
 
 def test_environments_of_the_composer():
-    composer = pytest.importorskip("dm_control.composer")
+    from dm_control import composer
     from dm_control.locomotion.examples import basic_cmu_2019
 
     assert composer
@@ -94,10 +91,6 @@ def test_environments_of_the_composer():
     assert env.rollout(3)["next", "reward"].dtype is torch.float64
 
 
-needs_renderer = pytest.mark.skipif(os.environ.get("MUJOCO_GL") not in ("egl", "osmesa"), reason="no renderer")
-
-
-@needs_renderer
 def test_frames_in_the_player():
     assert_plays_frames(DMControlEnv("cheetah", "run"))
     env = DMControlEnv("cartpole", "swingup", from_pixels=True, pixels_only=False, height=48, width=64, camera_id=1)
@@ -110,7 +103,6 @@ def test_frames_in_the_player():
         DMControlEnv("cartpole", "swingup", camera_id="behind", from_pixels=True)
 
 
-@needs_renderer
 def test_processes():
     with ParallelEnv(2, lambda: DMControlEnv("cheetah", "run", from_pixels=True, pixels_only=False, height=24)) as env:
         data = env.rollout(3)
