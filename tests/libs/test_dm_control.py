@@ -112,6 +112,8 @@ def test_frames_in_the_player(renderer):
 
 
 def test_processes(renderer):
+    with DMControlEnv("cartpole", "swingup", num_workers=2) as env:
+        assert isinstance(env, ParallelEnv) and env.rollout(3)["velocity"].shape == (2, 3, 2)
     with ParallelEnv(2, lambda: DMControlEnv("cheetah", "run", from_pixels=True, pixels_only=False, height=24)) as env:
         data = env.rollout(3)
     assert data["pixels"].shape == (2, 3, 24, 320, 3) and data["velocity"].shape == (2, 3, 9)
