@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from sklearn import datasets
+from sklearn import datasets, linear_model
 
 from rlnb.envs import OpenMLEnv, ParallelEnv, check_env_specs
 from rlnb.envs.libs import openml
@@ -27,8 +27,6 @@ def test_it_keeps_its_promises(name, batch_size):
 
 
 def test_a_classifier_earns_its_accuracy():
-    from sklearn import linear_model
-
     features, classes = datasets.load_iris(return_X_y=True)
     model = linear_model.LogisticRegression(max_iter=1000).fit(features, classes)
     env = OpenMLEnv("iris", batch_size=[5000], table=(features, classes), seed=0)

@@ -143,7 +143,7 @@ def test_names(habitat):
 
 
 def test_without_the_library(monkeypatch):
-    monkeypatch.setitem(sys.modules, "habitat", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "habitat", None)  # as if it could not be found
     assert HabitatEnv.available_envs == []
     with pytest.raises(ImportError) as caught:
         HabitatEnv("HabitatPick-v0")

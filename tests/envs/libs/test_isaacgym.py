@@ -177,7 +177,7 @@ def test_without_the_tasks(isaacgymenvs, monkeypatch):
 
 
 def test_without_the_library(monkeypatch):
-    monkeypatch.setitem(sys.modules, "isaacgym", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "isaacgym", None)  # as if it could not be found
     assert IsaacGymEnv.available_envs == []
     with pytest.raises(ImportError, match=r"^IsaacGymEnv needs isaacgym, which is not installed"):
         IsaacGymEnv("Ant", num_envs=3, device="cpu")

@@ -92,7 +92,7 @@ def test_without_a_network_the_error_says_what_to_do(monkeypatch):
 
 
 def test_without_the_library(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "sklearn", None)  # as if it could not be found
     assert OpenMLEnv.available_envs == []
     with pytest.raises(ImportError) as caught:
         OpenMLEnv("magic")

@@ -122,7 +122,7 @@ def test_names(robohive):
 
 
 def test_without_the_library(monkeypatch):
-    monkeypatch.setitem(sys.modules, "robohive", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "robohive", None)  # as if it could not be found
     assert RoboHiveEnv.available_envs == []
     with pytest.raises(ImportError) as caught:
         RoboHiveEnv("FrankaReachFixed-v0")
