@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+import brax.envs as brax_envs
+import jax
 import numpy as np
 import pytest
 import torch
@@ -12,9 +14,6 @@ from tensordict.nn import TensorDictModule
 from rlnb.data import Bounded
 from rlnb.envs import BraxEnv, BraxWrapper, ParallelEnv, check_env_specs, step_mdp
 from tests.libs.wrappers import assert_keeps_promises, assert_same
-
-brax_envs = pytest.importorskip("brax.envs")
-jax = pytest.importorskip("jax")
 
 
 class PointMass(brax_envs.Env):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+import jax
+import jumanji
 import numpy as np
 import pytest
 import torch
@@ -11,9 +13,6 @@ import torch
 from rlnb.data import Binary, Bounded, Categorical, MultiCategorical, MultiOneHot, OneHot
 from rlnb.envs import ActionMask, JumanjiEnv, JumanjiWrapper, ParallelEnv, check_env_specs, step_mdp
 from tests.libs.wrappers import assert_keeps_promises, assert_same
-
-jumanji = pytest.importorskip("jumanji")
-jax = pytest.importorskip("jax")
 
 
 def small_snake(**kwargs):
