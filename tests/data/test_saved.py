@@ -171,7 +171,8 @@ def test_sources() -> None:
 
 def test_rows_take_the_room_of_rows_and_shared_memory_is_saved_twice() -> None:
     big = TensorDict({"a": torch.zeros(1000, 1000)}, [1000])
-    assert os.path.getsize(SavedTensorDict(big[3]).filename) < 10_000
+    saved = SavedTensorDict(big[3])
+    assert os.path.getsize(saved.filename) < 10_000
     values = torch.arange(4.0)
     both = TensorDict({"a": values, "b": values.view(torch.int32), "c": values[1:2].expand(4)}, [4])
     assert same(SavedTensorDict(both).load(), both)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 import torch
@@ -25,9 +26,11 @@ def page() -> Iterator[dict[str, Any]]:
     module = types.ModuleType("wrapping_page")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, module.__name__, module)
+        cloudpickle.register_pickle_by_value(module)  # as it does for what a notebook defines
         for block in BLOCKS:
             exec(compile(block, str(PAGE), "exec"), vars(module))
         yield vars(module)
+        cloudpickle.unregister_pickle_by_value(module)
 
 
 def test_the_wrapper_has_forty_lines_at_most():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import envpool
 import numpy as np
 import pytest
 import torch
 
 from rlnb.envs import MultiThreadedEnv, MultiThreadedEnvWrapper, ParallelEnv, check_env_specs
 from tests.libs.wrappers import assert_keeps_promises, assert_same
-
-envpool = pytest.importorskip("envpool")
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "Catch-v0", "Taxi-v3"])

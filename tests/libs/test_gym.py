@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gym
 import gymnasium
 import numpy as np
 import pytest
@@ -9,8 +10,6 @@ import torch
 
 from rlnb.envs import GymEnv, GymWrapper, ParallelEnv, check_env_specs, set_gym_backend
 from tests.libs.wrappers import assert_keeps_promises, assert_plays_frames
-
-gym = pytest.importorskip("gym")
 
 
 def of_gym(name, **kwargs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import gymnasium
+import mo_gymnasium
 import numpy as np
 import pytest
 import torch
@@ -13,8 +14,6 @@ from rlnb.data import Bounded, Unbounded
 from rlnb.envs import GymWrapper, ParallelEnv, check_env_specs
 from rlnb.envs.libs.gym import MOGymEnv, MOGymWrapper
 from tests.libs.wrappers import assert_keeps_promises, assert_plays_frames
-
-mo_gymnasium = pytest.importorskip("mo_gymnasium")
 
 # Seeds do not reach the ores of minecart-v0, which are drawn from the generator of the whole process.
 OBJECTIVES = {"deep-sea-treasure-v0": 2, "minecart-deterministic-v0": 3, "mo-mountaincar-v0": 3, "mo-halfcheetah-v5": 2}

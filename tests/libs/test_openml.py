@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 import torch
+from sklearn import datasets, linear_model
 
 from rlnb.envs import OpenMLEnv, ParallelEnv, check_env_specs
 from rlnb.envs.libs import openml
 from rlnb.envs.libs.openml import encode_table
 from tests.libs.wrappers import assert_keeps_promises
-
-datasets = pytest.importorskip("sklearn.datasets")
-pandas = pytest.importorskip("pandas")
 
 LOADERS = {"iris": datasets.load_iris, "wine": datasets.load_wine, "digits": datasets.load_digits}
 
@@ -28,7 +27,6 @@ def test_it_keeps_its_promises(name, batch_size):
 
 
 def test_a_classifier_earns_its_accuracy():
-    linear_model = pytest.importorskip("sklearn.linear_model")
     features, classes = datasets.load_iris(return_X_y=True)
     model = linear_model.LogisticRegression(max_iter=1000).fit(features, classes)
     env = OpenMLEnv("iris", batch_size=[5000], table=(features, classes), seed=0)

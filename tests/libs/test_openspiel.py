@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyspiel
 import pytest
 import torch
 from rlnb_widgets.rollout_player.model import player_model
@@ -12,7 +13,6 @@ from rlnb.envs import MarlGroupMapType, OpenSpielEnv, OpenSpielWrapper, Parallel
 from tests.libs.wrappers import assert_keeps_promises, assert_same
 
 ONE_EACH = MarlGroupMapType.ONE_GROUP_PER_AGENT
-pyspiel = pytest.importorskip("pyspiel")
 
 GAMES = ["tic_tac_toe", "connect_four", "kuhn_poker", "goofspiel(num_cards=4)", "matrix_pd", "2048", "leduc_poker"]
 

@@ -7,6 +7,7 @@ import copy
 import numpy as np
 import pytest
 import torch
+import vmas
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.scenes.vmas import MARKS
@@ -15,8 +16,6 @@ from tensordict.nn import TensorDictModule
 from rlnb.data import Bounded, Categorical, MultiCategorical, MultiOneHot, OneHot
 from rlnb.envs import MarlGroupMapType, ParallelEnv, VmasEnv, VmasWrapper, check_env_specs
 from tests.libs.wrappers import assert_keeps_promises, assert_same
-
-vmas = pytest.importorskip("vmas")
 
 
 def balance(**kwargs):

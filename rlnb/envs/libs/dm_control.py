@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes.util
+import functools
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -180,6 +181,8 @@ class DMControlEnv(DMControlWrapper):
         task_name: the task, such as ``"run"``.
         from_pixels, pixels_only, frame_skip, device, camera_id, height, width, categorical_action_encoding: see
             :class:`DMControlWrapper`.
+        num_workers: 2 or more make a :class:`~rlnb.envs.ParallelEnv` of that many such envs, each in its own process.
+            Default: 1, a single env in this process; 0 is the same.
         environment_kwargs: for the environment, such as ``{"flat_observation": True}``.
         **task_kwargs: for the task, such as ``random=0`` (a seed) or ``time_limit=5``.
 
@@ -188,7 +191,8 @@ class DMControlEnv(DMControlWrapper):
 
     Raises:
         ImportError: If dm_control is not installed.
-        ValueError: If there is no such domain or task. The nearest names are listed.
+        ValueError: If there is no such domain or task, whose nearest names are listed, or ``num_workers`` is not a
+            non-negative integer.
         RuntimeError: If frames are asked for and there is no renderer.
 
     Example:
@@ -199,6 +203,17 @@ class DMControlEnv(DMControlWrapper):
     """
 
     available_envs = AvailableEnvs("dm_control", lambda: _tasks().items())
+
+    def __new__(cls, *args: Any, num_workers: int = 1, **kwargs: Any) -> Any:
+        """Make a :class:`~rlnb.envs.ParallelEnv` if there are several workers."""
+        if isinstance(num_workers, bool) or not isinstance(num_workers, int) or num_workers < 0:
+            raise ValueError(
+                f"num_workers must be a non-negative integer and is {num_workers!r}. "
+                'Fix: DMControlEnv("cheetah", "run", num_workers=2) for two processes.'
+            )
+        if num_workers < 2:
+            return super().__new__(cls)
+        return cls.make_parallel(functools.partial(cls, *args, **kwargs), num_envs=num_workers)
 
     def __init__(
         self,
@@ -215,6 +230,7 @@ class DMControlEnv(DMControlWrapper):
         camera_id: int | str = 0,
         height: int = 240,
         width: int = 320,
+        num_workers: int = 1,
         environment_kwargs: Mapping[str, Any] | None = None,
         **task_kwargs: Any,
     ) -> None:
@@ -298,7 +314,7 @@ def _tasks() -> dict[str, list[str]]:
 def _no_renderer(error: Exception) -> str:
     asked = os.environ.get("MUJOCO_GL")
     with_what = "MUJOCO_GL is not set" if not asked else f"MUJOCO_GL={asked}"
-    reason = str(error).strip().partition("\n")[0] or type(error).__name__
+    reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
     return (
         f"dm_control cannot render frames with {with_what}: {reason}. Without a display it needs EGL or OSMesa. Fix: "
         "apt-get install libegl1 (or libosmesa6), and set MUJOCO_GL=egl (or osmesa) before Python starts."

@@ -65,7 +65,7 @@ def import_library(module: str, needed_by: str) -> ModuleType:
     """
     library = module.partition(".")[0]
     try:
-        importlib.import_module(library)
+        importlib.import_module(library)  # first, so that the error names it and not a module in it
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name != library:

@@ -23,6 +23,23 @@ def fill(block: TEDBlock, length: int) -> None:
             block.carry(t)
 
 
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_an_episode_is_carried_at_once_as_row_by_row(batch):
+    blocks = [TEDBlock(ROOT, NEXT, max_rows=10, batch=batch) for _ in range(2)]
+    for block in blocks:
+        block.next["observation"][...] = np.arange(block.next["observation"].size).reshape(*batch, 10, 2)
+        block.next["done"][...] = True
+        block.root["observation"][...] = -1
+    for t in range(3, 7):
+        blocks[0].carry(t)
+    blocks[1].carry_all(3, 8)
+    for key in ROOT:
+        assert np.array_equal(blocks[0].root[key], blocks[1].root[key])
+    assert (blocks[1].root["observation"] == -1).reshape(*batch, 10, 2).all(-1).reshape(-1, 10)[0].tolist() == (
+        [True] * 4 + [False] * 4 + [True] * 2
+    )
+
+
 @pytest.mark.parametrize("length", [1, 5, 16, 17, 40])
 def test_rows_survive_growth(monkeypatch, length):
     monkeypatch.setattr(block_module, "_FIRST_BYTES", 1)

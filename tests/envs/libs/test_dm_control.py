@@ -17,7 +17,6 @@ import torch
 
 from rlnb.envs import DMControlEnv, DMControlWrapper, check_env_specs
 from rlnb.envs.libs import dm_control
-from rlnb.envs.libs.libraries import is_installed
 
 
 def step_of(kind, observation, reward=None, discount=None):
@@ -232,6 +231,16 @@ def test_tasks_are_loaded_by_their_names(suite):
     assert DMControlEnv.available_envs == [("cartpole", ["balance", "swingup"]), ("cheetah", ["run"])]
 
 
+@pytest.mark.parametrize("workers", [-1, 1.5, True])
+def test_workers_are_counted(suite, workers):
+    with pytest.raises(ValueError) as caught:
+        DMControlEnv("cheetah", "run", num_workers=workers)
+    assert str(caught.value) == (
+        f"num_workers must be a non-negative integer and is {workers!r}. "
+        'Fix: DMControlEnv("cheetah", "run", num_workers=2) for two processes.'
+    )
+
+
 def test_unknown_names_propose_near_ones(suite):
     with pytest.raises(ValueError) as caught:
         DMControlEnv("cheeta", "run")
@@ -267,8 +276,8 @@ def test_a_renderer_that_is_named_and_not_there_is_told_when_dm_control_is_impor
         DMControlEnv("cheetah", "run")
 
 
-@pytest.mark.skipif(is_installed("dm_control"), reason="dm_control is installed")
-def test_without_the_library():
+def test_without_the_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dm_control", None)  # as if it could not be found
     assert DMControlEnv.available_envs == []
     with pytest.raises(ImportError) as caught:
         DMControlEnv("cheetah", "run")

@@ -11,7 +11,6 @@ import torch
 
 from rlnb.envs import OpenMLEnv, check_env_specs
 from rlnb.envs.libs import openml
-from rlnb.envs.libs.libraries import is_installed
 
 TABLE = torch.arange(12.0).reshape(4, 3), [0, 1, 2, 1]
 
@@ -92,8 +91,8 @@ def test_without_a_network_the_error_says_what_to_do(monkeypatch):
     assert sorted(openml.TABLES) == OpenMLEnv.available_envs
 
 
-@pytest.mark.skipif(is_installed("sklearn"), reason="scikit-learn is installed")
-def test_without_the_library():
+def test_without_the_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)  # as if it could not be found
     assert OpenMLEnv.available_envs == []
     with pytest.raises(ImportError) as caught:
         OpenMLEnv("magic")

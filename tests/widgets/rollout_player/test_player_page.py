@@ -9,7 +9,7 @@ import pytest
 from rlnb_widgets import RolloutPlayer, SpecExplorer, TEDExplorer, Timeline
 from rlnb_widgets.rollout_player import widget
 
-from tests.widgets.pages import settle
+from tests.widgets.pages import settle, wait_until
 
 ROOT = "[data-rlnb]"
 COLOURS = """(i) => { const c = document.querySelectorAll('canvas')[i];
@@ -37,7 +37,7 @@ def test_keys_pointer_and_play(browse, cartpole):
             page.keyboard.press(key)
             reached[key] = step(page)
         page.keyboard.press("Space")
-        page.wait_for_function(IS_PAST, arg=reached["q"] + 5)
+        wait_until(page, IS_PAST, reached["q"] + 5)
         page.keyboard.press("Space")
         reached["played"] = step(page)
         reached["stopped"] = step(page) == reached["played"]
@@ -140,7 +140,7 @@ def test_reduced_motion_stops_what_would_start_by_itself(browse, cartpole):
         return step(page)
 
     assert browse(player, act, reduced_motion="reduce") == 0
-    assert browse(player, lambda page: bool(page.wait_for_function(IS_PAST, arg=0)), reduced_motion="no-preference")
+    browse(player, lambda page: wait_until(page, IS_PAST, 0), reduced_motion="no-preference")
 
 
 def test_every_control_has_a_name_and_focus_is_seen(browse, batch):
@@ -203,7 +203,7 @@ def test_pictures_are_shown(browse, tiny):
         page.locator(".rlnb-strips").focus()
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
-        page.wait_for_function(RED)  # a picture is decoded meanwhile
+        wait_until(page, RED)  # a picture is decoded meanwhile
         return True
 
     assert browse(RolloutPlayer(tiny(done=[0, 0, 0, 0], pixels=torch.as_tensor(pixels))), act)

@@ -406,7 +406,9 @@ def _write_plain(plain: list[Any], leaves: list[Any], t: int, observation: Any) 
     """Write a dictionary of arrays into rows t. One loop takes half of the time of a function for each."""
     for i, (name, shape, dtype, array) in enumerate(plain):
         value = observation[name]
-        if type(value) is np.ndarray and value.shape == shape and value.dtype == dtype:
+        if (type(value) is np.ndarray and value.shape == shape and value.dtype == dtype) or (
+            shape == (1,) and dtype.kind == "f" and isinstance(value, float)
+        ):
             array[t] = value
         else:
             write, rows = leaves[i]
