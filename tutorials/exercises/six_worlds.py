@@ -24,7 +24,7 @@ with contextlib.suppress(ImportError), mock.patch.object(builtins, "__IPYTHON__"
     importlib.import_module("jumanji.environments")
 
 
-def film(env: Any, name: str, steps: int, copies: int = 4) -> tuple[TensorDictBase, torch.Tensor]:
+def film(env: Any, name: str, steps: int, copies: int = 3) -> tuple[TensorDictBase, torch.Tensor]:
     """Play random actions, and take a picture before each of them.
 
     Args:
