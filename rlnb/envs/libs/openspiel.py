@@ -418,6 +418,10 @@ class OpenSpielWrapper(GymLikeEnv):
         given = action if isinstance(action, dict) else {(next(iter(self.group_map)), "action"): action}
         return self._decode(self._groups.join(TensorDict(given), "action"))
 
+    @property
+    def _row_chooser(self) -> OpenSpielWrapper:
+        return self
+
     def _end_rows(self) -> None:
         self._mask_specs(self._mask())
 
