@@ -72,7 +72,7 @@ test-oldest: .venv-oldest/.stamp
 	$(LIBS) -c "import pathlib; pathlib.Path('$@').touch()"
 
 test-libs: .venv-libs/.stamp
-	$(LIBS) -m pytest -n auto --maxprocesses=4 --dist=loadfile tests/libs
+	$(LIBS) -m pytest -n auto --maxprocesses=4 --dist=loadfile tests/libs tutorials/34_six_worlds.ipynb
 
 lint: .venv/.stamp
 	$(PY) -m ruff check .

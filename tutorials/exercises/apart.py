@@ -42,13 +42,14 @@ class Ended(Generic[T]):
 
 
 def can_run_apart() -> bool:
-    """Whether :func:`run_apart` works here: on Linux, unless autograd has threads for an accelerator.
+    """Whether :func:`run_apart` works here: on Linux, unless threads are about that a fork would not have.
 
     Windows has no ``fork``, and macOS's system libraries do not survive one in a process with threads. A forked
-    process cannot use autograd where a backward pass may have started a thread for a CUDA device.
+    process cannot use autograd where a backward pass may have started a thread for a CUDA device, nor jax or OpenGL.
     """
     torch: Any = sys.modules.get("torch")
-    return sys.platform == "linux" and not (torch and torch.cuda.device_count())
+    threaded = {"jax", "OpenGL"} & sys.modules.keys() or (torch and torch.cuda.device_count())
+    return sys.platform == "linux" and not threaded
 
 
 def run_apart(function: Callable[[], T], seconds: float, place: Callable[[FrameType], Any]) -> Ended[T]:

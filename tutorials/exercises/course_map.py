@@ -81,6 +81,7 @@ TRACKS = (
             Lesson("31_stacks_views_and_memory", "Stacks and memory", 50, (30,)),
             Lesson("32_dreaming", "Dreaming", 40, (22,)),
             Lesson("33_collecting", "Collecting", 40, (9, 25)),
+            Lesson("34_six_worlds", "Six worlds, optional", 30, (21, 24)),
         ),
     ),
     Track(
@@ -111,7 +112,7 @@ class CourseMap:
 
     Example:
         >>> print(str(CourseMap()).splitlines()[-1])
-        total: 21 h
+        total: 21 h 30 min
     """
 
     def __init__(self, tracks: tuple[Track, ...] = TRACKS) -> None:

@@ -1,0 +1,355 @@
+"""Exercises of lesson 34 on other libraries: returns of any world, and the heart of a wrapper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from rlnb_widgets import RolloutPlayer
+from tensordict import TensorDict, TensorDictBase
+
+from rlnb.data import Categorical, Composite, Unbounded
+from rlnb.envs import EnvBase, GymLikeEnv, check_env_specs
+
+from .asking import ask, fail, require, right
+from .exercise import WrongAnswer, exercise
+from .kite import Kite
+from .mutants import instead
+from .verdict import Outcome
+
+_MOST = 50  # steps
+PLAY = """
+    def play(env):
+        td = env.rollout(50)
+        time = len(env.batch_size)
+        return {key: td["next"][key].sum(time) for key in env.reward_keys}
+"""
+_PART = 'td["next"][key].sum(time)'
+
+
+@exercise(
+    title="The return in any world",
+    prompt="""
+        Write `play(env)`: play one episode with random actions, at most 50 steps, and give back its returns: a
+        dictionary with an item for each key in `env.reward_keys`. A return is the sum of the rewards over *time* only.
+        Copies of a batch, agents, and the numbers of a reward that is a vector keep returns of their own: a reward of
+        shape `[*B, T, ...]` gives a return of shape `[*B, ...]`, where `B` is `env.batch_size`.
+    """,
+    stub="""
+        def play(env):
+            # without a policy, env.rollout plays random actions until the first end
+            ...
+    """,
+    hints=[
+        "`env.rollout(50)` is the episode. What differs from world to world are the keys of its rewards, and which "
+        "dimension is time.",
+        'Rewards are below `td["next"]`, at root or in a group: `td["next"][key]`, for each key of '
+        "`env.reward_keys`, be it a string or a tuple.",
+        "Time comes after the dimensions of the batch, so its number is `len(env.batch_size)`. Sum over this one.",
+    ],
+    solution=PLAY,
+    wrong=[
+        instead(PLAY, of=".sum(time)", put=".sum(0)", says="Time comes after the dimensions of the batch"),
+        instead(PLAY, of=".sum(time)", put=".sum(1)", says="one game of one player"),
+        instead(PLAY, of=".sum(time)", put=".sum()", says="A return for each"),
+        instead(PLAY, of=".sum(time)", put=".mean(time)", says="a mean over time"),
+        instead(PLAY, of=_PART, put=f"{_PART[:-10]}.select(time, -1)", says="the last reward alone"),
+        instead(PLAY, of=_PART, put=f"{_PART}.sum(-1, keepdim=True)", says="numbers of the vector"),
+        instead(PLAY, of="env.rollout(50)", put="env.rollout(50, break_when_any_done=False)", says="after the end"),
+        instead(PLAY, of="env.rollout(50)", put="env.rollout(1000)", says="more than 50 steps"),
+        instead(PLAY, of="env.rollout(50)", put="env.rollout(10)", says="It stops too early"),
+        instead(PLAY, of='td["next"][key]', put="td[key]", says="Rewards are under"),
+        WrongAnswer(
+            'def play(env): return {"reward": env.rollout(50)["next", "reward"].sum(len(env.batch_size))}',
+            says="has `('team', 'reward')`",
+        ),
+        WrongAnswer(
+            'def play(env): return env.rollout(50)["next", "reward"].sum(len(env.batch_size))', says="a dictionary is"
+        ),
+        WrongAnswer(
+            """
+            def play(env):
+                td = env.rollout(50)
+                keys = env.reward_keys[:1]
+                return {key: td["next"][key].sum(len(env.batch_size)) for key in keys}
+            """,
+            says="There is no return for `('right', 'reward')`",
+        ),
+    ],
+    accepted=[
+        """
+        def play(env):
+            td_, found = env.reset(), None
+            for _ in range(50):
+                td = env.rand_step(td_)
+                rewards = {key: td["next"][key].clone() for key in env.reward_keys}
+                found = rewards if found is None else {key: found[key] + rewards[key] for key in found}
+                if td["next", "done"].any():
+                    return found
+                td_ = td["next"].exclude(*env.reward_keys)
+            return found
+        """,
+    ],
+)
+def play(play: Callable[..., Any]) -> Outcome:
+    """Let it play in worlds whose rewards depend on the time alone, so that every episode has the same returns."""
+    for world in _WORLDS:
+        _compare(world, _asked(play, world))
+    return right(
+        "One function for a single player, a batch, a team, two sides and a reward of two numbers. It reads the worlds "
+        "of this lesson as well: try `play(envs[name])` in a cell of your own."
+    )
+
+
+class _World(EnvBase):
+    """Rewards that count up from 1 in every step, times a factor for each place of the reward."""
+
+    def __init__(
+        self, says: str, rewards: Mapping[Any, tuple[int, ...]], end: int, batch: tuple[int, ...] = ()
+    ) -> None:
+        super().__init__(batch_size=batch)
+        self.says, self.end, self.clock = says, end, 0
+        self.shapes = {key: (*batch, *shape) for key, shape in rewards.items()}
+        self.observation_spec = Composite(clock=Unbounded((*batch, 1)), shape=batch)
+        self.action_spec = Categorical(2, shape=batch)
+        spec = Composite(shape=batch)
+        for key, shape in self.shapes.items():
+            spec[key] = Unbounded(shape)
+        self.reward_spec = spec
+
+    def factors(self, key: Any) -> torch.Tensor:
+        """How much each place of a reward gets, all different."""
+        shape = self.shapes[key]
+        return torch.arange(1.0, 1 + int(np.prod(shape))).reshape(shape) * 10 ** list(self.shapes).index(key)
+
+    def _data(self) -> TensorDict:
+        return TensorDict({"clock": torch.full((*self.batch_size, 1), float(self.clock))}, self.batch_size)
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        self.clock = 0
+        return self._data()
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self.clock += 1
+        data = self._data().set("done", torch.full((*self.batch_size, 1), self.clock == self.end))
+        for key in self.shapes:
+            data.set(key, self.factors(key) * self.clock)
+        return data
+
+    def _set_seed(self, seed: int | None) -> None:
+        pass
+
+
+_TEAM = ("team", "reward")
+_WORLDS = (
+    _World("one game of one player", {"reward": (1,)}, end=12),
+    _World("a game that goes on for a thousand steps", {"reward": (1,)}, end=1000),
+    _World("a batch of four games", {"reward": (1,)}, end=20, batch=(4,)),
+    _World("a team of three agents", {_TEAM: (3, 1)}, end=12),
+    _World("two games of a team of three agents", {_TEAM: (3, 1)}, end=15, batch=(2,)),
+    _World("a game of two sides", {("left", "reward"): (1, 1), ("right", "reward"): (2, 1)}, end=14),
+    _World("a game whose reward is a vector of two numbers", {"reward": (2,)}, end=12),
+)
+
+
+def _asked(play: Callable[..., Any], world: _World) -> Mapping[Any, torch.Tensor]:
+    """Ask for the returns of a world, and look at their keys and shapes."""
+    keys = ", ".join(f"`{key}`" for key in world.shapes)
+    try:
+        got = ask(play, world, may_change=True)
+    except KeyError:
+        where = 'Rewards are under "next".' if list(world.shapes) == ["reward"] else "It asked for another key."
+        fail(f"The world of {world.says} has {keys} for rewards. {where}")
+    require(isinstance(got, Mapping), f"It gave a `{type(got).__name__}`, and a dictionary is wanted.")
+    for key, shape in world.shapes.items():
+        require(key in got, f"There is no return for `{key}` in {world.says}, only for {list(got)}.")
+        value = got[key]
+        require(isinstance(value, torch.Tensor), f"The return is a `{type(value).__name__}`, and a tensor is wanted.")
+        if tuple(value.shape) != shape:
+            _say_shape(world, value, shape)
+    return got
+
+
+def _say_shape(world: _World, value: torch.Tensor, shape: tuple[int, ...]) -> None:
+    """Say why a return has another shape than the reward of a step."""
+    said = f"In {world.says}, a return has the shape {list(value.shape)}, and {list(shape)} is wanted. "
+    if len(value.shape) == 0 and shape != (1,):
+        fail(f"{said}A return for each copy, agent and number, please.")
+    if world.batch_size and value.ndim == len(shape) and value.shape[0] != shape[0]:
+        fail(f"{said}Time comes after the dimensions of the batch.")
+    if shape == (2,) and tuple(value.shape) == (1,):
+        fail(f"{said}The numbers of the vector are rewards for different things.")
+    fail(f"{said}" + ("A return for each, please." if value.ndim == 0 else "Which dimension is time?"))
+
+
+def _compare(world: _World, got: Mapping[Any, torch.Tensor]) -> None:
+    """Name the mistake that a return comes from, if it is a known one."""
+    steps = min(world.end, _MOST)
+    for key in world.shapes:
+        value, factors = got[key].float(), world.factors(key)
+        total = steps * (steps + 1) / 2
+        if torch.allclose(value, factors * total):
+            continue
+        ratio = (value / factors).flatten()[0].item()
+        said = f"In {world.says} the return of `{key}` is {value.flatten().tolist()}. "
+        if ratio == steps:
+            fail(f"{said}That is the last reward alone.")
+        if ratio == (steps + 1) / 2:
+            fail(f"{said}That is a mean over time, and a return is a sum.")
+        if world.end < _MOST and ratio > total:
+            fail(f"{said}It goes on after the end of the episode.")
+        if ratio > total:
+            fail(f"{said}It plays more than {_MOST} steps.")
+        if bool((value / factors == ratio).all()):
+            fail(f"{said}It stops too early: the episode has {steps} steps.")
+        fail(f"{said}The rewards are {factors.flatten().tolist()} times 1, 2, 3 and so on, for {steps} steps.")
+
+
+SETUP = """
+import torch
+from rlnb.data import Bounded, Categorical, Composite, Unbounded
+from rlnb.envs import GymLikeEnv
+"""
+_NO_OUTPUT = "..."
+_OUTPUT = "return self.look(reading), -reading.effort, reading.landed, reading.evening, None, {}"
+KITE_STUB = f'''\
+class KiteWrapper(GymLikeEnv):
+    """Wraps a Kite. The action is the pull, from 0 to 1."""
+
+    def _make_specs(self, env):
+        self.observation_spec = Composite(height=Unbounded(shape=(1,)), gust=Categorical(2, shape=(1,)))
+        self.action_spec = Bounded(0.0, 1.0, shape=(1,))
+
+    def _reset_output_transform(self, reading):
+        return self.look(reading), {{}}
+
+    def _output_transform(self, reading):
+        # the six: observation, reward, terminated, truncated, done, a dictionary of further information
+        {_NO_OUTPUT}
+
+    def look(self, reading):
+        return {{"height": [reading.height], "gust": [reading.gust]}}
+
+    def _set_seed(self, seed):
+        self._env.wind = np.random.default_rng(seed)
+'''
+KITE = KITE_STUB.replace(_NO_OUTPUT, _OUTPUT)
+SETUP += "import numpy as np\n"
+
+
+@exercise(
+    title="The heart of a wrapper",
+    prompt="""
+        Write `_output_transform` of `KiteWrapper`. It takes the `Reading` that `Kite.step` returned, and gives back six
+        things: observation, reward, terminated, truncated, done, and a dictionary of further information. The effort is
+        a cost. A kite that has landed does not fly again, and in the evening you would have liked to go on: which of
+        the two is *terminated*? With `None` for done, it is the union of the two.
+    """,
+    stub=KITE_STUB,
+    hints=[
+        "`self.look(reading)` is the observation, as after a reset. The dictionary may be empty.",
+        "After an end that is *terminated* there is nothing more to win. One that is *truncated* is the end of the "
+        "recording only: the kite is still in the air.",
+        "`-reading.effort` is the reward, `reading.landed` is terminated, `reading.evening` is truncated.",
+    ],
+    solution=KITE,
+    wrong=[
+        instead(
+            KITE, of="reading.landed, reading.evening", put="reading.evening, reading.landed", says="changed places"
+        ),
+        instead(
+            KITE,
+            of="reading.landed, reading.evening",
+            put="reading.landed or reading.evening, False",
+            says="The evening is no landing",
+        ),
+        instead(
+            KITE,
+            of="reading.landed, reading.evening, None",
+            put="False, False, reading.landed or reading.evening",
+            says="say that it is over, and neither",
+        ),
+        instead(KITE, of="reading.landed, reading.evening", put="reading.landed, False", says="does not end it"),
+        instead(KITE, of="reading.landed, reading.evening", put="False, reading.evening", says="a landing is not"),
+        instead(
+            KITE,
+            of="reading.evening, None",
+            put="reading.evening and not reading.landed, None",
+            says="in the last minute",
+        ),
+        instead(KITE, of="-reading.effort", put="reading.effort", says="The effort is a cost"),
+        instead(KITE, of="-reading.effort", put="reading.height", says="The reward is"),
+        instead(KITE, of="self.look(reading), -r", put="self.look(self._env.reset()), -r", says="The height"),
+        instead(KITE, of=", None, {}", put="", says="Six things are wanted, and there are 4"),
+        instead(KITE, of=_OUTPUT, put=f"print({_OUTPUT[7:]})", says="It gave a `NoneType`"),
+    ],
+    accepted=[
+        KITE.replace(", None, {}", ', reading.landed or reading.evening, {"gust": reading.gust}'),
+    ],
+    setup=SETUP,
+)
+def kite(KiteWrapper: Any) -> Outcome:
+    """Fly kites that land, that see the evening, and one that lands in the last minute; compare with the readings."""
+    what = "A class is wanted here, made of `GymLikeEnv`."
+    require(isinstance(KiteWrapper, type) and issubclass(KiteWrapper, GymLikeEnv), what)
+    for pull, minutes in ((0.0, 30), (0.9, 8), (0.0, _until_landing())):
+        _fly(KiteWrapper, pull, minutes)
+    env = KiteWrapper(Kite(minutes=12))
+    check_env_specs(env, seed=0)
+    env.set_seed(1)
+    player = RolloutPlayer(env.rollout(40, break_when_any_done=False), strips=["height", "gust", "action"])
+    return right("`check_env_specs` has no complaints. Which of these episodes end with a landing?", player)
+
+
+def _until_landing() -> int:
+    """How many minutes a kite stays in the air that nobody holds."""
+    kite = Kite(seed=1)
+    kite.reset()
+    return next(minute for minute in range(1, 100) if kite.step([0.0]).landed)
+
+
+def _fly(wrapper: Any, pull: float, minutes: int) -> None:
+    """Step a wrapped kite and another one of the same wind, and compare what they say."""
+    env, other = wrapper(Kite(seed=1, minutes=minutes)), Kite(seed=1, minutes=minutes)
+    td_, _ = env.reset(), other.reset()
+    for minute in range(1, minutes + 1):
+        reading = other.step([pull])
+        raw = ask(env._output_transform, reading)
+        require(isinstance(raw, tuple), f"It gave a `{type(raw).__name__}`, and a tuple of six is wanted.")
+        require(len(raw) == 6, f"Six things are wanted, and there are {len(raw)}.")
+        td = env.step(td_.set("action", torch.tensor([pull])))["next"]
+        _judge(td, reading, f"After minute {minute} of {minutes}")
+        if reading.landed or reading.evening:
+            return
+        td_ = td.exclude("reward")
+
+
+def _judge(td: TensorDictBase, reading: Any, when: str) -> None:
+    """Compare the data of a step with what the simulator reported."""
+    height, reward = td["height"].item(), td["reward"].item()
+    require(
+        abs(height - reading.height) < 1e-4,
+        f"{when} the kite is at {reading.height:g} m. The height in the data is {height:g}.",
+    )
+    if abs(reward + reading.effort) > 1e-4:
+        what = " The effort is a cost." if abs(reward - reading.effort) < 1e-4 else ""
+        fail(f"{when} the effort is {reading.effort:g}. The reward is {reward:g}.{what}")
+    landed, evening = reading.landed, reading.evening
+    terminated, truncated = td["terminated"].item(), td["truncated"].item()
+    if (terminated, truncated) == (landed, evening):
+        return
+    if landed and evening:
+        fail(
+            f"{when} it has landed, in the last minute. Both are true, and the data say terminated: {terminated}, "
+            f"truncated: {truncated}. Leave it to learners which of them counts."
+        )
+    said = f"{when} it has {'landed' if landed else 'not landed'}, and it is {'' if evening else 'not '}evening. "
+    if landed and truncated and not terminated:
+        fail(f"{said}The data say the opposite: the two have changed places.")
+    if evening and terminated:
+        fail(f"{said}The data say terminated. The evening is no landing: the kite is still in the air.")
+    if td["done"].item():
+        fail(f"{said}The data say that it is over, and neither terminated nor truncated.")
+    fail(f"{said}For the data a landing is not the end." if landed else f"{said}For the data, that does not end it.")
