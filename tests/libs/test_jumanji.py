@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
 
 import jax
 import jumanji
@@ -174,3 +176,13 @@ def test_workers():
         assert env.rollout(3, break_when_any_done=False).batch_size == (1, 3)
     finally:
         env.close()
+
+
+def test_it_is_imported_in_a_notebook_without_a_backend_of_matplotlib_that_it_asks_for():
+    program = (
+        "import builtins; builtins.__IPYTHON__ = True\n"
+        "from rlnb.envs import JumanjiEnv\n"
+        "JumanjiEnv('Snake-v1'); print(builtins.__IPYTHON__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "True\n", done.stderr

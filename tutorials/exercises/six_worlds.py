@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
-import contextlib
-import importlib
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import torch
@@ -18,10 +14,6 @@ HEIGHT, WIDTH = 132, 176
 _PAPER, _LINES = (242, 242, 242), (255, 255, 255)
 _BLUE, _ORANGE, _GREEN, _DARK = (0, 114, 178), (213, 94, 0), (0, 158, 115), (0, 80, 60)
 _KNIGHTS = (720, 1280, 3)  # a window as wide as this is mostly walls and night
-
-# When Jumanji is imported in a notebook, it asks for a backend of matplotlib that has to be installed besides.
-with contextlib.suppress(ImportError), mock.patch.object(builtins, "__IPYTHON__", False, create=True):
-    importlib.import_module("jumanji.environments")
 
 
 def film(env: Any, name: str, steps: int, copies: int = 3) -> tuple[TensorDictBase, torch.Tensor]:

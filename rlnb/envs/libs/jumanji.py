@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -56,7 +57,7 @@ class JumanjiWrapper(GymLikeEnv):
 
     libname = "jumanji"
     git_url = "https://github.com/instadeepai/jumanji"
-    available_envs = AvailableEnvs("jumanji", lambda: import_library("jumanji", "JumanjiEnv").registered_environments())
+    available_envs = AvailableEnvs("jumanji", lambda: _jumanji("JumanjiEnv").registered_environments())
 
     def __init__(
         self,
@@ -70,8 +71,7 @@ class JumanjiWrapper(GymLikeEnv):
         run_type_checks: bool | None = None,
         allow_done_after_reset: bool = False,
     ) -> None:
-        jumanji_env = import_library("jumanji.env", type(self).__name__)
-        if not isinstance(env, jumanji_env.Environment):
+        if not isinstance(env, _jumanji(type(self).__name__).Environment):
             raise TypeError(
                 f"JumanjiWrapper wraps an environment of Jumanji and got a {type(env).__name__}. "
                 'Fix: JumanjiWrapper(jumanji.make("Snake-v1")), or JumanjiEnv("Snake-v1").'
@@ -92,7 +92,7 @@ class JumanjiWrapper(GymLikeEnv):
     @property
     def lib(self) -> ModuleType:
         """The module jumanji."""
-        return import_library("jumanji", type(self).__name__)
+        return _jumanji(type(self).__name__)
 
     # Specs --------------------------------------------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ class JumanjiEnv(JumanjiWrapper):
         allow_done_after_reset: bool = False,
         **kwargs: Any,
     ) -> None:
-        jumanji = import_library("jumanji", type(self).__name__)
+        jumanji = _jumanji(type(self).__name__)
         if env_name not in self.available_envs:
             raise no_such_env("Jumanji", env_name, self.available_envs, "JumanjiEnv.available_envs")
         super().__init__(
@@ -278,6 +278,16 @@ class JumanjiEnv(JumanjiWrapper):
 
     def _backend_name(self) -> str:
         return self.env_name
+
+
+def _jumanji(needed_by: str) -> ModuleType:
+    """Import Jumanji. In a notebook it asks for the backend ipympl of matplotlib, which is not needed here."""
+    notebook = vars(builtins).pop("__IPYTHON__", None)
+    try:
+        return import_library("jumanji", needed_by)
+    finally:
+        if notebook is not None:
+            vars(builtins)["__IPYTHON__"] = notebook
 
 
 def _draw(env: Any, state: Any) -> np.ndarray:

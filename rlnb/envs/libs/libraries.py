@@ -23,7 +23,7 @@ LIBRARIES = {
     "meltingpot": "pip install dm-meltingpot",
     "mlagents_envs": "pip install mlagents-envs",
     "mo_gymnasium": "pip install mo-gymnasium",
-    "pettingzoo": 'pip install "pettingzoo[classic,butterfly]"',
+    "pettingzoo": 'pip install "pettingzoo[classic,butterfly]" mpe2',
     "pyspiel": "pip install open_spiel",
     "robohive": "pip install robohive",
     "sklearn": "pip install scikit-learn pandas",

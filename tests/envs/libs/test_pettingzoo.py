@@ -397,7 +397,7 @@ def test_without_the_library(monkeypatch):
     with pytest.raises(ImportError) as caught:
         PettingZooEnv("butterfly/pistonball_v6")
     assert str(caught.value) == (
-        'PettingZooEnv needs pettingzoo, which is not installed. Fix: pip install "pettingzoo[classic,butterfly]".'
+        'PettingZooEnv needs pettingzoo, which is not installed. Fix: pip install "pettingzoo[classic,butterfly]" mpe2.'
     )
 
 
