@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 STEPS = 1000
-SPREAD, TIC_TAC_TOE = "PettingZoo, simple_spread (parallel)", "PettingZoo, tic-tac-toe (AEC)"
+SPREAD, ROCKS = "PettingZoo, simple_spread (parallel)", "PettingZoo, rock-paper-scissors (parallel)"
+TIC_TAC_TOE = "PettingZoo, tic-tac-toe (AEC)"
 CHEETAH, SWINGUP = "dm_control, cheetah run", "dm_control, cartpole swingup"
 TREASURE, SPIEL, BALANCE = "mo-gymnasium, deep-sea-treasure", "OpenSpiel, tic-tac-toe", "VMAS, balance (batch 32)"
 
@@ -27,7 +28,8 @@ def own_loops() -> dict[str, Callable[[], object]]:
     return {
         CHEETAH: dm_control_loop("cheetah", "run"),
         SWINGUP: dm_control_loop("cartpole", "swingup"),
-        SPREAD: parallel_loop(),
+        SPREAD: parallel_loop(parallel_envs()[SPREAD]),
+        ROCKS: parallel_loop(parallel_envs()[ROCKS]),
         TIC_TAC_TOE: aec_loop(),
         TREASURE: mo_gymnasium_loop(),
         SPIEL: open_spiel_loop(),
@@ -50,10 +52,14 @@ def dm_control_loop(domain: str, task: str) -> Callable[[], object]:
     return loop
 
 
-def parallel_loop() -> Callable[[], object]:
+def parallel_envs() -> dict[str, Any]:
     from mpe2 import simple_spread_v3
+    from pettingzoo.classic import rps_v2
 
-    env = simple_spread_v3.parallel_env()
+    return {SPREAD: simple_spread_v3.parallel_env(), ROCKS: rps_v2.parallel_env()}
+
+
+def parallel_loop(env: Any) -> Callable[[], object]:
     env.reset()
     actions = [{agent: env.action_space(agent).sample() for agent in env.agents} for _ in range(STEPS)]
 
@@ -68,6 +74,7 @@ def parallel_loop() -> Callable[[], object]:
 
 
 def aec_loop() -> Callable[[], object]:
+    """Each player observes each position, as in a rollout; PettingZoo's own loop shows it to one of them."""
     from pettingzoo.classic import tictactoe_v3
 
     env = tictactoe_v3.env()
@@ -78,7 +85,9 @@ def aec_loop() -> Callable[[], object]:
         for draw in draws:
             legal = env.last()[0]["action_mask"].nonzero()[0]
             env.step(legal[int(draw * len(legal))])
-            _, _, terminated, truncated, _ = env.last()
+            for agent in env.agents:
+                env.observe(agent)
+            _, _, terminated, truncated, _ = env.last(observe=False)
             if terminated or truncated:
                 env.reset()
 
@@ -141,14 +150,13 @@ def vmas_loop() -> Callable[[], object]:
 
 def rollouts(library: str) -> dict[str, Callable[[], object]]:
     """Rollouts with random actions, of rlnb or torchrl."""
-    from mpe2 import simple_spread_v3
     from pettingzoo.classic import tictactoe_v3
 
     envs: Any = importlib.import_module(f"{library}.envs")
     made = {
         CHEETAH: envs.DMControlEnv("cheetah", "run"),
         SWINGUP: envs.DMControlEnv("cartpole", "swingup"),
-        SPREAD: envs.PettingZooWrapper(simple_spread_v3.parallel_env()),
+        **{key: envs.PettingZooWrapper(env) for key, env in parallel_envs().items()},
         TIC_TAC_TOE: envs.PettingZooWrapper(tictactoe_v3.env(), use_mask=True),
         BALANCE: envs.VmasEnv("balance", num_envs=32, seed=0),
     }
