@@ -96,7 +96,7 @@ class GymLikeEnv(EnvBase):
         self._info_at_reset = False
         self._running = False
         # A backend may be stepped otherwise, by a subclass that overrides _step.
-        self._advance: Callable[[Any], Any] = getattr(env, "step", None)  # type: ignore[assignment]
+        self._advance: Any = getattr(env, "step", None)
         self._repeats = frame_skip
         self.add_truncated_keys()
         self._make_specs(env)
