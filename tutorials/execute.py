@@ -1,6 +1,6 @@
 """Run the notebooks in fresh kernels and write them so that a second run gives the same bytes.
 
-python tutorials/execute.py [NOTEBOOK ...]          run and write, all of them by default
+python tutorials/execute.py [NOTEBOOK ...]          run and write, by default all but 34_six_worlds
 python tutorials/execute.py --check [NOTEBOOK ...]  say whether the files are as this script writes them
 """
 
@@ -26,6 +26,8 @@ TUTORIALS = Path(__file__).resolve().parent
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 PLOTLY = "application/vnd.plotly.v1+json"
 CELL_SECONDS = 120
+#: Saved with the libraries of ``make test-libs``, without which it prints something else: run only when it is named.
+SIX_WORLDS = "34_six_worlds.ipynb"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -180,7 +182,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; fail when a file is not normalised")
     parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK")
     options = parser.parse_args(arguments)
-    bad = [path.name for path in notebooks(options.notebooks) if not (_check if options.check else _write)(path)]
+    paths = notebooks(options.notebooks)
+    if not options.check and not options.notebooks:
+        print(f"{SIX_WORLDS}: left as it is, since it needs the libraries of `make test-libs`")
+        paths = [path for path in paths if path.name != SIX_WORLDS]
+    bad = [path.name for path in paths if not (_check if options.check else _write)(path)]
     if bad:
         print(f"failed: {', '.join(bad)}", file=sys.stderr)
     return 1 if bad else 0

@@ -173,3 +173,20 @@ def check_writing(replay_buffer: Any, extend_buffer: Any, split_trajs: Any) -> N
             "extend_buffer=False writes single steps, and split_trajs=True whole trajectories. "
             "Fix: leave one of them out."
         )
+
+
+def find_model(collector: Any, model_id: str, note: str = "") -> torch.nn.Module:
+    """Find a model of a collector by its name: "policy", or the dotted name of an attribute that is a module.
+
+    Raises:
+        ValueError: If there is no such model. ``note`` says what else is known of where models are.
+    """
+    found, policy = collector, collector.policy
+    for name in str(model_id).split("."):
+        found = getattr(found, name, None)
+    if found is None or (not isinstance(found, torch.nn.Module) and found is not policy):
+        raise ValueError(
+            f"The collector has no model {model_id!r}. Its policy is a {type(policy).__name__}{note}. "
+            "Fix: collector.get_model('policy'), on a collector whose policy is a module."
+        )
+    return found

@@ -17,6 +17,7 @@ from rlnb.collectors.arguments import (
     check_numbers,
     check_receivers,
     check_writing,
+    find_model,
     given_ids,
     make_env,
 )
@@ -589,15 +590,7 @@ class Collector:
         Raises:
             ValueError: If there is no such model.
         """
-        found: Any = self
-        for name in str(model_id).split("."):
-            found = getattr(found, name, None)
-        if found is None or (not isinstance(found, torch.nn.Module) and found is not self.policy):
-            raise ValueError(
-                f"The collector has no model {model_id!r}. Its policy is a {type(self.policy).__name__}. "
-                "Fix: collector.get_model('policy'), on a collector whose policy is a module."
-            )
-        return found
+        return find_model(self, model_id)
 
     def init_updater(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing, as in TorchRL for a collector without a weight updater."""

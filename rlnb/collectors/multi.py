@@ -44,7 +44,14 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase
 
 from rlnb.collectors import multi_arguments
-from rlnb.collectors.arguments import check_collector_options, check_numbers, check_receivers, check_writing, integer
+from rlnb.collectors.arguments import (
+    check_collector_options,
+    check_numbers,
+    check_receivers,
+    check_writing,
+    find_model,
+    integer,
+)
 from rlnb.collectors.background import Background
 from rlnb.collectors.collector import as_single_steps
 from rlnb.collectors.multi_arguments import dump_argument
@@ -63,7 +70,7 @@ from rlnb.envs.policies import RandomPolicy
 class MultiCollector:
     """Collects with several worker processes, each with its own env and its own copy of the policy.
 
-    ``MultiCollector(..., sync=True)`` makes a :class:`MultiSyncCollector`, ``sync=False`` a
+    ``MultiCollector(..., sync=True), find_model`` makes a :class:`MultiSyncCollector`, ``sync=False`` a
     :class:`MultiAsyncCollector`.
 
     The workers start when the collector is made. They run a :class:`~rlnb.collectors.Collector` each; see there for
@@ -609,15 +616,7 @@ class MultiCollector:
         Raises:
             ValueError: If there is no such model.
         """
-        found: Any = self
-        for name in str(model_id).split("."):
-            found = getattr(found, name, None)
-        if found is None or (not isinstance(found, torch.nn.Module) and found is not self.policy):
-            raise ValueError(
-                f"The collector has no model {model_id!r}. Its policy is a {type(self.policy).__name__}, and its envs "
-                "are in other processes. Fix: collector.get_model('policy'), on a collector whose policy is a module."
-            )
-        return found
+        return find_model(self, model_id, ", and its envs are in other processes")
 
     def init_updater(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing, as in TorchRL for a collector without a weight updater."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import math
 import os
@@ -293,22 +294,19 @@ def _decode_gif(path: str | os.PathLike[str]) -> Sequence[np.ndarray]:
     return frames + frames[-1:] * (count - len(frames))
 
 
-def _av(does: str) -> Any:
+def _needs(package: str, module: str, does: str, install: str) -> Any:
     try:
-        import av
+        return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"The package av {does} mp4 videos, and is not installed. Fix: pip install 'rlnb[video]', or use the "
-            "format 'pt', which needs no package."
-        ) from error
-    return av
-
-
-def _pillow(does: str) -> None:
-    try:
-        import PIL.Image  # noqa: F401  # only whether it is there
-    except ImportError as error:
-        raise ImportError(
-            f"The package pillow {does} gif videos, and is not installed. Fix: pip install pillow, or use the format "
+            f"The package {package} {does} videos, and is not installed. Fix: pip install {install}, or use the format "
             "'pt', which needs no package."
         ) from error
+
+
+def _av(does: str) -> Any:
+    return _needs("av", "av", f"{does} mp4", "'rlnb[video]'")
+
+
+def _pillow(does: str) -> Any:
+    return _needs("pillow", "PIL.Image", f"{does} gif", "pillow")

@@ -84,6 +84,19 @@ def test_a_notebook_that_raises_is_named_and_left_as_it_was(tmp_path: Path, caps
     assert said.endswith("failed: bad.ipynb\n")
 
 
+def test_six_worlds_is_run_only_if_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(execute, "TUTORIALS", tmp_path)
+    paths = [written(tmp_path / name, "1 + 1") for name in ("33_collecting.ipynb", execute.SIX_WORLDS)]
+    before = [path.read_bytes() for path in paths]
+    assert execute.main([]) == 0
+    assert [path.read_bytes() == old for path, old in zip(paths, before, strict=True)] == [False, True]
+    assert f"{execute.SIX_WORLDS}: left as it is" in capsys.readouterr().out
+    assert execute.main([execute.SIX_WORLDS]) == 0
+    assert paths[1].read_bytes() != before[1]
+
+
 def test_an_unknown_name_lists_the_notebooks_there_are() -> None:
     legal = ", ".join(path.name for path in sorted(execute.TUTORIALS.glob("*.ipynb")))
     with pytest.raises(FileNotFoundError) as error:
