@@ -1,4 +1,4 @@
-"""nbval for the course: plotly figures compared with a tolerance, kernels that say the same on every machine."""
+"""nbval for the course: plotly figures compared with a tolerance, kernels alike everywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IGNORED = ("template", "uid")
 
 
 class PlotlyFigure:
-    """A figure's JSON that equals another whose numbers are close; nbval compares outputs with ``!=``."""
+    """JSON of a figure that equals another of close numbers; nbval compares outputs with ``!=``."""
 
     def __init__(self, figure: dict[str, Any]) -> None:
         self.figure = figure
@@ -41,7 +41,9 @@ def close(one: Any, two: Any) -> bool:
     if isinstance(one, list) and isinstance(two, list):
         return len(one) == len(two) and all(map(close, one, two))
     if _is_number(one) and _is_number(two):
-        return math.isclose(one, two, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or (one != one and two != two)
+        return math.isclose(one, two, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or (
+            one != one and two != two
+        )
     return type(one) is type(two) and bool(one == two)
 
 
@@ -53,7 +55,9 @@ def _decoded(value: Any) -> Any:
     """Unpack plotly's base64 arrays, and make tuples lists."""
     if isinstance(value, dict) and {"bdata", "dtype"} <= set(value):
         flat = np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"])
-        return flat.reshape([int(n) for n in str(value.get("shape", flat.size)).split(",")]).tolist()
+        return flat.reshape(
+            [int(n) for n in str(value.get("shape", flat.size)).split(",")]
+        ).tolist()
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -79,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
             self.rlnb_environment.close()
 
     def message_with_updates(self: Any, **options: Any) -> Any:
-        """Apply updates of an output, which nbval ignores, to the output itself, as saved notebooks do."""
+        """Apply updates of an output, which nbval ignores, to the output, as saved notebooks do."""
         shown = self.__dict__.setdefault("rlnb_shown", {})
         while True:
             message = next_message(self, **options)

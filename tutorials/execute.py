@@ -1,7 +1,7 @@
 """Run the notebooks in fresh kernels and write them so that a second run gives the same bytes.
 
 python tutorials/execute.py [NOTEBOOK ...]          run and write, by default all but 34_six_worlds
-python tutorials/execute.py --check [NOTEBOOK ...]  say whether the files are as this script writes them
+python tutorials/execute.py --check [NOTEBOOK ...]  check that the files are in its normal form
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ TUTORIALS = Path(__file__).resolve().parent
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 PLOTLY = "application/vnd.plotly.v1+json"
 CELL_SECONDS = 120
-#: Saved with the libraries of ``make test-libs``, without which it prints something else: run only when it is named.
+#: Saved with the libraries of ``make test-libs``, without which it prints something else: run only
+#: when it is named.
 SIX_WORLDS = "34_six_worlds.ipynb"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -34,8 +35,9 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 def normalise(notebook: NotebookNode) -> NotebookNode:
     """Take out of a notebook what differs between two runs of it or between two people's editors.
 
-    Metadata is cut down to the kernel and the tags, cells and widgets are numbered, random ids of plotly go, as do
-    the pictures that JupyterLab saves beside plotly's figures; pieces of one stream are joined.
+    Metadata is cut down to the kernel and the tags, cells and widgets are numbered, random ids of
+    plotly go, as do the pictures that JupyterLab saves beside plotly's figures; pieces of one
+    stream are joined.
 
     Args:
         notebook: a notebook of format 4; it is left as it is.
@@ -45,7 +47,11 @@ def normalise(notebook: NotebookNode) -> NotebookNode:
     """
     new = copy.deepcopy(notebook)
     new.metadata = NotebookNode(
-        kernelspec={"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+        kernelspec={
+            "display_name": "Python 3 (ipykernel)",
+            "language": "python",
+            "name": "python3",
+        },
         language_info={"name": "python"},
     )
     new.nbformat, new.nbformat_minor = 4, 5
@@ -129,7 +135,7 @@ def run(path: Path) -> NotebookNode:
 
 @contextmanager
 def kernel_environment() -> Iterator[None]:
-    """Set what makes a kernel say the same on every machine: one thread, no display, no greetings on stderr.
+    """Set what makes a kernel say the same on every machine: one thread, no display, no greetings.
 
     Yields:
         Nothing; the environment is as before afterwards.
@@ -151,7 +157,8 @@ def notebooks(names: Sequence[str]) -> list[Path]:
     """Find the notebooks to work on.
 
     Args:
-        names: paths, or names with or without ``.ipynb`` in the folder of the tutorials; none means all of those.
+        names: paths, or names with or without ``.ipynb`` in the folder of the tutorials; none means
+            all of those.
 
     Returns:
         The paths, sorted when none were named.
@@ -162,9 +169,13 @@ def notebooks(names: Sequence[str]) -> list[Path]:
     legal = sorted(TUTORIALS.glob("*.ipynb"))
     paths = []
     for name in names:
-        found = [p for p in (Path(name), TUTORIALS / name, TUTORIALS / f"{name}.ipynb") if p.is_file()]
+        found = [
+            p for p in (Path(name), TUTORIALS / name, TUTORIALS / f"{name}.ipynb") if p.is_file()
+        ]
         if not found:
-            raise FileNotFoundError(f"no notebook {name!r}; there are: {', '.join(p.name for p in legal)}")
+            raise FileNotFoundError(
+                f"no notebook {name!r}; there are: {', '.join(p.name for p in legal)}"
+            )
         paths.append(found[0].resolve())
     return paths or legal
 
@@ -179,7 +190,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0 when all is well.
     """
     parser = argparse.ArgumentParser(description="Run and normalise the notebooks.")
-    parser.add_argument("--check", action="store_true", help="change nothing; fail when a file is not normalised")
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; fail when a file is not normalised"
+    )
     parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK")
     options = parser.parse_args(arguments)
     paths = notebooks(options.notebooks)
