@@ -201,7 +201,8 @@ def _errors(curves: dict[str, list[float]]) -> Curves:
             V = V.clone()
             for t in range(len(episode)):
                 s = episode["observation"][t]
-                V[s] += ...  # what followed: the "observation", "reward" and "terminated" of episode["next"][t]
+                # what followed: the "observation", "reward" and "terminated" of episode["next"][t]
+                V[s] += ...
             return V
     """,
     hints=[
@@ -303,7 +304,8 @@ def _reference(n: int, alpha: float) -> Learn:
             T = len(episode)
             for t in range(T):
                 s = episode["observation"][t]
-                G = ...  # n rewards from step t on, then the value of episode["observation"][t + n], if there is one
+                # n rewards from step t on, then the value of episode["observation"][t + n], if there is one
+                G = ...
                 V[s] += alpha * (G - V[s])
             return V
     """,

@@ -36,7 +36,7 @@ place = (tensordict["place"] + 2 * tensordict["action"] - 1).clamp(min=0)
 
 WALK_STUB = f'''\
 class Walk(EnvBase):
-    """A walk over the places 0 to 6. Action 0 goes left, 1 goes right. Left of 0 is a wall, and 6 is the goal."""
+    """A walk over the places 0 to 6: 0 goes left, 1 right. Left of 0 is a wall, 6 is the goal."""
 
     def __init__(self):
         super().__init__()
@@ -178,13 +178,15 @@ class Ball(EnvBase):
 
     def _step(self, tensordict):
         speed = tensordict["ball", "speed"] + tensordict["action"]  # may be any number
-        place = (tensordict["ball", "place"] + speed).clamp(-1, 1)  # the edges of the table are -1 and 1
+        # The edges of the table are at -1 and 1.
+        place = (tensordict["ball", "place"] + speed).clamp(-1, 1)
         farther = place.abs().amax(-1, keepdim=True)
         never = torch.zeros(1, dtype=torch.bool)
         return self.look(place, speed).update({{"reward": -farther, "terminated": never}})
 
     def look(self, place, speed):
-        walls = (place.abs() == 1).to(torch.int8)  # one bit for each direction: does it touch a wall there?
+        # One bit for each direction: does it touch a wall there?
+        walls = (place.abs() == 1).to(torch.int8)
         return TensorDict({{"ball": {{"place": place, "speed": speed}}, "walls": walls}})
 
     def _set_seed(self, seed):

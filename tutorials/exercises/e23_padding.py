@@ -33,7 +33,7 @@ MEANS = """
     """,
     stub="""
         def mean_rewards(td):
-            # in a split, ("next", "reward") has the shape [N, longest, 1], and "mask" has the shape [N, longest]
+            # in a split, ("next", "reward") has the shape [N, longest, 1], and "mask" [N, longest]
             ...
     """,
     hints=[

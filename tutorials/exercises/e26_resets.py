@@ -42,7 +42,8 @@ class Farthest(Transform):
 '''
 STUB = _CLASS.format(
     "# tensordict_reset: what the env gave at the reset; write the first value into it\n        ...",
-    "# tensordict: the root of the step, with the value so far; next_tensordict: the result of the step\n        ...",
+    "# tensordict: the root of the step, with the value so far;\n"
+    "        # next_tensordict: the result of the step\n        ...",
     "# a Composite of shape [...]: add the spec of the entry, of shape [..., 1]\n        ...",
 )
 SOLUTION = _CLASS.format(_START, _GO_ON, _ADD)

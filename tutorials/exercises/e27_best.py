@@ -39,7 +39,8 @@ BEST = """
     """,
     stub="""
         def best_episodes(td, count):
-            # split_trajectories(td) has the shape [episodes, longest]; its "mask" says which steps are no padding
+            # split_trajectories(td) has the shape [episodes, longest];
+            # its "mask" says which steps are no padding
             ...
     """,
     hints=[

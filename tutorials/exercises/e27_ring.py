@@ -38,7 +38,8 @@ OLDEST_FIRST = """
     stub="""
         def oldest_first(buffer):
             # buffer[:] is what it holds, by index
-            # buffer.write_count: rows that were ever written; buffer.storage.max_size: rows there is room for
+            # buffer.write_count: rows that were ever written;
+            # buffer.storage.max_size: rows there is room for
             ...
     """,
     hints=[

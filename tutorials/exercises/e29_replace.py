@@ -46,7 +46,8 @@ REPLACE = """
     """,
     stub="""
         def replace_file(path, write):
-            # os.replace(source, target), after import os, puts one file in the place of another in a single operation
+            # os.replace(source, target), after import os, puts one file in the place of another
+            # in a single operation
             ...
     """,
     hints=[

@@ -219,14 +219,16 @@ class KiteWrapper(GymLikeEnv):
     """Wraps a Kite. The action is the pull, from 0 to 1."""
 
     def _make_specs(self, env):
-        self.observation_spec = Composite(height=Unbounded(shape=(1,)), gust=Categorical(2, shape=(1,)))
+        self.observation_spec = Composite(
+            height=Unbounded(shape=(1,)), gust=Categorical(2, shape=(1,))
+        )
         self.action_spec = Bounded(0.0, 1.0, shape=(1,))
 
     def _reset_output_transform(self, reading):
         return self.look(reading), {{}}
 
     def _output_transform(self, reading):
-        # the six: observation, reward, terminated, truncated, done, a dictionary of further information
+        # the six: observation, reward, terminated, truncated, done, a dictionary of the rest
         {_NO_OUTPUT}
 
     def look(self, reading):

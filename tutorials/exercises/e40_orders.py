@@ -39,7 +39,8 @@ ORDERS = """
     """,
     stub="""
         def orders(tree, board):
-            # tree.vertices(key_type="path") has all nodes by path, node.node_data["board"] is the position of a node
+            # tree.vertices(key_type="path") has all nodes by path,
+            # node.node_data["board"] is the position of a node
             ...
     """,
     hints=[

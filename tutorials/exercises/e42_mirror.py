@@ -42,7 +42,8 @@ _SAID = {
     """,
     stub="""
         def mirrored(rows):
-            # x.flip(dim) turns a dimension round, torch.cat([td, other]) puts two TensorDicts behind each other
+            # x.flip(dim) turns a dimension round,
+            # torch.cat([td, other]) puts two TensorDicts behind each other
             ...
     """,
     hints=[
