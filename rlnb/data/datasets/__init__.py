@@ -1,0 +1,1 @@
+"""Offline datasets: experience that others collected."""
