@@ -15,13 +15,13 @@ import torch
 from tensordict import TensorDictBase
 
 import rlnb
+from rlnb._start_method import choose_start_method
 from rlnb.collectors.shared import BatchPlan, SharedBatch
 from rlnb.collectors.trace import CollectorTrace
 from rlnb.collectors.weights import SharedWeights, WeightsPlan
 from rlnb.collectors.worker import ANEW, COLLECT, RANDOM, Collected, CollectorHost, Info, Setup, make_collector
 from rlnb.envs import errors
 from rlnb.envs.batched.memory import SharedMemory
-from rlnb.envs.batched.processes import choose_start_method
 from rlnb.envs.batched.worker import WorkerFailure
 from rlnb.envs.batched.worker_pool import Advice, WorkerError, WorkerPool
 

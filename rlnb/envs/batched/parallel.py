@@ -17,6 +17,7 @@ import torch
 from tensordict import LazyStackedTensorDict, TensorDictBase
 
 import rlnb
+from rlnb._start_method import choose_start_method
 from rlnb._tensordict import entry
 from rlnb.data.ted.block import TEDBlock
 from rlnb.data.ted.keys import NestedKey
@@ -24,7 +25,7 @@ from rlnb.envs import errors
 from rlnb.envs.batched.batched_env import Arguments, BatchedEnvBase, ResetArguments
 from rlnb.envs.batched.drivers import EnvInfo
 from rlnb.envs.batched.memory import ArrayInfo, BlockPlan, SharedMemory
-from rlnb.envs.batched.processes import choose_start_method, start_lock
+from rlnb.envs.batched.processes import start_lock
 from rlnb.envs.batched.serial import SerialEnv
 from rlnb.envs.batched.worker import RESET_SELECTED, STEP, STEP_SELECTED
 from rlnb.envs.batched.worker_pool import WorkerError, WorkerPool

@@ -20,11 +20,6 @@ from collections.abc import Iterator, Sequence
 from multiprocessing.connection import wait
 from typing import Any, Protocol
 
-import torch
-
-#: Libraries with threads of their own, which a fork would not have, and OpenGL, whose drivers hang in a fork.
-_THREADED = frozenset({"OpenGL", "jax", "tensorflow"})
-
 
 class _Pool(Protocol):
     @property
@@ -36,20 +31,6 @@ class _Pool(Protocol):
 _pools: weakref.WeakSet[Any] = weakref.WeakSet()
 _start_lock = threading.RLock()
 _main_lock = threading.Lock()
-
-
-def choose_start_method(sub_threads: int) -> str:
-    """Choose the fastest start method that is safe in this process, for workers with ``sub_threads`` torch threads.
-
-    A fork starts at once, with everything imported. But it has only the thread that forked: a lock that another thread
-    held stays locked, and neither CUDA nor OpenGL nor torch's own threads survive. So a fork is chosen only if this
-    process uses neither other threads nor CUDA nor OpenGL. Otherwise a fork server is chosen, which imports torch once,
-    and "spawn" on systems without one.
-    """
-    alone = threading.active_count() == 1 and not _THREADED & sys.modules.keys()
-    if sys.platform == "linux" and alone and sub_threads == 1 and not torch.cuda.is_initialized():
-        return "fork"
-    return "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 
 
 def start_lock() -> threading.RLock:

@@ -357,7 +357,7 @@ def test_cells_of_a_notebook(tmp_path):
     script = """
 threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
 from rlnb.collectors import MultiSyncCollector
-from rlnb.envs.batched.processes import choose_start_method
+from rlnb._start_method import choose_start_method
 from tensordict.nn import TensorDictModule
 
 class Net(torch.nn.Module):

@@ -11,8 +11,9 @@ import types
 import pytest
 import torch
 
+from rlnb._start_method import choose_start_method
 from rlnb.envs.batched.pickling import dump_registered, load_registered
-from rlnb.envs.batched.processes import choose_start_method, main_hidden
+from rlnb.envs.batched.processes import main_hidden
 from tests.envs.batched.running import run
 from tests.pairwise import few
 
