@@ -13,6 +13,7 @@ from PIL import Image
 from rlnb_widgets import RolloutPlayer
 from tensordict import TensorDict
 
+from rlnb.data import LazyTensorStorage, ReplayBuffer, ReplayBufferEnsemble
 from rlnb.envs import Compose, GymEnv, TransformedEnv
 from rlnb.record import CSVLogger, TensorDictRecorder, VideoRecorder, read_video
 
@@ -128,3 +129,44 @@ def test_what_is_no_recording_is_refused(tmp_path, saved, error, text):
         RolloutPlayer(path)
     if isinstance(saved, torch.Tensor) and saved.ndim == 5:  # the fix
         assert RolloutPlayer(TensorDict({"pixels": read_video(path)}, [2, 5])).model.total == 2
+
+
+# Buffers --------------------------------------------------------------------------------------------------------------
+
+
+def _filled(storage, *batch):
+    buffer = ReplayBuffer(storage=storage)
+    steps = torch.arange(torch.Size(batch).numel()).reshape(*batch, 1)
+    buffer.extend(TensorDict({"next": {"reward": steps.float(), "done": steps % 4 == 3}}, batch))
+    return buffer
+
+
+def test_a_buffer_is_played_in_the_order_of_its_storage():
+    player = RolloutPlayer(_filled(LazyTensorStorage(20), 12))
+    assert (player.model.length, player.model.notes) == (12, ())
+    assert [episode.ret for episode in player.model.episodes] == [6.0, 22.0, 38.0]
+
+
+def test_of_a_large_buffer_the_first_steps_are_played_and_the_note_says_so():
+    player = RolloutPlayer(_filled(LazyTensorStorage(30_000), 30_000))
+    assert player.model.length == 10_000
+    assert player.model.notes[0] == "Showing the first 10,000 of 30,000 items of the buffer; buffer[i:j] reads others."
+    assert player.model.notes[0] in str(player)
+
+
+def test_items_that_are_trajectories_and_storages_of_several_dimensions_keep_time_last():
+    whole = RolloutPlayer(_filled(LazyTensorStorage(3), 3, 4))
+    assert (whole.model.total, whole.model.length) == (3, 4)
+    several = RolloutPlayer(_filled(LazyTensorStorage(50, ndim=2), 3, 4))
+    assert (several.model.total, several.model.length) == (3, 4)
+    assert [episode.ret for episode in several.model.episodes] == [6.0, 22.0, 38.0]
+
+
+def test_an_empty_buffer_and_an_ensemble_cannot_be_played():
+    with pytest.raises(ValueError) as error:
+        RolloutPlayer(ReplayBuffer(storage=LazyTensorStorage(3)))
+    assert str(error.value) == (
+        "RolloutPlayer plays what a buffer holds, and it is empty. Fix: buffer.extend(data) first."
+    )
+    with pytest.raises(TypeError, match="got ReplayBufferEnsemble"):
+        RolloutPlayer(ReplayBufferEnsemble(_filled(LazyTensorStorage(20), 12)))

@@ -1,4 +1,4 @@
-"""Recordings on disk as rollouts: files of a TensorDictRecorder, and videos of a logger."""
+"""What can be played beside a rollout: recordings on disk, and the steps in a replay buffer or a dataset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from rlnb.data import ReplayBuffer, ReplayBufferEnsemble
 from rlnb.record import read_video
+
+_MOST_STEPS = 10_000  # that open within a second
 
 
 def open_recording(path: str | os.PathLike[str]) -> TensorDictBase:
@@ -70,6 +73,41 @@ def _steps_of(frames: torch.Tensor) -> TensorDictBase:
     return TensorDict({"pixels": frames[:-1], "next": {"pixels": frames[1:]}}, [len(frames) - 1])
 
 
-def opened(rollout: Any) -> Any:
-    """Read a rollout from its file if it is given as a path, and return anything else as it is."""
-    return open_recording(rollout) if isinstance(rollout, (str, os.PathLike)) else rollout
+def opened(rollout: Any) -> tuple[Any, str]:
+    """Read a rollout from its file or buffer if it is given as one, and return anything else as it is.
+
+    Returns:
+        The rollout, and a sentence if it is not all that there is.
+    """
+    if isinstance(rollout, (str, os.PathLike)):
+        return open_recording(rollout), ""
+    if isinstance(rollout, ReplayBuffer) and not isinstance(rollout, ReplayBufferEnsemble):
+        return first_steps(rollout)
+    return rollout, ""
+
+
+def first_steps(buffer: ReplayBuffer) -> tuple[Any, str]:
+    """Read the first steps of a buffer, in the order of its storage: about 10,000, or those of one whole item.
+
+    Returns:
+        What was read, with time as the last batch dimension, and a sentence if there is more.
+
+    Example:
+        >>> from rlnb.data import LazyTensorStorage
+        >>> buffer = ReplayBuffer(storage=LazyTensorStorage(30_000))
+        >>> index = buffer.extend(TensorDict({"reward": torch.zeros(30_000, 1)}, [30_000]))
+        >>> rollout, note = first_steps(buffer)
+        >>> len(rollout), note
+        (10000, 'Showing the first 10,000 of 30,000 items of the buffer; buffer[i:j] reads others.')
+    """
+    rows = len(buffer.storage)
+    if not rows:
+        raise ValueError("RolloutPlayer plays what a buffer holds, and it is empty. Fix: buffer.extend(data) first.")
+    first = buffer[:1]
+    width = first.batch_size[1:].numel() if isinstance(first, TensorDictBase) else 1
+    shown = min(rows, max(1, _MOST_STEPS // width))
+    read = buffer[:shown]
+    if buffer.storage.ndim > 1 and isinstance(read, TensorDictBase):
+        read = read.transpose(0, -1)  # a storage is time first
+    note = f"Showing the first {shown:,} of {rows:,} items of the buffer; buffer[i:j] reads others."
+    return read, note if shown < rows else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ class RolloutPlayer(TimeTraits, Visualizer):
 
     Args:
         rollout: TensorDict ``[T]`` or ``[*B, T]`` in TED format. Missing entries are reported and left out. Or the path
-            of a recording: a file of ``TensorDictRecorder``, or a video of ``CSVLogger`` (pt, gif or mp4).
+            of a recording: a file of ``TensorDictRecorder``, or a video of ``CSVLogger`` (pt, gif or mp4). Or a replay
+            buffer or dataset, whose first 10,000 steps are shown, in the order of its storage.
         env: The environment that draws the states, or its id. It is not run.
         frames: Images, one per step, ``[T, H, W, C]`` or ``[B, T, H, W, C]``; an additional one may show the state
             after the last step. Default: ``"pixels"`` of the rollout if present, else the drawing of the env.
@@ -100,10 +102,11 @@ class RolloutPlayer(TimeTraits, Visualizer):
         **unknown: Any,
     ) -> None:
         self._refuse_unknown(unknown)
-        rollout, compare = opened(rollout), opened(compare)
+        (rollout, note), (compare, _) = opened(rollout), opened(compare)
         model = player_model(
             rollout, env, frames=frames, strips=strips, envs=envs, compare=compare, max_bytes=max_bytes
         )
+        model = replace(model, notes=(note, *model.notes)) if note else model
         head, columns, pictures = player_payload(model)
         self.model: PlayerModel = model
         super().__init__(
