@@ -81,6 +81,8 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
     """
 
     library: ClassVar[str] = "datasets"
+    #: What arguments change in the data, as the end of the folder's name; set before ``super().__init__``.
+    variant: str = ""
     available_datasets: Any = None
     dataset_id: str | None
     split_trajs: bool
@@ -161,8 +163,8 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
 
     @property
     def data_path_root(self) -> Path:
-        """Folder of the dataset, step by step: ``root / dataset_id``."""
-        return self.root / (self.dataset_id or "")
+        """Folder of the dataset, step by step: ``root / dataset_id``, with :attr:`variant` at its end."""
+        return self.root / f"{self.dataset_id or ''}{self.variant}"
 
     @property
     def data_path(self) -> Path:
