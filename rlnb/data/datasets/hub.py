@@ -1,0 +1,112 @@
+"""Files of datasets on the Hugging Face hub, listed through its HTTP interface."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import quote, urljoin
+
+from rlnb.data.datasets.download import RemoteFile
+from rlnb.data.datasets.urls import DownloadError, FailedRequest, connection_failure, hub_endpoint, open_url, retry
+
+_LONGEST_PAGE = 2**26  # bytes
+
+
+def list_files(
+    repo: str, pattern: str | Sequence[str] = "*", *, revision: str = "main", timeout: float = 20.0
+) -> list[RemoteFile]:
+    """List the files of a dataset on the Hugging Face hub.
+
+    The environment variable ``HF_ENDPOINT`` names another server with the same interface (default:
+    https://huggingface.co), and ``HF_TOKEN`` a token for datasets that ask for one.
+
+    Args:
+        repo: the name of the dataset, such as ``"jxu124/OpenX-Embodiment"``.
+        pattern: which files, as a pattern or several in the way of the shell. ``*`` matches ``/``, too.
+        revision: a branch, a tag or a commit.
+        timeout: seconds without a byte after which the server counts as stalled.
+
+    Returns:
+        The files in the order of their paths, with sizes, and checksums where the hub has them (large files).
+
+    Raises:
+        DownloadError: If there is no such dataset or revision, no access or no network.
+        ValueError: If no file matches the pattern.
+
+    Example:
+        >>> list_files("jxu124/OpenX-Embodiment", "bridge/*.tar")  # doctest: +SKIP
+        [RemoteFile(url='https://huggingface.co/datasets/jxu124/OpenX-Embodiment/resolve/main/bridge/...', ...), ...]
+    """
+    patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+    root = f"{hub_endpoint()}/datasets/{quote(repo)}/resolve/{quote(revision, safe='')}"
+    files = []
+    names = []
+    for entry in _tree(repo, revision, timeout):
+        if entry.get("type") != "file":
+            continue
+        path = str(entry["path"])
+        names.append(path)
+        if any(fnmatchcase(path, each) for each in patterns):
+            large = entry.get("lfs") or {}
+            size = large.get("size", entry.get("size"))
+            files.append(RemoteFile(f"{root}/{quote(path)}", path, size, large.get("oid")))
+    if not files:
+        shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
+        raise ValueError(f"No file of {repo} on the hub matches {pattern!r}. Its files are: {shown or 'none at all'}.")
+    return sorted(files, key=lambda file: file.path)
+
+
+def _tree(repo: str, revision: str, timeout: float) -> Iterator[dict[str, Any]]:
+    """The entries of all pages of the listing."""
+    url: str | None = f"{hub_endpoint()}/api/datasets/{quote(repo)}/tree/{quote(revision, safe='')}?recursive=true"
+    while url is not None:
+        page = url
+        try:
+            entries, link = retry(lambda page=page: _page(page, timeout))  # type: ignore[misc]
+        except FailedRequest as failure:
+            raise _not_listed(repo, revision, page, failure) from None
+        yield from entries
+        following = re.search(r'<([^>]*)>\s*;\s*rel="?next"?', link or "")
+        url = urljoin(page, following[1]) if following else None
+
+
+def _page(url: str, timeout: float) -> tuple[list[dict[str, Any]], str | None]:
+    """One page of the listing, and its ``Link`` header, which has the address of the next one."""
+    with open_url(url, {"Accept": "application/json"}, timeout) as response:
+        try:
+            content = response.read(_LONGEST_PAGE)
+        except OSError as error:
+            raise connection_failure(error, connected=True) from None
+        link = response.headers.get("Link")
+    try:
+        entries = json.loads(content)
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise ValueError
+    except ValueError:
+        raise FailedRequest(
+            "the server sends something else than a list of files, or half of one", again=True
+        ) from None
+    return entries, link
+
+
+def _not_listed(repo: str, revision: str, url: str, failure: FailedRequest) -> DownloadError:
+    """Explain why the files of a dataset could not be listed."""
+    hub = hub_endpoint()
+    if failure.code == "RevisionNotFound":
+        fix = f"There is no revision {revision!r}. Fix: pass one that is listed at {hub}/datasets/{repo}."
+    elif failure.code == "GatedRepo" or failure.status in (401, 403):
+        # To whoever is not logged in, the hub answers 401 for a dataset that does not exist, too.
+        fix = (
+            "There is no such dataset, or it is private or gated. Fix: check the name, accept the terms at "
+            f"{hub}/datasets/{repo}, and set the environment variable HF_TOKEN to a token from {hub}/settings/tokens."
+        )
+    elif failure.status == 404:
+        fix = f"There is no such dataset. Fix: check the name at {hub}/datasets/{repo}."
+    else:
+        fix = "Fix: connect to the internet, or set the environment variable HF_ENDPOINT to a mirror of the hub."
+    return DownloadError(
+        f"The files of {repo} could not be listed: {failure.reason}. {fix}", url, failure.status, failure.code
+    )
