@@ -2,8 +2,10 @@
 
 from rlnb.data.datasets.common import BaseDatasetExperienceReplay
 from rlnb.data.datasets.d4rl import D4RLExperienceReplay
+from rlnb.data.datasets.minari_data import MinariExperienceReplay
 
 __all__ = [
     "BaseDatasetExperienceReplay",
     "D4RLExperienceReplay",
+    "MinariExperienceReplay",
 ]

@@ -199,14 +199,18 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
         if PurePosixPath(name).is_absolute() or {"..", ".", ""} & set(name.split("/")) or "\\" in name:
             raise ValueError(f"The name of a dataset is a relative path without '..', got {name!r}. {self._listed()}")
         # What is on the disk needs no list, which may come from the network.
-        names = None if self._is_downloaded() else self.available_datasets
+        names = None if self._is_downloaded() else self._known_names()
         if names is not None and name not in names:
             near = difflib.get_close_matches(name, list(names), n=4, cutoff=0.5)
             hint = f"Did you mean {', '.join(map(repr, near))}?" if near else self._listed()
             raise ValueError(f"{type(self).__name__} has no dataset {name!r}. {hint}")
 
+    def _known_names(self) -> Iterable[str] | None:
+        """The names that are checked before anything is downloaded; None: none."""
+        return self.available_datasets
+
     def _listed(self) -> str:
-        return "" if self.available_datasets is None else f"{type(self).__name__}.available_datasets lists all."
+        return "" if self._known_names() is None else f"{type(self).__name__}.available_datasets lists all."
 
     def _make(self, wanted: bool | str) -> None:
         """Download and convert what is not there; one process does it, and the others wait."""

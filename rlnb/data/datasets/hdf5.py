@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +65,18 @@ class H5Source:
         names = [name for name in self.file if isinstance(self._item(self.file, (name,)), self._h5py.Group)]
         return sorted(names, key=lambda name: [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)])
 
-    def columns(self, *group: str, required: Iterable[tuple[str, ...] | str] = ()) -> Columns:
+    def columns(
+        self,
+        *group: str,
+        required: Iterable[tuple[str, ...] | str] = (),
+        blobs: Collection[tuple[str, ...]] = (),
+    ) -> Columns:
         """List the datasets of numbers below a group, by their paths in it.
 
         Args:
             *group: path of the group. Default: the root of the file.
             required: paths that the group must have, as datasets or groups.
+            blobs: paths of datasets whose rows are files, such as images, for :meth:`read_blobs`.
 
         Raises:
             ValueError: If an entry is refused, or one that is required is missing.
@@ -80,7 +86,7 @@ class H5Source:
             top: Any = self.file
             for depth in range(len(group)):
                 top = self._item(top, group[: depth + 1])
-            self._walk(top, group, (), found, set())
+            self._walk(top, group, (), found, blobs, set())
         for path in required:
             parts = (path,) if isinstance(path, str) else path
             if not any(each[: len(parts)] == parts for each in found):
@@ -91,7 +97,15 @@ class H5Source:
                 )
         return found
 
-    def _walk(self, group: Any, path: tuple[str, ...], below: tuple[str, ...], found: Columns, seen: set[Any]) -> None:
+    def _walk(
+        self,
+        group: Any,
+        path: tuple[str, ...],
+        below: tuple[str, ...],
+        found: Columns,
+        blobs: Collection[tuple[str, ...]],
+        seen: set[Any],
+    ) -> None:
         """Collect the columns below a group."""
         address = self._h5py.h5o.get_info(group.id).addr
         if address in seen or len(below) > _MAX_DEPTH:
@@ -100,8 +114,8 @@ class H5Source:
         for name in group:
             item = self._item(group, (*path, name))
             if isinstance(item, self._h5py.Group):
-                self._walk(item, (*path, name), (*below, name), found, seen)
-            elif self._is_column(item, (*path, name)):
+                self._walk(item, (*path, name), (*below, name), found, blobs, seen)
+            elif self._is_column(item, (*path, name), (*below, name) in blobs):
                 found[*below, name] = item
 
     def _item(self, group: Any, path: tuple[str, ...]) -> Any:
@@ -117,7 +131,7 @@ class H5Source:
             )
         return item
 
-    def _is_column(self, dataset: Any, path: tuple[str, ...]) -> bool:
+    def _is_column(self, dataset: Any, path: tuple[str, ...], blobs: bool) -> bool:
         """Whether a dataset is a column; text and single values are not."""
         if dataset.is_virtual or dataset.external:
             raise ValueError(
@@ -126,6 +140,8 @@ class H5Source:
             )
         if self._h5py.check_string_dtype(dataset.dtype) is not None or not dataset.shape:
             return False
+        if blobs and self._h5py.check_vlen_dtype(dataset.dtype) == np.uint8:
+            return True
         # torch has no numbers of 16 bytes.
         if dataset.dtype.kind not in "biufc" or dataset.dtype.itemsize > (16 if dataset.dtype.kind == "c" else 8):
             raise ValueError(
@@ -148,6 +164,11 @@ class H5Source:
             if array.size:
                 column.read_direct(array, np.s_[start:stop])
         return torch.from_numpy(array)
+
+    def read_blobs(self, column: Any, start: int, stop: int) -> list[bytes]:
+        """Read some rows of a column of files, of one length, filled with zeros, or each of its own."""
+        with self._damage(self._name(tuple(column.name.strip("/").split("/")))):
+            return [np.asarray(row, np.uint8).tobytes() for row in column[start:stop]]
 
     def plain(self, group: str) -> dict[str, Any]:
         """Read all of a group as text, numbers, lists and dictionaries, which JSON can hold; empty without it."""
