@@ -1,5 +1,11 @@
 """Datasets that others collected, as replay buffers: downloaded once, converted into memory-mapped TED data."""
 
 from rlnb.data.datasets.common import BaseDatasetExperienceReplay
+from rlnb.data.datasets.d4rl import D4RLExperienceReplay
+from rlnb.data.datasets.minari_data import MinariExperienceReplay
 
-__all__ = ["BaseDatasetExperienceReplay"]
+__all__ = [
+    "BaseDatasetExperienceReplay",
+    "D4RLExperienceReplay",
+    "MinariExperienceReplay",
+]

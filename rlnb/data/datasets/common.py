@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import shutil
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data.datasets.conversion import alone, beside, publish, split_chunks, tidy, write_chunks
+from rlnb.data.datasets.conversion import alone, beside, guard, is_complete, publish, split_chunks, tidy, write_chunks
 from rlnb.data.datasets.download import RemoteFile, download
 from rlnb.data.datasets.preprocessing import Plan, preprocess
 from rlnb.data.replay_buffers.replay_buffers import TensorDictReplayBuffer
@@ -21,8 +23,8 @@ from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.storages.tensor import TensorStorage
 from rlnb.data.replay_buffers.writers import ImmutableDatasetWriter, Writer
 
-#: Files of a memory-mapped TensorDict; where this one is, all are: folders take their places as a whole.
-_COMPLETE = "meta.json"
+#: What a reader found beside the steps, in the folder of the dataset.
+_METADATA = "metadata.json"
 
 
 def _default_root(library: str) -> Path:
@@ -79,6 +81,8 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
     """
 
     library: ClassVar[str] = "datasets"
+    #: What arguments change in the data, as the end of the folder's name; set before ``super().__init__``.
+    variant: str = ""
     available_datasets: Any = None
     dataset_id: str | None
     split_trajs: bool
@@ -99,8 +103,9 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
         if download not in (True, False, "force"):
             raise ValueError(f'download must be True, False or "force", got {download!r}.')
         self.dataset_id, self.split_trajs = dataset_id, bool(split_trajs)
+        self._found: Mapping[str, Any] = {}
+        self.root = _default_root(self.library) if root is None else Path(root).expanduser()
         if storage is None:
-            self.root = _default_root(self.library) if root is None else Path(root).expanduser()
             self._check_id()
             self._make(download)
             storage = self.open_storage()
@@ -135,6 +140,21 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
             "Fix: def read(self, folder): yield TED data, chunk after chunk."
         )
 
+    def keep_metadata(self, metadata: Mapping[str, Any]) -> None:
+        """Keep what a reader finds beside the steps, as :attr:`metadata`; for :meth:`read`.
+
+        Args:
+            metadata: what JSON can hold: text, numbers, lists and dictionaries.
+        """
+        json.dumps(dict(metadata))
+        self._found = metadata
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """What the dataset says of itself, such as the env and the author; empty if it says nothing."""
+        file = self.data_path / _METADATA
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
     def open_storage(self) -> Storage:
         """Make the storage from the files at :attr:`data_path`."""
         return TensorStorage(TensorDict.load_memmap(self.data_path))
@@ -143,8 +163,8 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
 
     @property
     def data_path_root(self) -> Path:
-        """Folder of the dataset, step by step: ``root / dataset_id``."""
-        return self.root / (self.dataset_id or "")
+        """Folder of the dataset, step by step: ``root / dataset_id``, with :attr:`variant` at its end."""
+        return self.root / f"{self.dataset_id or ''}{self.variant}"
 
     @property
     def data_path(self) -> Path:
@@ -156,7 +176,7 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
         return self.data_path_root.with_name(f"{self.data_path_root.name}.split")
 
     def _is_downloaded(self) -> bool:
-        return (self.data_path / _COMPLETE).exists()
+        return is_complete(self.data_path)
 
     @property
     def _downloads(self) -> Path:
@@ -178,31 +198,38 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
             raise TypeError(f"{type(self).__name__} needs the name of a dataset, got {name!r}. {self._listed()}")
         if PurePosixPath(name).is_absolute() or {"..", ".", ""} & set(name.split("/")) or "\\" in name:
             raise ValueError(f"The name of a dataset is a relative path without '..', got {name!r}. {self._listed()}")
-        names = self.available_datasets
-        if names is not None and name not in names and not self._is_downloaded():
+        # What is on the disk needs no list, which may come from the network.
+        names = None if self._is_downloaded() else self._known_names()
+        if names is not None and name not in names:
             near = difflib.get_close_matches(name, list(names), n=4, cutoff=0.5)
             hint = f"Did you mean {', '.join(map(repr, near))}?" if near else self._listed()
             raise ValueError(f"{type(self).__name__} has no dataset {name!r}. {hint}")
 
+    def _known_names(self) -> Iterable[str] | None:
+        """The names that are checked before anything is downloaded; None: none."""
+        return self.available_datasets
+
     def _listed(self) -> str:
-        return "" if self.available_datasets is None else f"{type(self).__name__}.available_datasets lists all."
+        return "" if self._known_names() is None else f"{type(self).__name__}.available_datasets lists all."
 
     def _make(self, wanted: bool | str) -> None:
         """Download and convert what is not there; one process does it, and the others wait."""
         if self._is_downloaded() and wanted != "force":
             return
-        if not wanted:
+        places = (self.data_path_root, self.data_path)
+        if not wanted and not any(is_complete(beside(place, "old")) for place in places):
             raise FileNotFoundError(
                 f"The dataset {self.dataset_id!r} is not in {os.fspath(self.root)!r}, and download is False. "
                 f'Fix: {type(self).__name__}("{self.dataset_id}", download=True), or the root where it is.'
             )
         again = wanted == "force"
         with alone(self.data_path_root):
-            for place in (self.data_path_root, self.data_path):
+            for place in places:
                 tidy(place)
+                guard(place, self.root)
             if again:
                 shutil.rmtree(self._downloads, ignore_errors=True)
-            if again or not (self.data_path_root / _COMPLETE).exists():
+            if again or not is_complete(self.data_path_root):
                 self._convert(self.data_path_root, self._read_downloaded())
                 for folder in (self._downloads, self._split_path):
                     shutil.rmtree(folder, ignore_errors=True)
@@ -217,6 +244,12 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
     def _convert(self, place: Path, chunks: Iterable[TensorDictBase]) -> None:
         new = beside(place, "new")
         write_chunks(chunks, new)
+        if self._found:
+            (new / _METADATA).write_text(json.dumps(dict(self._found)), encoding="utf-8")
+        elif (file := self.data_path_root / _METADATA).exists():
+            shutil.copy(file, new)
+        # Results of another version of the data are of no use any more.
+        shutil.rmtree(beside(place, "parts"), ignore_errors=True)
         publish(new, place)
 
     # Changing it ------------------------------------------------------------------------------------------------------
@@ -275,10 +308,13 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
                 f"num_frames={num_frames} would replace the dataset by its first items. "
                 "Fix: dest=folder, to try the function; or leave num_frames out."
             )
-        plan = Plan.of(self.data_path, num_frames, chunksize, num_chunks, generator)
+        if num_workers is not None and num_workers < 0:
+            raise ValueError(f"num_workers must be at least 0, got {num_workers}.")
         place = self.data_path if dest is None else Path(dest)
-        with alone(place):
+        with alone(self.data_path_root if dest is None else place):
             tidy(place)
+            guard(place, place)
+            plan = Plan.of(self.data_path, num_frames, chunksize, num_chunks, generator)
             chunks = preprocess(
                 plan,
                 fn,
@@ -291,7 +327,6 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
                 method=mp_start_method,
             )
             self._convert(place, chunks)
-            shutil.rmtree(beside(place, "parts"))
             if place == self.data_path_root:
                 shutil.rmtree(self._split_path, ignore_errors=True)
         storage = TensorStorage(TensorDict.load_memmap(place))

@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple, Self
 
 import torch
 from filelock import FileLock
-from tensordict import MemoryMappedTensor, TensorDict, TensorDictBase, pad
+from tensordict import MemoryMappedTensor, TensorDict, TensorDictBase, is_non_tensor, pad
 
 from rlnb.data.ted.ends import episode_end_flags
 from rlnb.data.ted.keys import DONE, MASK, TERMINATED, TRUNCATED
@@ -133,7 +133,7 @@ class MemmapWriter:
         for key, value in values.items():
             if not isinstance(value, torch.Tensor):
                 raise TypeError(
-                    f"Memory-mapped files hold tensors, and {key!r} is a {type(value).__name__}. "
+                    f"Memory-mapped files hold tensors, and {key!r} is {_described(value)}. "
                     f"Fix: write it as numbers, or leave it out with data.exclude({key!r})."
                 )
         for key, value in values.items():
@@ -157,19 +157,14 @@ class MemmapWriter:
         for key, leaf in self._leaves.items():
             value = values[key]
             if not isinstance(value, torch.Tensor) or value.dtype != leaf.dtype or value.shape[1:] != leaf.shape:
-                found = (
-                    f"{value.dtype} of shape [n, {', '.join(map(str, value.shape[1:]))}]"
-                    if isinstance(value, torch.Tensor)
-                    else f"a {type(value).__name__}"
-                )
                 raise ValueError(
-                    f"{key!r} in the chunk behind row {self.rows} is {found}, and the rows before are {leaf.dtype} of "
-                    f"shape [n, {', '.join(map(str, leaf.shape))}]. Fix: convert it, so that all rows are alike."
+                    f"{key!r} in the chunk behind row {self.rows} is {_described(value)}, and the rows before are "
+                    f"{leaf.dtype} of shape {_rows_of(leaf.shape)}. Fix: convert it, so that all rows are alike."
                 )
         if batch != self._batch:
             raise ValueError(
-                f"The chunk behind row {self.rows} has batch size [n, {', '.join(map(str, batch))}], and the rows "
-                f"before [n, {', '.join(map(str, self._batch))}]. Fix: give all chunks of a dataset one batch size."
+                f"The chunk behind row {self.rows} has batch size {_rows_of(batch)}, and the rows before "
+                f"{_rows_of(self._batch)}. Fix: give all chunks of a dataset one batch size."
             )
 
     def _describe(self) -> None:
@@ -184,6 +179,16 @@ class MemmapWriter:
             shape = torch.Size([self.rows, *leaf.shape])
             data.set(key, MemoryMappedTensor.from_filename(leaf.path, leaf.dtype, shape))
         data.memmap_(self.folder)
+
+
+def _rows_of(shape: torch.Size) -> str:
+    return f"[{', '.join(['n', *map(str, shape)])}]"
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype} of shape {_rows_of(value.shape[1:])}"
+    return "text or other non-tensor data" if is_non_tensor(value) else f"a {type(value).__name__}"
 
 
 def write_chunks(chunks: Iterable[TensorDictBase], folder: Path) -> None:
@@ -238,6 +243,29 @@ def beside(place: Path, what: str) -> Path:
         'cache/.door.new'
     """
     return place.with_name(f".{place.name}.{what}")
+
+
+def is_complete(place: Path) -> bool:
+    """Whether a folder holds a memory-mapped TensorDict; folders take their places as a whole."""
+    return (place / "meta.json").exists()
+
+
+def guard(place: Path, root: Path) -> None:
+    """Refuse to make a dataset where its folder would replace something else, or be inside of another dataset.
+
+    Raises:
+        ValueError: If the folder exists and is not a dataset, or one between it and ``root`` is a dataset.
+    """
+    if place.exists() and not is_complete(place) and (not place.is_dir() or any(place.iterdir())):
+        raise ValueError(
+            f"{os.fspath(place)!r} is there already, and is not a dataset, which would replace it. "
+            "Fix: give another folder, or delete it if you do not need it."
+        )
+    for parent in place.parents:
+        if parent.is_relative_to(root) and is_complete(parent):
+            raise ValueError(
+                f"{os.fspath(place)!r} would be inside of the dataset at {os.fspath(parent)!r}. Fix: give another root."
+            )
 
 
 def publish(new: Path, place: Path) -> None:

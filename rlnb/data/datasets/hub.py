@@ -44,7 +44,8 @@ def list_files(
     root = f"{hub_endpoint()}/datasets/{quote(repo)}/resolve/{quote(revision, safe='')}"
     files = []
     names = []
-    for entry in _tree(repo, revision, timeout):
+    listing = f"{hub_endpoint()}/api/datasets/{quote(repo)}/tree/{quote(revision, safe='')}?recursive=true"
+    for entry in _entries(listing, repo, revision, timeout):
         if entry.get("type") != "file":
             continue
         path = str(entry["path"])
@@ -59,9 +60,27 @@ def list_files(
     return sorted(files, key=lambda file: file.path)
 
 
-def _tree(repo: str, revision: str, timeout: float) -> Iterator[dict[str, Any]]:
-    """The entries of all pages of the listing."""
-    url: str | None = f"{hub_endpoint()}/api/datasets/{quote(repo)}/tree/{quote(revision, safe='')}?recursive=true"
+def list_repos(owner: str, *, timeout: float = 20.0) -> list[str]:
+    """List the datasets of an owner on the Hugging Face hub, such as ``"farama-minari/D4RL"``.
+
+    Args:
+        owner: a user or an organization.
+        timeout: seconds without a byte after which the server counts as stalled.
+
+    Raises:
+        DownloadError: If there is no access or no network.
+
+    Example:
+        >>> list_repos("farama-minari")  # doctest: +SKIP
+        ['farama-minari/D4RL', 'farama-minari/atari', ...]
+    """
+    url = f"{hub_endpoint()}/api/datasets?author={quote(owner, safe='')}"
+    return sorted(str(entry["id"]) for entry in _entries(url, owner, "main", timeout))
+
+
+def _entries(first: str, repo: str, revision: str, timeout: float) -> Iterator[dict[str, Any]]:
+    """The entries of all pages of a listing."""
+    url: str | None = first
     while url is not None:
         page = url
         try:

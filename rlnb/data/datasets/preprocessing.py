@@ -31,6 +31,7 @@ class Plan(NamedTuple):
 
     Args:
         source: folder of the dataset.
+        version: of its data: inode and time of its description, which a dataset that is made again does not keep.
         items: number of items to treat, the first ones.
         size: number of items in a chunk.
         single: whether the function takes one item at a time.
@@ -38,6 +39,7 @@ class Plan(NamedTuple):
     """
 
     source: Path
+    version: tuple[int, int]
     items: int
     size: int
     single: bool
@@ -70,7 +72,8 @@ class Plan(NamedTuple):
         else:
             size = chunksize or max(1, CHUNK_BYTES * len(data) // max(1, data.bytes()))
         seed = None if generator is None else int(torch.randint(1 << 31, (), generator=generator))
-        return cls(source, count, size, chunksize == 0, seed)
+        stat = (source / "meta.json").stat()
+        return cls(source, (stat.st_ino, stat.st_mtime_ns), count, size, chunksize == 0, seed)
 
     @property
     def starts(self) -> range:
@@ -105,7 +108,8 @@ def preprocess(
         method: start method of the processes. Default: the fastest that is safe.
     """
     dumped = cloudpickle.dumps(function)
-    _keep_only(folder, {**plan._asdict(), "source": str(plan.source), "function": xxhash.xxh3_64_hexdigest(dumped)})
+    described = {**plan._asdict(), "source": str(plan.source), "version": list(plan.version)}
+    _keep_only(folder, {**described, "function": xxhash.xxh3_64_hexdigest(dumped)})
     parts = [folder / str(start) for start in plan.starts]
     jobs = [(dumped, plan, start, part) for start, part in zip(plan.starts, parts, strict=True) if not part.exists()]
     with contextlib.ExitStack() as stack:

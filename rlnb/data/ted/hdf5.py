@@ -66,7 +66,7 @@ def write_h5(
         write_h5(H5Split()(TED2Nested()(rollout)), "rollout.h5")
         back = Nested2TED()(H5Combine()(read_h5("rollout.h5")))
     """
-    h5py = _h5py()
+    h5py = import_h5py()
     if compression not in (None, "gzip", "lzf"):
         raise ValueError(f"compression must be 'gzip', 'lzf' or None, got {compression!r}.")
     filters: dict[str, Any] = {"compression": compression} if compression else {}
@@ -179,12 +179,12 @@ def read_h5(path: str | os.PathLike[str], max_bytes: int = 1 << 34) -> TensorDic
 @contextlib.contextmanager
 def open_h5(path: str | os.PathLike[str], max_bytes: int = 1 << 34, checksum: bool = False) -> Iterator[H5Reader]:
     """Open an HDF5 file to read some of its entries, or all; for the arguments and errors see :func:`read_h5`."""
-    h5py = _h5py()
+    h5py = import_h5py()
     if not FilePath(path).is_file():
         raise FileNotFoundError(f"There is no file {os.fspath(path)!r}.")
     if checksum:
         _check_header(FilePath(path))
-    with _damage("The file", h5py), h5py.File(path, "r") as file:
+    with damage("The file", h5py), h5py.File(path, "r") as file:
         yield H5Reader(h5py, file, max_bytes)
 
 
@@ -237,10 +237,10 @@ class H5Reader:
             self.entries_left -= 1
             if self.entries_left < 0:
                 raise ValueError(f"The file has more than {_MAX_ENTRIES:,} entries. {_HOSTILE}")
-            with _damage(_place(where), self.h5py):
+            with damage(_place(where), self.h5py):
                 item = self._item(group, where)
                 entries[name] = self.group(item, where) if isinstance(item, self.h5py.Group) else self.leaf(item, where)
-        with _damage(_place(path), self.h5py):
+        with damage(_place(path), self.h5py):
             return TensorDict(entries, batch_size, names=names)
 
     def _item(self, group: Any, path: Path) -> Any:
@@ -258,7 +258,7 @@ class H5Reader:
         """Read a dataset as a tensor or non-tensor data."""
         name, dtype = self._check(dataset, path)
         size = int(dataset.size) * dtype.itemsize
-        if not _is_stored(size, dataset) or size > self.bytes_left:
+        if not is_stored(size, dataset) or size > self.bytes_left:
             raise ValueError(
                 f"{_place(path)} would need {size:,} bytes in memory ({dataset.id.get_storage_size():,} in the file), "
                 f"but only {self.bytes_left:,} of {self.max_bytes:,} are left. Fix: if you trust the file, raise the "
@@ -287,7 +287,7 @@ class H5Reader:
         """Return the dataset of an entry."""
         item = self.file
         for depth in range(1, len(path) + 1):
-            with _damage(_place(path[:depth]), self.h5py):
+            with damage(_place(path[:depth]), self.h5py):
                 item = self._item(item, path[:depth])
         return item
 
@@ -295,14 +295,14 @@ class H5Reader:
         """Raise ``ValueError`` if there is no tensor like this, or with ``rehearse`` if it cannot be decompressed."""
         dataset = self.find(path)
         name, found = self._check(dataset, path)
-        stored = _is_stored(dataset.size * found.itemsize, dataset)
+        stored = is_stored(dataset.size * found.itemsize, dataset)
         if tuple(dataset.shape) != tuple(shape) or name == "json" or found != dtype or not stored:
             raise ValueError(
                 f"{_place(path)} must have shape {list(shape)} and dtype {dtype}, got shape "
                 f"{list(dataset.shape)} and dtype {name}. {_HOSTILE}"
             )
         if rehearse and dataset.compression:
-            with _damage(_place(path), self.h5py):
+            with damage(_place(path), self.h5py):
                 rows = max(_CHUNK_BYTES * len(dataset) // max(dataset.nbytes, 1), 1)
                 for start in range(0, len(dataset), rows):
                     dataset[start : start + rows]
@@ -312,7 +312,7 @@ class H5Reader:
         _read_rows(self.find(path), into, start)
 
 
-def _is_stored(size: int, dataset: Any) -> bool:
+def is_stored(size: int, dataset: Any) -> bool:
     """Whether so many bytes can come from what is stored: more than 1,032 times as many is no work of gzip."""
     return bool(size <= 2048 * (dataset.id.get_storage_size() + 1024))
 
@@ -365,17 +365,18 @@ def _place(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _damage(what: str, h5py: Any) -> Iterator[None]:
+def damage(what: str, h5py: Any, fix: str = "") -> Iterator[None]:
     """Turn the errors of h5py into a ``ValueError`` that names the entry; other ``ValueError`` pass unchanged."""
     try:
         yield
     except (OSError, RuntimeError, KeyError, TypeError, MemoryError, UnicodeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{what} cannot be read: it was damaged or cut short ({reason}).") from error
+        raise ValueError(f"{what} cannot be read: it was damaged or cut short ({reason}).{fix}") from error
 
 
-def _h5py() -> Any:
+def import_h5py(user: str = "HDF5 files need", extra: str = "h5") -> Any:
+    """Import h5py; if it is not installed, the error says who needs it, and the extra of this project that has it."""
     try:
         return importlib.import_module("h5py")
     except ImportError as error:
-        raise ImportError("HDF5 files need h5py, which is not installed. Fix: pip install 'rlnb[h5]'.") from error
+        raise ImportError(f"{user} h5py, which is not installed. Fix: pip install 'rlnb[{extra}]'.") from error

@@ -1,0 +1,224 @@
+"""HDF5 files of datasets: columns of numbers, read row by row into tensors, from files that nobody trusts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlnb.data.datasets.conversion import CHUNK_BYTES
+from rlnb.data.ted.hdf5 import damage, import_h5py, is_stored
+from rlnb.data.ted.keys import as_key
+
+#: The datasets below a group of a file, by their paths.
+Columns = dict[tuple[str, ...], Any]
+
+_MAX_DEPTH = 32
+_MAX_PLAIN_BYTES = 1 << 26
+
+
+class H5Source:
+    """An HDF5 file whose datasets are columns: entries with one row for each step.
+
+    Columns of text are left out; links to other places, data in other files and entries that are neither numbers nor
+    text are refused. Memory is needed for the rows that are asked for, whatever size the file states.
+
+    Args:
+        path: path of the file.
+        user: who reads it, for the error if h5py is not installed.
+
+    Raises:
+        ImportError: If h5py is not installed.
+        ValueError: If the file, or an entry that is read, is damaged, cut short or of another kind.
+
+    Example:
+        >>> import h5py, tempfile
+        >>> path = Path(tempfile.mkdtemp(), "steps.h5")
+        >>> with h5py.File(path, "w") as file:
+        ...     file["infos/goal"] = [[1.0, 2.0], [3.0, 4.0]]
+        >>> with H5Source(path) as source:
+        ...     columns = source.columns()
+        ...     print(list(columns), source.read(columns["infos", "goal"], 1, 2))
+        [('infos', 'goal')] tensor([[3., 4.]], dtype=torch.float64)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], user: str = "HDF5 files need") -> None:
+        self.path = Path(path)
+        self._h5py = import_h5py(user, "datasets")
+        with self._damage(f"The file {os.fspath(self.path)!r}"):
+            self.file = self._h5py.File(self.path, "r")
+
+    def __enter__(self) -> H5Source:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.file.close()
+
+    def groups(self) -> list[str]:
+        """List the names of the groups at the root of the file, numbers in names in their order."""
+        names = [name for name in self.file if isinstance(self._item(self.file, (name,)), self._h5py.Group)]
+        return sorted(names, key=lambda name: [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)])
+
+    def columns(
+        self,
+        *group: str,
+        required: Iterable[tuple[str, ...] | str] = (),
+        blobs: Collection[tuple[str, ...]] = (),
+    ) -> Columns:
+        """List the datasets of numbers below a group, by their paths in it.
+
+        Args:
+            *group: path of the group. Default: the root of the file.
+            required: paths that the group must have, as datasets or groups.
+            blobs: paths of datasets whose rows are files, such as images, for :meth:`read_blobs`.
+
+        Raises:
+            ValueError: If an entry is refused, or one that is required is missing.
+        """
+        found: Columns = {}
+        with self._damage(self._name(group)):
+            top: Any = self.file
+            for depth in range(len(group)):
+                top = self._item(top, group[: depth + 1])
+            self._walk(top, group, (), found, blobs, set())
+        for path in required:
+            parts = (path,) if isinstance(path, str) else path
+            if not any(each[: len(parts)] == parts for each in found):
+                here = ", ".join(repr(as_key(each)) for each in found) or "nothing"
+                raise ValueError(
+                    f"{self._name(group)} has no entry {as_key(parts)!r} of numbers; it has {here}. "
+                    "Fix: look whether it is the file that it should be."
+                )
+        return found
+
+    def _walk(
+        self,
+        group: Any,
+        path: tuple[str, ...],
+        below: tuple[str, ...],
+        found: Columns,
+        blobs: Collection[tuple[str, ...]],
+        seen: set[Any],
+    ) -> None:
+        """Collect the columns below a group."""
+        address = self._h5py.h5o.get_info(group.id).addr
+        if address in seen or len(below) > _MAX_DEPTH:
+            raise ValueError(f"{self._name(path)} contains itself, or is nested more than {_MAX_DEPTH} deep.")
+        seen.add(address)
+        for name in group:
+            item = self._item(group, (*path, name))
+            if isinstance(item, self._h5py.Group):
+                self._walk(item, (*path, name), (*below, name), found, blobs, seen)
+            elif self._is_column(item, (*path, name), (*below, name) in blobs):
+                found[*below, name] = item
+
+    def _item(self, group: Any, path: tuple[str, ...]) -> Any:
+        """Return the group or dataset with the last name of a path."""
+        link = group.get(path[-1], getlink=True)
+        if link is None:
+            raise ValueError(f"{self._name(path)} is missing. Fix: look whether it is the file that it should be.")
+        item = group[path[-1]] if isinstance(link, self._h5py.HardLink) else None
+        if not isinstance(item, (self._h5py.Group, self._h5py.Dataset)):
+            raise ValueError(
+                f"{self._name(path)} is not data, but a link to another place or file, or a type, which no dataset "
+                "needs. Fix: do not use a file that you do not trust."
+            )
+        return item
+
+    def _is_column(self, dataset: Any, path: tuple[str, ...], blobs: bool) -> bool:
+        """Whether a dataset is a column; text and single values are not."""
+        if dataset.is_virtual or dataset.external:
+            raise ValueError(
+                f"{self._name(path)} has its data in another file, which no dataset needs. "
+                "Fix: do not use a file that you do not trust."
+            )
+        if self._h5py.check_string_dtype(dataset.dtype) is not None or not dataset.shape:
+            return False
+        if blobs and self._h5py.check_vlen_dtype(dataset.dtype) == np.uint8:
+            return True
+        # torch has no numbers of 16 bytes.
+        if dataset.dtype.kind not in "biufc" or dataset.dtype.itemsize > (16 if dataset.dtype.kind == "c" else 8):
+            raise ValueError(
+                f"{self._name(path)} holds {dataset.dtype}, not numbers. "
+                "Fix: write it as an array of numbers, or delete it from the file with h5py."
+            )
+        if not is_stored(dataset.size * dataset.dtype.itemsize, dataset):
+            raise ValueError(
+                f"{self._name(path)} states {dataset.size * dataset.dtype.itemsize:,} bytes, more than the "
+                f"{dataset.id.get_storage_size():,} in the file can hold. Fix: do not use a file that you do not trust."
+            )
+        return True
+
+    def read(self, column: Any, start: int = 0, stop: int | None = None) -> torch.Tensor:
+        """Read some rows of a column; see ``columns``."""
+        stop = len(column) if stop is None else min(stop, len(column))
+        # Of the byte order of this machine, which torch needs.
+        array = np.empty((stop - start, *column.shape[1:]), column.dtype.newbyteorder("="))
+        with self._damage(self._name(tuple(column.name.strip("/").split("/")))):
+            if array.size:
+                column.read_direct(array, np.s_[start:stop])
+        return torch.from_numpy(array)
+
+    def read_blobs(self, column: Any, start: int, stop: int) -> list[bytes]:
+        """Read some rows of a column of files, of one length, filled with zeros, or each of its own."""
+        with self._damage(self._name(tuple(column.name.strip("/").split("/")))):
+            return [np.asarray(row, np.uint8).tobytes() for row in column[start:stop]]
+
+    def plain(self, group: str) -> dict[str, Any]:
+        """Read all of a group as text, numbers, lists and dictionaries, which JSON can hold; empty without it."""
+        left = _MAX_PLAIN_BYTES
+
+        def convert(item: Any, path: tuple[str, ...]) -> Any:
+            nonlocal left
+            if len(path) > _MAX_DEPTH:
+                raise ValueError(f"{self._name(path)} is nested more than {_MAX_DEPTH} deep.")
+            if isinstance(item, self._h5py.Group):
+                return {name: convert(self._item(item, (*path, name)), (*path, name)) for name in item}
+            left -= item.size * max(item.dtype.itemsize, 16)
+            if left < 0:
+                raise ValueError(f"{self._name(path)} is too large for metadata.")
+            return _decoded(item[()].tolist() if hasattr(item[()], "tolist") else item[()])
+
+        with self._damage(self._name((group,))):
+            return convert(self._item(self.file, (group,)), (group,)) if group in self.file else {}
+
+    def same_rows(self, columns: Mapping[tuple[str, ...], Any], rows: int) -> None:
+        """Raise ``ValueError`` if a column has another number of rows."""
+        for path, column in columns.items():
+            if len(column) != rows:
+                raise ValueError(
+                    f"{self._name(path)} has {len(column):,} rows, and others have {rows:,}. "
+                    "Fix: look whether the file is complete."
+                )
+
+    def _name(self, path: tuple[str, ...]) -> str:
+        file = f"the file {os.fspath(self.path)!r}"
+        return f"The entry {as_key(path)!r} of {file}" if path else f"T{file[1:]}"
+
+    def _damage(self, what: str) -> contextlib.AbstractContextManager[None]:
+        return damage(what, self._h5py, " Fix: delete the file, and make the dataset again.")
+
+
+def spans(columns: Mapping[Any, Any], rows: int) -> Iterator[tuple[int, int]]:
+    """Cut rows into parts whose data has about ``CHUNK_BYTES``.
+
+    Example:
+        >>> list(spans({"a": np.zeros((10, 1 << 20))}, 10))[:2]
+        [(0, 2), (2, 4)]
+    """
+    row = sum(column.dtype.itemsize * int(np.prod(column.shape[1:])) for column in columns.values())
+    size = max(CHUNK_BYTES // max(row, 1), 1)
+    for start in range(0, rows, size):
+        yield start, min(start + size, rows)
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(each) for each in value]
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
