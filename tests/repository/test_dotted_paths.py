@@ -12,6 +12,12 @@ PATHS = {
     "aSyncDataCollector AsyncCollector MultiAsyncCollector MultiCollector MultiSyncCollector",
     "rlnb.collectors.distributed": "RayCollector",
     "rlnb.collectors.utils": "split_trajectories",
+    "rlnb.data.llm": "AdaptiveKLController ConstantKLController PairwiseDataset PromptData PromptTensorDictTokenizer "
+    "RewardData RolloutFromModel TensorDictTokenizer TokenizedDatasetLoader create_infinite_iterator get_dataloader",
+    "rlnb.data.llm.dataset": "TensorDictTokenizer TokenizedDatasetLoader create_infinite_iterator get_dataloader",
+    "rlnb.data.llm.prompt": "PromptData PromptTensorDictTokenizer",
+    "rlnb.data.llm.reward": "PairwiseDataset RewardData pre_tokenization_hook",
+    "rlnb.data.llm.utils": "AdaptiveKLController ConstantKLController KLControllerBase RolloutFromModel",
     "rlnb.data.postprocs": "MultiStep",
     "rlnb.data.replay_buffers.ray_buffer": "RayReplayBuffer",
     "rlnb.data.replay_buffers.replay_buffers": "ReplayBuffer TensorDictReplayBuffer TensorDictPrioritizedReplayBuffer",
@@ -19,6 +25,12 @@ PATHS = {
     "rlnb.data.replay_buffers.storages": "LazyMemmapStorage LazyTensorStorage ListStorage",
     "rlnb.data.replay_buffers.utils": "Flat2TED H5Combine H5Split Nested2TED TED2Flat TED2Nested",
     "rlnb.data.replay_buffers.writers": "RoundRobinWriter TensorDictMaxValueWriter",
+    "rlnb.data.rlhf": "AdaptiveKLController ConstantKLController PairwiseDataset PromptData PromptTensorDictTokenizer "
+    "RewardData RolloutFromModel TensorDictTokenizer TokenizedDatasetLoader create_infinite_iterator get_dataloader",
+    "rlnb.data.rlhf.dataset": "TensorDictTokenizer TokenizedDatasetLoader create_infinite_iterator get_dataloader",
+    "rlnb.data.rlhf.prompt": "PromptData PromptTensorDictTokenizer",
+    "rlnb.data.rlhf.reward": "PairwiseDataset RewardData pre_tokenization_hook",
+    "rlnb.data.rlhf.utils": "AdaptiveKLController ConstantKLController KLControllerBase RolloutFromModel",
     "rlnb.data.tensor_specs": "Binary Bounded Categorical Composite MultiCategorical OneHot TensorSpec Unbounded "
     "BoundedTensorSpec CompositeSpec DiscreteTensorSpec OneHotDiscreteTensorSpec UnboundedContinuousTensorSpec",
     "rlnb.data.utils": "DEVICE_TYPING",
