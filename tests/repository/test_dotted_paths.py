@@ -42,6 +42,8 @@ PATHS = {
     "rlnb.envs.model_based": "DreamerDecoder DreamerEnv ModelBasedEnvBase",
     "rlnb.envs.model_based.common": "ModelBasedEnvBase",
     "rlnb.envs.model_based.dreamer": "DreamerDecoder DreamerEnv",
+    "rlnb.envs.transforms.llm": "KLRewardTransform",
+    "rlnb.envs.transforms.rlhf": "KLRewardTransform",
     "rlnb.envs.transforms.transforms": "Compose ObservationNorm Transform TransformedEnv _apply_to_composite",
     "rlnb.envs.utils": "ExplorationType RandomPolicy check_env_specs set_exploration_type step_mdp",
     "rlnb.modules.models": "ConvNet DuelingCnnDQNet DuelingMlpDQNet MLP MultiAgentMLP QMixer VDNMixer",
