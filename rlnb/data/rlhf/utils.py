@@ -252,8 +252,9 @@ class RolloutFromModel:
             ValueError: If a prompt has no token.
         """
         prompts, lengths = self._prompts(batch)
-        width = int(lengths.max())
-        # A model continues at the right end, so prompts are aligned there.
+        # A model continues at the right end, so prompts are aligned there. At least one column is padding: generate
+        # ignores a mask of ones, and then warns of the padding of answers that have ended.
+        width = int(lengths.max()) + 1
         place = torch.arange(width, device=lengths.device) - (width - lengths)[:, None]
         aligned = prompts.gather(1, place.clamp(min=0)).masked_fill(place < 0, self._pad_token())
         how: dict[str, Any] = {"generation_config": generation_config}
@@ -272,9 +273,10 @@ class RolloutFromModel:
             steps = self._steps(made)
             generated = torch.nn.functional.pad(prompts, (0, self.max_new_tokens), value=self._pad_token())
             generated.scatter_(1, _places(lengths, made), made.masked_fill(~steps, self._pad_token()))
-            mask = torch.arange(generated.shape[1], device=made.device) < (lengths + steps.sum(1))[:, None]
+            width += self.max_new_tokens - 1  # the columns beyond are padding, which a model need not see
+            mask = torch.arange(width, device=made.device) < (lengths + steps.sum(1))[:, None]
             log_probs, reference = (
-                self._log_probs(model, generated, mask, lengths).masked_fill(~steps, 0.0)
+                self._log_probs(model, generated[:, :width], mask, lengths).masked_fill(~steps, 0.0)
                 for model in (self.model, self.ref_model)
             )
         return generated, log_probs.unsqueeze(-1), log_probs - reference
