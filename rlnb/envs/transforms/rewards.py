@@ -155,8 +155,12 @@ class KLRewardTransform(RewardTransform):
         coef: coefficient of the divergence.
         in_keys: the rewards. Default: all rewards of the env; on plain data, "reward".
         requires_grad: whether the frozen copy computes gradients.
-        log_prob_key: entry to which the policy writes the log-probability of its action.
-        action_key: the action.
+        log_prob_key: entry to which the policy writes the log-probability of its action, of the batch size of the data,
+            with or without a last dimension of size 1. Default: "action_log_prob", or if the data has no such entry
+            "sample_log_prob".
+        action_key: the action. Default: that of the env; on plain data, "action".
+        functional: accepted for code written for TorchRL. The frozen copy is a module of its own either way.
+        device: device of the frozen copy. Default: that of the policy.
 
     Attributes:
         frozen_actor: the copy.
@@ -189,8 +193,10 @@ class KLRewardTransform(RewardTransform):
         in_keys: Keys | None = None,
         out_keys: Keys | None = None,
         requires_grad: bool = False,
-        log_prob_key: NestedKey = "action_log_prob",
-        action_key: NestedKey = "action",
+        log_prob_key: NestedKey | None = None,
+        action_key: NestedKey | None = None,
+        functional: bool | None = None,
+        device: torch.device | str | int | None = None,
     ) -> None:
         if not callable(getattr(actor, "get_dist", None)):
             raise TypeError(
@@ -199,11 +205,12 @@ class KLRewardTransform(RewardTransform):
             )
         super().__init__(in_keys, out_keys)
         self.coef = float(coef)
-        self.frozen_actor = copy.deepcopy(actor).requires_grad_(requires_grad)
+        self.frozen_actor = copy.deepcopy(actor).to(device).requires_grad_(requires_grad)
         # Not by setattr: the policy's parameters must not become parameters of the transform.
         self.__dict__["actor"] = actor
-        self.log_prob_key = key_list([log_prob_key], "log_prob_key")[0]
-        self.action_key = key_list([action_key], "action_key")[0]
+        self.device = None if device is None else torch.device(device)
+        self.log_prob_key = None if log_prob_key is None else key_list([log_prob_key], "log_prob_key")[0]
+        self.action_key = None if action_key is None else key_list([action_key], "action_key")[0]
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         divergence = self._divergence(tensordict)
@@ -225,21 +232,30 @@ class KLRewardTransform(RewardTransform):
 
     def _divergence(self, data: TensorDictBase) -> torch.Tensor:
         """Return the difference of the log-probabilities, of the batch size of the data."""
-        action = self._need(data, self.action_key)
+        parent = self.parent if self.action_key is None else None
+        action_key = self.action_key or ("action" if parent is None else parent.action_key)
+        action = self._need(data, action_key)
         given = data.exclude("next")
-        log_prob = data.get(self.log_prob_key, None)
+        log_prob = self._written_log_prob(data)
         if log_prob is None:
             with torch.no_grad():
                 log_prob = self.actor.get_dist(given.copy()).log_prob(action)
-        frozen = self.frozen_actor.get_dist(given.copy()).log_prob(action)
+        elif log_prob.shape == (*data.batch_size, 1):
+            log_prob = log_prob.squeeze(-1)
+        elsewhere = given.copy() if self.device is None else given.to(self.device)
+        frozen = self.frozen_actor.get_dist(elsewhere).log_prob(action.to(self.device)).to(log_prob.device)
         if frozen.shape != data.batch_size or log_prob.shape != data.batch_size:
             raise ValueError(
-                f"The log-probability of {self.action_key!r} must have the batch size of the data, "
+                f"The log-probability of {action_key!r} must have the batch size of the data, "
                 f"{tuple(data.batch_size)}, and has {tuple(log_prob.shape)}, that of the frozen copy "
                 f"{tuple(frozen.shape)}. Fix: torch.distributions.Independent(distribution, 1), which sums over the "
                 "dimensions of an action."
             )
         return log_prob - frozen
+
+    def _written_log_prob(self, data: TensorDictBase) -> torch.Tensor | None:
+        keys = ("action_log_prob", "sample_log_prob") if self.log_prob_key is None else (self.log_prob_key,)
+        return next((found for found in (data.get(key, None) for key in keys) if found is not None), None)
 
     def _correct(self, reward: torch.Tensor, divergence: torch.Tensor) -> torch.Tensor:
         extra = reward.ndim - divergence.ndim

@@ -18,13 +18,14 @@ from rlnb.envs import (
     GymEnv,
     KLRewardTransform,
     PendulumEnv,
+    RenameTransform,
     SerialEnv,
     TensorDictPrimer,
     TransformedEnv,
     gSDENoise,
 )
 from tests.envs.transforms.cases import Numbers
-from tests.envs.transforms.cases_numbers import Push, actor, grid_of_numbers, one_hot_grid
+from tests.envs.transforms.cases_numbers import OneNormal, Push, actor, grid_of_numbers, one_hot_grid
 
 
 def message(error, text):
@@ -62,6 +63,32 @@ def test_what_the_policy_wrote_counts_and_not_what_it_would_write_now():
     data["action_log_prob"] = log_prob(0.1, data)
     expected = (log_prob(0.5, data) - log_prob(0.1, data)).float().unsqueeze(-1)
     torch.testing.assert_close(transform(data)["next", "reward"], expected)
+
+
+@pytest.mark.parametrize(("key", "given"), [("sample_log_prob", None), ("mine", "mine")])
+def test_log_probabilities_under_other_names_with_a_last_dimension(key, given):
+    transform = KLRewardTransform(actor(), log_prob_key=given, functional=False, device="cpu")
+    data = TensorDict({"position": torch.rand(4, 2).double(), "action": torch.rand(4, 1).double()}, [4])
+    data[key] = log_prob(0.1, data).unsqueeze(-1)
+    data["next", "reward"] = torch.zeros(4, 1)
+    expected = (log_prob(0.5, data) - log_prob(0.1, data)).float().unsqueeze(-1)
+    torch.testing.assert_close(transform(data)["next", "reward"], expected)
+    assert transform.frozen_actor[0].module.weight.device == torch.device("cpu")
+
+
+def test_the_action_of_the_env_is_found():
+    net = TensorDictModule(Push(), ["position"], ["loc", "scale"])
+    draw = ProbabilisticTensorDictModule(["loc", "scale"], ["push"], distribution_class=OneNormal)
+    policy = ProbabilisticTensorDictSequential(net, draw)
+    transform = KLRewardTransform(policy, in_keys=["reward"], out_keys=["corrected"])
+    with torch.no_grad():
+        policy[0].module.weight.fill_(0.9)
+    renamed = TransformedEnv(Numbers(), RenameTransform([], [], ["action"], ["push"]))
+    with torch.no_grad():
+        found = TransformedEnv(renamed, transform).rollout(5, policy)
+    as_usual = found.select("position").update({"action": found["push"]})
+    expected = found["next", "reward"] - (log_prob(0.9, as_usual) - log_prob(0.5, as_usual)).unsqueeze(-1).float()
+    torch.testing.assert_close(found["next", "corrected"], expected)
 
 
 def test_the_frozen_copy():
