@@ -7,6 +7,7 @@ of its own, which takes its place with one rename when it is complete: nobody ev
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +25,7 @@ from rlnb.data.ted.leaves import leaf_keys
 
 #: Bytes of data that a reader should hold at a time.
 CHUNK_BYTES = 1 << 24
+_STATE = "unfinished.json"  # of a folder whose job goes on after an interrupt
 
 
 def ted_steps(
@@ -81,6 +83,12 @@ class MemmapWriter:
 
     Args:
         folder: the folder, which must not exist or be empty.
+        job: what the data is made from, as plain values, for work that goes on after an interrupt: the chunks that are
+            complete are kept in the folder, and :attr:`rows` says how many rows they are. What was written for another
+            job is deleted. Default: nothing is kept.
+
+    Attributes:
+        rows: number of rows that are written.
 
     Example:
         >>> import tempfile
@@ -92,14 +100,17 @@ class MemmapWriter:
         [0, 1, 2, 3, 4, 5]
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], job: Mapping[str, Any] | None = None) -> None:
         self.folder = Path(folder)
+        self.job = job
         self.rows = 0
         self._files = contextlib.ExitStack()
         self._leaves: dict[Any, _Leaf] = {}
         self._batch = torch.Size([])
 
     def __enter__(self) -> Self:
+        if self.job is not None:
+            self._resume()
         self.folder.mkdir(parents=True, exist_ok=True)
         return self
 
@@ -107,6 +118,7 @@ class MemmapWriter:
         self._files.close()
         if kind is None:
             self._describe()
+            (self.folder / _STATE).unlink(missing_ok=True)
 
     def append(self, data: TensorDictBase) -> None:
         """Write a chunk behind the others.
@@ -127,7 +139,39 @@ class MemmapWriter:
             value = values[key].detach()
             if value.numel():
                 leaf.file.write(memoryview(value.contiguous().reshape(-1).view(torch.uint8).numpy()))
-        self.rows += len(data)
+        rows = self.rows + len(data)
+        if self.job is not None:
+            self._note(rows)
+        self.rows = rows
+
+    def _note(self, rows: int) -> None:
+        """Note how many rows are complete, in place of the last note."""
+        for leaf in self._leaves.values():
+            leaf.file.flush()
+        leaves = [[key, str(leaf.dtype).removeprefix("torch."), list(leaf.shape)] for key, leaf in self._leaves.items()]
+        state = {"job": self.job, "rows": rows, "batch": list(self._batch), "leaves": leaves}
+        new = self.folder / f"{_STATE}.new"
+        new.write_text(json.dumps(state), encoding="utf-8")
+        os.replace(new, self.folder / _STATE)
+
+    def _resume(self) -> None:
+        """Go on after the last complete chunk of the same job, or delete what the folder holds."""
+        try:
+            state = json.loads((self.folder / _STATE).read_text(encoding="utf-8"))
+            same = state["job"] == json.loads(json.dumps(self.job))
+        except (OSError, ValueError, KeyError, TypeError):
+            same = False
+        if not same:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        self.rows, self._batch = state["rows"], torch.Size(state["batch"])
+        for name, dtype, shape in state["leaves"]:
+            key = name if isinstance(name, str) else tuple(name)
+            row = torch.empty((1, *shape), dtype=getattr(torch, dtype))
+            self._add(key, row.dtype, row.shape[1:], "r+b")
+            file = self._leaves[key].file
+            file.seek(self.rows * row.nbytes)
+            file.truncate()  # what an interrupted chunk left
 
     def _open(self, values: Mapping[Any, torch.Tensor], batch: torch.Size) -> None:
         for key, value in values.items():
@@ -137,15 +181,18 @@ class MemmapWriter:
                     f"Fix: write it as numbers, or leave it out with data.exclude({key!r})."
                 )
         for key, value in values.items():
-            names = (key,) if isinstance(key, str) else key
-            path = self.folder.joinpath(*names[:-1], f"{names[-1]}.memmap")
-            if not path.resolve().is_relative_to(self.folder.resolve()):
-                raise ValueError(
-                    f"The entry {key!r} would be a file outside of {os.fspath(self.folder)!r}. Fix: rename it."
-                )
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._leaves[key] = _Leaf(self._files.enter_context(path.open("xb")), path, value.dtype, value.shape[1:])
+            self._add(key, value.dtype, value.shape[1:], "xb" if self.job is None else "wb")
         self._batch = batch
+
+    def _add(self, key: Any, dtype: torch.dtype, shape: torch.Size, mode: str) -> None:
+        names = (key,) if isinstance(key, str) else key
+        path = self.folder.joinpath(*names[:-1], f"{names[-1]}.memmap")
+        if not path.resolve().is_relative_to(self.folder.resolve()):
+            raise ValueError(
+                f"The entry {key!r} would be a file outside of {os.fspath(self.folder)!r}. Fix: rename it."
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._leaves[key] = _Leaf(self._files.enter_context(path.open(mode)), path, dtype, shape)
 
     def _check(self, values: Mapping[Any, Any], batch: torch.Size) -> None:
         for key in self._leaves.keys() - values.keys() or values.keys() - self._leaves.keys():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,18 +13,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock
 from tensordict import TensorDict, TensorDictBase
 
+from rlnb.data.datasets.conversion import MemmapWriter, alone, beside
 from rlnb.data.replay_buffers import ReplayBuffer, SamplerWithoutReplacement, TensorStorage
 from rlnb.data.rlhf.libraries import require_library
-from rlnb.data.rlhf.row_files import ABOUT, RowFiles
 from rlnb.data.ted.keys import NestedKey, as_tuple
 
 __all__ = ["TensorDictTokenizer", "TokenizedDatasetLoader", "create_infinite_iterator", "get_dataloader"]
 
 # A tenth of a second of work, and all that an interrupt loses.
 _CHUNK = 1000
+_ABOUT = "tokenized.json"  # what the tokens in a folder are made from
 _PADDINGS = ("max_length", "longest", "do_not_pad")
 
 
@@ -264,8 +266,7 @@ class TokenizedDatasetLoader:
                 f"The tokenized data would be inside of the dataset, in {str(folder)!r}. "
                 "Fix: a root_dir other than the folder of the dataset."
             )
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{folder}.lock"):
+        with alone(folder):
             if not folder.exists():
                 self._tokenize(folder)
         self._check(folder)
@@ -284,7 +285,7 @@ class TokenizedDatasetLoader:
     def _check(self, folder: Path) -> None:
         """Refuse the result of another call."""
         try:
-            found = json.loads((folder / ABOUT).read_text())
+            found = json.loads((folder / _ABOUT).read_text())
         except (OSError, ValueError):
             found = {}
         about = self._about()
@@ -305,17 +306,31 @@ class TokenizedDatasetLoader:
                 "Fix: a pre_tokenization_hook that keeps some."
             )
         process = self.tokenizer_fn(self.tokenizer, self.max_length)
-        files = RowFiles(folder.with_name(f"{folder.name}.partial"), self._about(), total)
-        while files.rows < total:
-            start = files.rows
-            found = process(dataset[start : start + _CHUNK])
-            files.append({key: torch.as_tensor(value) for key, value in found.items()})
-            if files.rows != min(start + _CHUNK, total):
-                raise ValueError(
-                    f"The tokenizing function made {files.rows - start} rows of {min(_CHUNK, total - start)}. "
-                    "Fix: drop rows in a pre_tokenization_hook."
-                )
-        files.finish(folder)
+        partial, about = beside(folder, "partial"), self._about()
+        try:
+            with MemmapWriter(partial, {**about, "rows": total}) as writer:
+                while (start := writer.rows) < total:
+                    count = min(_CHUNK, total - start)
+                    found = {
+                        key: torch.as_tensor(value) for key, value in process(dataset[start : start + count]).items()
+                    }
+                    made = len(next(iter(found.values())))
+                    if made != count:
+                        raise ValueError(
+                            f"The tokenizing function made {made} rows of {count}. "
+                            "Fix: drop rows in a pre_tokenization_hook."
+                        )
+                    writer.append(TensorDict(found, [count]))
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            raise OSError(
+                errno.ENOSPC,
+                f"The disk is full: {writer.rows} of {total} rows are tokenized, and kept in {str(partial)!r}. "
+                "Fix: free some space and call again; it goes on from there",
+            ) from error
+        (partial / _ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
+        os.replace(partial, folder)
 
     def _dataset(self) -> Any:
         """Load the split of the dataset that is to be tokenized."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -44,6 +45,44 @@ def fill(tree: Any, rows: int, batch: tuple[int, ...], generator: torch.Generato
         return TensorDict(entries, [rows, *batch])
     shape, dtype = tree
     return torch.randint(0, 100, (rows, *batch, *shape), generator=generator).to(dtype)
+
+
+@given(
+    tree=TREES,
+    sizes=st.lists(st.integers(1, 4), min_size=2, max_size=5),
+    stops=st.lists(st.integers(0, 4), max_size=3),
+    seed=st.integers(0, 99),
+)
+def test_a_job_goes_on_after_its_last_complete_chunk(
+    tree: Any, sizes: list[int], stops: list[int], seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder, generator = tmp_path_factory.mktemp("memmap") / "data", torch.Generator().manual_seed(seed)
+    chunks = [fill(tree, rows, (), generator) for rows in sizes]
+    starts = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+    for stop in [*stops, len(sizes)]:
+        with contextlib.suppress(KeyboardInterrupt), MemmapWriter(folder, {"made": ["from", (1, 2)]}) as writer:
+            for i in range(starts.index(writer.rows), len(sizes)):
+                if i == stop:
+                    for leaf in writer._leaves.values():
+                        leaf.file.write(b"half of a chunk")
+                    raise KeyboardInterrupt
+                writer.append(chunks[i])
+            break
+    assert (TensorDict.load_memmap(folder) == torch.cat(chunks)).all()
+    assert not list(folder.glob("unfinished*"))
+
+
+def test_what_another_job_has_written_is_deleted(tmp_path: Path) -> None:
+    def write(job: dict[str, Any], value: int) -> int:
+        with contextlib.suppress(KeyboardInterrupt), MemmapWriter(tmp_path / "data", job) as writer:
+            before = writer.rows
+            writer.append(TensorDict({"a": torch.full((2,), value)}, [2]))
+            raise KeyboardInterrupt
+        return before
+
+    assert [write({"of": 1}, 1), write({"of": 1}, 2), write({"of": 2}, 3)] == [0, 2, 0]
+    (tmp_path / "data" / "unfinished.json").write_text("{cut")
+    assert write({"of": 2}, 4) == 0
 
 
 @given(

@@ -134,7 +134,7 @@ def test_an_interrupted_dataset_is_resumed(
     counting.calls, counting.stop_at = 0, -1
     resumed = loader(texts, tmp_path, tokenizer, tokenizer_fn=counting).load()
     assert counting.calls == 1 and (resumed == whole).all()
-    assert sorted(path.name for path in (tmp_path / "texts" / "train").iterdir()) == ["4", "4.lock"]
+    assert sorted(path.name for path in (tmp_path / "texts" / "train").iterdir()) == [".4.lock", "4"]
 
 
 def test_chunks_of_something_else_are_not_resumed(
@@ -163,7 +163,7 @@ def test_a_disk_that_fills_up(
         return Full(path, mode.replace("b", "")) if path.suffix == ".memmap" else opened(path, mode, *rest, **options)
 
     monkeypatch.setattr(Path, "open", full)
-    partial = tmp_path / "texts" / "train" / "4.partial"
+    partial = tmp_path / "texts" / "train" / ".4.partial"
     text = (
         f"[Errno {errno.ENOSPC}] The disk is full: 1000 of 2197 rows are tokenized, and kept in {str(partial)!r}. "
         "Fix: free some space and call again; it goes on from there"
@@ -381,9 +381,8 @@ def test_errors(texts: str, pairs: str, tokenizer: str, tmp_path: Path) -> None:
         (
             lambda: loader(texts, tmp_path, tokenizer, tokenizer_fn=Ragged).load(),
             ValueError,
-            "Rows 1000 and following are 'input_ids' int64 [5], 'attention_mask' int64 [5], and those before are "
-            "'input_ids' int64 [4], 'attention_mask' int64 [4]. All rows of a memory-mapped dataset have one shape. "
-            "Fix: a tokenizer_fn that pads to max_length.",
+            "'input_ids' in the chunk behind row 1000 is torch.int64 of shape [n, 5], and the rows before are "
+            "torch.int64 of shape [n, 4]. Fix: convert it, so that all rows are alike.",
         ),
         (
             lambda: loader(texts, tmp_path, tokenizer, tokenizer_fn=Dropping).load(),
