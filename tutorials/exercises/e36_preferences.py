@@ -241,7 +241,7 @@ class Speaker:
                 last = token
         # What nobody ever said in a place ends there, mostly.
         counts[..., _END] += 0.2
-        counts[..., _PLEASE] += 0.2
+        counts[..., _PLEASE] += 0.4
         return cls(counts.log())
 
     def speak(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -388,7 +388,7 @@ def unleash(token_rewards: Callable[..., Any]) -> Outcome:
     names = {"coef = 1": kept, "coef = 0": free}
     shown = Trained({title: {name: found[title] for name, found in names.items()} for title in kept}, x="update")
     require(
-        kept["what the waiter likes"][-1] > 0.5 > 0 > free["what the waiter likes"][-1],
+        sum(kept["what the waiter likes"][-20:]) > 10 > 0 > free["what the waiter likes"][-1],
         "The two policies did not come out as expected.",
         shown,
     )

@@ -32,11 +32,9 @@ def prompt(rng: random.Random) -> str:
 
 
 def answer(rng: random.Random, polite: float = 0.3) -> str:
-    """Draw the rest of an order; with the probability ``polite`` it has one "please", at its beginning or its end."""
-    words = [rng.choice(slot) for slot in SLOTS]
-    if rng.random() < polite:
-        words.insert(rng.choice([0, len(words)]), _PLEASE)
-    return " ".join(words)
+    """Draw the rest of an order; with the probability ``polite`` it begins with "please"."""
+    words = [_PLEASE] if rng.random() < polite else []
+    return " ".join([*words, *(rng.choice(slot) for slot in SLOTS)])
 
 
 def liking(text: str) -> int:
@@ -99,7 +97,7 @@ def tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<end>")
 
 
-def speaker(updates: int = 150, seed: int = 0) -> Any:
+def speaker(updates: int = 250, seed: int = 0) -> Any:
     """Train a tiny GPT-2 to predict the next word of orders, on 2,000 of them.
 
     Returns:

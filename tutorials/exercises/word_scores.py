@@ -50,5 +50,5 @@ class WordScores:
             svg.rect(zero + min(score, 0) * scale, top + 3, abs(score) * scale, _TALL - 6, fill="c0", rx=2)
             svg.line(zero, top, zero, top + _TALL)
             end = zero + score * scale + (5 if score >= 0 else -5)
-            svg.text(end, top + 13, f"{score:.2f}", size=11, anchor="start" if score >= 0 else "end")
+            svg.text(end, top + 13, f"{round(score, 2) + 0.0:.2f}", size=11, anchor="start" if score >= 0 else "end")
         return svg
