@@ -111,8 +111,8 @@ def speaker(updates: int = 250, seed: int = 0) -> Any:
     rng = random.Random(seed)
     texts = [f"{prompt(rng)} {answer(rng)} <end>" for _ in range(2000)]
     data = TensorDictTokenizer(tokenizer(), max_length=9)({"text": texts})
-    shape = {"vocab_size": len(WORDS), "n_positions": 32, "n_embd": 32, "n_layer": 1, "n_head": 2}
-    dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    shape: dict[str, Any] = {"vocab_size": len(WORDS), "n_positions": 32, "n_embd": 32, "n_layer": 1, "n_head": 2}
+    dropout: dict[str, Any] = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
     model = GPT2LMHeadModel(GPT2Config(**shape, **dropout, bos_token_id=1, eos_token_id=1, pad_token_id=0))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(updates):
