@@ -25,6 +25,11 @@ SHORTER = {
     },
     "10_sac.ipynb": {"sac(updates=700)": "sac(updates=60)", "sac(updates=550,": "sac(updates=20,"},
     "33_collecting.ipynb": {"monitor.watch(range(32))": "monitor.watch(range(2))"},
+    "36_preferences.ipynb": {
+        "improve(controller, updates=80)": "improve(controller, updates=3)",
+        "for update in (1, 80)": "for update in (1, 3)",
+        "kl_coef=0.0), updates=40": "kl_coef=0.0), updates=2",
+    },
     "42_alphazero.ipynb": {
         "games=256": "games=16",
         "    game.set_seed(0)\n    opening": "    games = 4\n    game.set_seed(0)\n    opening",

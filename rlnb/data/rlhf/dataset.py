@@ -266,9 +266,10 @@ class TokenizedDatasetLoader:
                 f"The tokenized data would be inside of the dataset, in {str(folder)!r}. "
                 "Fix: a root_dir other than the folder of the dataset."
             )
-        with alone(folder):
-            if not folder.exists():
-                self._tokenize(folder)
+        if not folder.exists():
+            with alone(folder):
+                if not folder.exists():  # no other process has made it meanwhile
+                    self._tokenize(folder)
         self._check(folder)
         return TensorDict.load_memmap(str(folder))
 
