@@ -55,9 +55,17 @@ def test_groups_columns_and_what_is_neither(path: Path) -> None:
 
 
 def test_spans(path: Path) -> None:
-    columns = {"a": np.zeros((10, 1 << 20)), "b": np.zeros((10, 1 << 20), np.uint8)}
-    assert list(spans(columns, 4)) == [(0, 1), (1, 2), (2, 3), (3, 4)] and list(spans(columns, 0)) == []
-    assert list(spans({"a": np.zeros((9, 1 << 30), np.uint8)}, 2)) == [(0, 1), (1, 2)]  # one row at least
+    def fill(file: Any) -> None:
+        file["wide"] = np.zeros((4, 1 << 20))
+        file["wider"] = np.zeros((2, 1 << 25), np.uint8)
+
+    write(path, fill)
+    with H5Source(path) as source:
+        columns = source.columns()
+        wide, wider = columns["wide",], columns["wider",]
+        assert wide.row_bytes == 1 << 23 and list(spans({"a": wide}, 4)) == [(0, 2), (2, 4)]
+        assert list(spans({"a": wide, "b": wide}, 2)) == [(0, 1), (1, 2)] and list(spans({"a": wide}, 0)) == []
+        assert list(spans({"a": wider}, 2)) == [(0, 1), (1, 2)]  # one row at least
 
 
 # What is refused ------------------------------------------------------------------------------------------------------
