@@ -7,6 +7,7 @@ other library opens as a memory map. The seconds of conversions are those of the
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -88,6 +89,17 @@ def bare_copy(source: Path, target: Path) -> None:
             output.close()
 
 
+def bare_read(source: Path) -> None:
+    """Read all episodes of a file of Minari with h5py."""
+    import h5py
+
+    names = ("observations", "actions", "rewards", "terminations", "truncations", "infos/qpos", "infos/qvel")
+    with h5py.File(source) as file:
+        for group in file.values():
+            for name in names:
+                group[name][:]
+
+
 def conversions(folder: Path, rounds: int) -> Iterator[tuple[str, float]]:
     """Convert files that are in place already, so that nothing is downloaded."""
     from rlnb.data.datasets import D4RLExperienceReplay, MinariExperienceReplay
@@ -112,15 +124,16 @@ def conversions(folder: Path, rounds: int) -> Iterator[tuple[str, float]]:
     local = folder / "minari" / "long-v0" / "data"
     write_minari(local)
     yield "MB of Minari", (local / "main_data.hdf5").stat().st_size / 1e6
-    found["convert Minari"] = []
-    import os
-
+    found |= {"convert Minari": [], "read Minari": []}
     os.environ["MINARI_DATASETS_PATH"] = str(folder / "minari")
     for _ in range(rounds):
         shutil.rmtree(folder / "root minari", ignore_errors=True)
         start = time.process_time()
         MinariExperienceReplay("long-v0", root=folder / "root minari", load_from_local_minari=True)
         found["convert Minari"].append(time.process_time() - start)
+        start = time.process_time()
+        bare_read(local / "main_data.hdf5")
+        found["read Minari"].append(time.process_time() - start)
     yield from ((case, min(seconds)) for case, seconds in found.items())
 
 

@@ -3,9 +3,13 @@
 from rlnb.data.datasets.common import BaseDatasetExperienceReplay
 from rlnb.data.datasets.d4rl import D4RLExperienceReplay
 from rlnb.data.datasets.minari_data import MinariExperienceReplay
+from rlnb.data.datasets.roboset import RobosetExperienceReplay
+from rlnb.data.datasets.vd4rl import VD4RLExperienceReplay
 
 __all__ = [
     "BaseDatasetExperienceReplay",
     "D4RLExperienceReplay",
     "MinariExperienceReplay",
+    "RobosetExperienceReplay",
+    "VD4RLExperienceReplay",
 ]

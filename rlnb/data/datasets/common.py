@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
@@ -230,16 +230,16 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
             if again:
                 shutil.rmtree(self._downloads, ignore_errors=True)
             if again or not is_complete(self.data_path_root):
-                self._convert(self.data_path_root, self._read_downloaded())
+                self._downloads.mkdir(parents=True, exist_ok=True)
+                self._download()
+                self._convert(self.data_path_root, self.read(self._downloads))
                 for folder in (self._downloads, self._split_path):
                     shutil.rmtree(folder, ignore_errors=True)
             if not self._is_downloaded():
                 self._convert(self.data_path, split_chunks(TensorDict.load_memmap(self.data_path_root)))
 
-    def _read_downloaded(self) -> Iterator[TensorDictBase]:
-        self._downloads.mkdir(parents=True, exist_ok=True)
+    def _download(self) -> None:
         download(self.remote_files(), self._downloads)
-        yield from self.read(self._downloads)
 
     def _convert(self, place: Path, chunks: Iterable[TensorDictBase]) -> None:
         new = beside(place, "new")
