@@ -2,6 +2,7 @@
 
 from rlnb.data.datasets.common import BaseDatasetExperienceReplay
 from rlnb.data.datasets.d4rl import D4RLExperienceReplay
+from rlnb.data.datasets.lerobot import LeRobotExperienceReplay, lerobot_columns_to_tensordict
 from rlnb.data.datasets.minari_data import MinariExperienceReplay
 from rlnb.data.datasets.roboset import RobosetExperienceReplay
 from rlnb.data.datasets.vd4rl import VD4RLExperienceReplay
@@ -9,7 +10,9 @@ from rlnb.data.datasets.vd4rl import VD4RLExperienceReplay
 __all__ = [
     "BaseDatasetExperienceReplay",
     "D4RLExperienceReplay",
+    "LeRobotExperienceReplay",
     "MinariExperienceReplay",
     "RobosetExperienceReplay",
     "VD4RLExperienceReplay",
+    "lerobot_columns_to_tensordict",
 ]
