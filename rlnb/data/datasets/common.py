@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data.datasets.conversion import alone, beside, guard, is_complete, publish, split_chunks, tidy, write_chunks
+from rlnb.data.datasets.conversion import alone, beside, guard, holds_data, publish, split_chunks, tidy, write_chunks
 from rlnb.data.datasets.download import RemoteFile, download
-from rlnb.data.datasets.preprocessing import Plan, preprocess
+from rlnb.data.datasets.preprocessing import ChunkPlan, preprocess
 from rlnb.data.replay_buffers.replay_buffers import TensorDictReplayBuffer
 from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.storages.tensor import TensorStorage
@@ -176,7 +176,7 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
         return self.data_path_root.with_name(f"{self.data_path_root.name}.split")
 
     def _is_downloaded(self) -> bool:
-        return is_complete(self.data_path)
+        return holds_data(self.data_path)
 
     @property
     def _downloads(self) -> Path:
@@ -217,7 +217,7 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
         if self._is_downloaded() and wanted != "force":
             return
         places = (self.data_path_root, self.data_path)
-        if not wanted and not any(is_complete(beside(place, "old")) for place in places):
+        if not wanted and not any(holds_data(beside(place, "old")) for place in places):
             raise FileNotFoundError(
                 f"The dataset {self.dataset_id!r} is not in {os.fspath(self.root)!r}, and download is False. "
                 f'Fix: {type(self).__name__}("{self.dataset_id}", download=True), or the root where it is.'
@@ -229,7 +229,7 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
                 guard(place, self.root)
             if again:
                 shutil.rmtree(self._downloads, ignore_errors=True)
-            if again or not is_complete(self.data_path_root):
+            if again or not holds_data(self.data_path_root):
                 self._downloads.mkdir(parents=True, exist_ok=True)
                 self._download()
                 self._convert(self.data_path_root, self.read(self._downloads))
@@ -314,7 +314,7 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
         with alone(self.data_path_root if dest is None else place):
             tidy(place)
             guard(place, place)
-            plan = Plan.of(self.data_path, num_frames, chunksize, num_chunks, generator)
+            plan = ChunkPlan.of(self.data_path, num_frames, chunksize, num_chunks, generator)
             chunks = preprocess(
                 plan,
                 fn,

@@ -249,7 +249,7 @@ class H5Source:
         return damage(what, self._h5py, " Fix: delete the file, and make the dataset again.")
 
 
-def spans(columns: Mapping[Any, H5Column], rows: int) -> Iterator[tuple[int, int]]:
+def cut_rows(columns: Mapping[Any, H5Column], rows: int) -> Iterator[tuple[int, int]]:
     """Cut rows into parts whose data has about ``CHUNK_BYTES``."""
     row = sum(column.row_bytes for column in columns.values())
     size = max(CHUNK_BYTES // max(row, 1), 1)

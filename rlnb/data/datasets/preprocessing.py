@@ -26,7 +26,7 @@ Function = Callable[[TensorDictBase], TensorDictBase]
 _PLAN = "plan.json"
 
 
-class Plan(NamedTuple):
+class ChunkPlan(NamedTuple):
     """How a dataset is cut into chunks.
 
     Args:
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
         num_chunks: int | None,
         generator: torch.Generator | None,
     ) -> Self:
-        """Plan from the arguments of ``preprocess``.
+        """ChunkPlan from the arguments of ``preprocess``.
 
         Raises:
             ValueError: If a number is out of range, or both sizes are given.
@@ -82,7 +82,7 @@ class Plan(NamedTuple):
 
 
 def preprocess(
-    plan: Plan,
+    plan: ChunkPlan,
     function: Function,
     folder: Path,
     workers: int | None,
@@ -138,7 +138,7 @@ def preprocess(
         yield TensorDict.load_memmap(part)
 
 
-def _treat(job: tuple[bytes, Plan, int, Path]) -> None:
+def _treat(job: tuple[bytes, ChunkPlan, int, Path]) -> None:
     """Apply the function to one chunk, in whatever process."""
     dumped, plan, start, part = job
     function: Function = cloudpickle.loads(dumped)

@@ -13,7 +13,7 @@ from tensordict import TensorDictBase
 from rlnb.data.datasets.common import BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import ted_steps
 from rlnb.data.datasets.download import RemoteFile
-from rlnb.data.datasets.hdf5 import H5Source, spans
+from rlnb.data.datasets.hdf5 import H5Source, cut_rows
 from rlnb.data.datasets.hub import Folders
 from rlnb.data.ted.keys import EPISODE, nested_dict
 
@@ -77,7 +77,7 @@ class RobosetExperienceReplay(BaseDatasetExperienceReplay):
         rows = len(columns["rewards",])
         source.same_rows({path: each for path, each in columns.items() if path[0] in (*_NEEDED, "done")}, rows)
         columns = {path: each for path, each in columns.items() if len(each) == rows}
-        for start, stop in spans(columns, rows - 1):
+        for start, stop in cut_rows(columns, rows - 1):
             count = stop - start
             before: dict[tuple[str, ...], torch.Tensor] = {
                 (name,): torch.full((count,), value) for name, value in numbers.items()

@@ -15,7 +15,7 @@ from tensordict import TensorDictBase
 from rlnb.data.datasets.common import BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import CHUNK_BYTES, ted_steps
 from rlnb.data.datasets.download import RemoteFile, download
-from rlnb.data.datasets.hdf5 import H5Source, spans
+from rlnb.data.datasets.hdf5 import H5Source, cut_rows
 from rlnb.data.datasets.hub import Folders
 from rlnb.data.ted.keys import nested_dict
 
@@ -195,7 +195,7 @@ def _hdf5_episodes(file: Path) -> Iterator[TensorDictBase]:
         count = len(columns["reward",])
         columns = {path: each for path, each in columns.items() if path[0] in needed}
         source.same_rows(columns, count)
-        for start, stop in spans(columns, count - 1):
+        for start, stop in cut_rows(columns, count - 1):
             rows = {path[0]: source.read(each, start, stop + 1) for path, each in columns.items()}
             pixels, kind = rows.pop("observation"), rows.pop("step_type")
             # Stored as those of the npz files.

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlnb.data.datasets.hdf5 import H5Source, spans
+from rlnb.data.datasets.hdf5 import H5Source, cut_rows
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def test_spans(path: Path) -> None:
     with H5Source(path) as source:
         columns = source.columns()
         wide, wider = columns["wide",], columns["wider",]
-        assert wide.row_bytes == 1 << 23 and list(spans({"a": wide}, 4)) == [(0, 2), (2, 4)]
-        assert list(spans({"a": wide, "b": wide}, 2)) == [(0, 1), (1, 2)] and list(spans({"a": wide}, 0)) == []
-        assert list(spans({"a": wider}, 2)) == [(0, 1), (1, 2)]  # one row at least
+        assert wide.row_bytes == 1 << 23 and list(cut_rows({"a": wide}, 4)) == [(0, 2), (2, 4)]
+        assert list(cut_rows({"a": wide, "b": wide}, 2)) == [(0, 1), (1, 2)] and list(cut_rows({"a": wide}, 0)) == []
+        assert list(cut_rows({"a": wider}, 2)) == [(0, 1), (1, 2)]  # one row at least
 
 
 # What is refused ------------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def test_every_damaged_file_is_refused_or_read(path: Path) -> None:
         try:
             with H5Source(path) as source:
                 for column in source.columns().values():
-                    for start, stop in spans({"": column}, min(len(column), 100)):
+                    for start, stop in cut_rows({"": column}, min(len(column), 100)):
                         source.read(column, start, stop)
         except ValueError:
             wrong += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import sys
@@ -92,7 +93,7 @@ def files(version: str, extra: dict[str, Any] | None = None, **features: Any) ->
     """A dataset as LeRobot writes it."""
     found, starts = {**arrays(), **(extra or {})}, np.cumsum((0, *LENGTHS))
     tree = {"meta/info.json": json.dumps(description(version, **features)).encode(), "README.md": b"x" * 200}
-    parts = [{name: value[a:b] for name, value in found.items()} for a, b in zip(starts, starts[1:], strict=False)]
+    parts = [{name: value[a:b] for name, value in found.items()} for a, b in itertools.pairwise(starts)]
     if version == "v2.1":
         lines = [json.dumps({"task_index": index, "task": task}) for index, task in enumerate(TASKS)]
         tree["meta/tasks.jsonl"] = "\n".join(lines).encode()
@@ -234,16 +235,10 @@ def test_parquet_files_that_are_not_right(refused: Any) -> None:
         "The file '{folder}/" + path + "' has no column 'action', which info.json lists; it has " + f"{others}. {FIX}"
     )
     refused(ValueError, text, {**tree, path: parquet({k: v for k, v in first.items() if k != "action"})})
-    text = (
-        "The column 'action' of '{folder}/" + path + "' has 8 values of double in 4 rows, not numbers of the shape [3] "
-    )
-    refused(
-        ValueError, text + f"that info.json says. {FIX}", {**tree, path: parquet({**first, "action": np.zeros((4, 2))})}
-    )
-    text = (
-        "The column 'action' of '{folder}/" + path + "' has 4 values of string in 4 rows, not numbers of the shape [3] "
-    )
-    refused(ValueError, text + f"that info.json says. {FIX}", {**tree, path: parquet({**first, "action": ["a"] * 4})})
+    text = "The column 'action' of '{folder}/" + path + "' has FOUND in 4 rows, not numbers of the shape [3] "
+    text += f"that info.json says. {FIX}"
+    for cells, found in ((np.zeros((4, 2)), "8 values of double"), (["a"] * 4, "4 values of string")):
+        refused(ValueError, text.replace("FOUND", found), {**tree, path: parquet({**first, "action": cells})})
     text = "The file '{folder}/" + path + f"' cannot be read (ANY). {FIX}"
     refused(ValueError, text, {**tree, path: tree[path][: len(tree[path]) // 2]})
 
