@@ -77,7 +77,7 @@ def bare_copy(source: Path, target: Path) -> None:
     with h5py.File(source) as file:
         names: list[str] = []
         file.visit(lambda name: names.append(name) if isinstance(file[name], h5py.Dataset) else None)
-        size = (1 << 24) * STEPS // sum(file[name].nbytes for name in names)
+        size = (1 << 22) * STEPS // sum(file[name].nbytes for name in names)
         outputs = {name: (target / name.replace("/", "_")).open("wb") for name in [*names, "next"]}
         for start in range(0, STEPS, size):
             for name in names:

@@ -23,7 +23,7 @@ from rlnb.data.ted.keys import DONE, MASK, TERMINATED, TRUNCATED
 from rlnb.data.ted.leaves import leaf_keys
 
 #: Bytes of data that a reader should hold at a time.
-CHUNK_BYTES = 1 << 24
+CHUNK_BYTES = 1 << 22
 
 
 def ted_steps(

@@ -54,7 +54,7 @@ class ChunkPlan(NamedTuple):
         num_chunks: int | None,
         generator: torch.Generator | None,
     ) -> Self:
-        """ChunkPlan from the arguments of ``preprocess``.
+        """Make a plan from the arguments of ``preprocess``.
 
         Raises:
             ValueError: If a number is out of range, or both sizes are given.
@@ -70,7 +70,7 @@ class ChunkPlan(NamedTuple):
         if num_chunks is not None:
             size = math.ceil(count / num_chunks)
         else:
-            size = chunksize or max(1, CHUNK_BYTES * len(data) // max(1, data.bytes()))
+            size = chunksize or max(1, 4 * CHUNK_BYTES * len(data) // max(1, data.bytes()))
         seed = None if generator is None else int(torch.randint(1 << 31, (), generator=generator))
         stat = (source / "meta.json").stat()
         return cls(source, (stat.st_ino, stat.st_mtime_ns), count, size, chunksize == 0, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,46 @@ def test_names() -> None:
         "sparse_fixed.hdf5",
     }
     assert {name: d4rl._files()[name] for name in paths} == paths
+
+
+@pytest.mark.deep
+def test_a_file_ten_times_as_large_as_the_memory(tmp_path: Path, missing: Any) -> None:
+    if sys.platform != "linux":
+        missing("Linux", "the anonymous memory of a process is read from /proc")
+    program = f"""
+import h5py, numpy as np, pathlib, threading, time
+from rlnb.data.datasets import D4RLExperienceReplay
+root = pathlib.Path({str(tmp_path)!r})
+folder = root / ".{NAME}.download"
+folder.mkdir()
+with h5py.File(folder / "halfcheetah_medium-v2.hdf5", "w") as file:
+    steps = 1_500_000
+    seen = file.create_dataset("observations", (steps, 100), "f4")
+    for start in range(0, steps, 100_000):
+        seen[start : start + 100_000] = np.random.default_rng(start).random((100_000, 100), "f4")
+    file["actions"], file["rewards"] = np.zeros((steps, 6), "f4"), np.zeros(steps, "f4")
+    file["terminals"], file["timeouts"] = np.zeros(steps, bool), np.arange(steps) % 1000 == 999
+del seen
+def anonymous():
+    (line,) = [line for line in open("/proc/self/status") if line.startswith("RssAnon")]
+    return int(line.split()[1]) >> 10
+before, most, done = anonymous(), 0, False
+def watch():
+    global most
+    while not done:
+        most = max(most, anonymous())
+        time.sleep(0.005)
+thread = threading.Thread(target=watch)
+thread.start()
+dataset = D4RLExperienceReplay("{NAME}", 256, root=root)
+done = True
+thread.join()
+assert len(dataset) == steps
+print(most - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout) < 64, done.stdout  # of 645 MB
 
 
 # What is refused ------------------------------------------------------------------------------------------------------

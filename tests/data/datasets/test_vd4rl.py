@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rlnb_widgets import BufferExplorer, RolloutPlayer
 
 from rlnb.data import check_ted
 from rlnb.data.datasets import VD4RLExperienceReplay, vd4rl
@@ -115,6 +116,11 @@ def test_pictures_in_samples(hub: Server, tmp_path: Path) -> None:
         assert found.shape == (4, 3, 12, 10) and 0.2 < found.max() <= 1
     split = VD4RLExperienceReplay(SMALL, root=tmp_path, split_trajs=True, image_size=5)
     assert split[:]["pixels"].shape == (len(ROWS), max(ROWS) - 1, 3, 5, 5)
+
+
+def test_widgets_show_it(hub: Server, tmp_path: Path) -> None:
+    dataset = VD4RLExperienceReplay(SMALL, 4, root=tmp_path)
+    assert "12" in repr(BufferExplorer(dataset)) and "pixels" in repr(RolloutPlayer(dataset[:6]))
 
 
 def test_names_and_files_that_are_refused(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
