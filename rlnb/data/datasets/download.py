@@ -12,6 +12,7 @@ import queue
 import re
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -355,12 +356,14 @@ class _Progress:
     def __init__(self, transfers: Sequence[_Transfer], folder: Path, wanted: bool) -> None:
         self.transfers, self.folder, self.wanted = transfers, folder, wanted
         self.bar: Any = None
+        self.shown = 0.0
 
-    def update(self) -> None:
-        """Show the state of the transfers."""
+    def update(self, last: bool = False) -> None:
+        """Show the state of the transfers, ten times a second at the most."""
         if self.wanted and self.bar is None and any(transfer.asked for transfer in self.transfers):
             self._begin()
-        if self.bar is not None:
+        if self.bar is not None and (last or time.monotonic() > self.shown + 0.1):
+            self.shown = time.monotonic()
             totals = [transfer.total for transfer in self.transfers]
             self.bar.total = None if None in totals else sum(total or 0 for total in totals)
             self.bar.n = sum(transfer.received for transfer in self.transfers)
@@ -379,6 +382,6 @@ class _Progress:
 
     def close(self) -> None:
         """Show the last state and leave the bar."""
-        self.update()
+        self.update(last=True)
         if self.bar is not None:
             self.bar.close()
