@@ -145,7 +145,8 @@ class AtariDQNExperienceReplay(BaseDatasetExperienceReplay):
     @property
     def episodes(self) -> torch.Tensor:
         """The number of the episode of each step, int64 ``[steps]``."""
-        done = self.storage.column(("next", "done")).tensor.flatten()
+        storage: Any = self.storage
+        done = storage.column(("next", "done")).tensor.flatten()
         return torch.cat([done.new_zeros(1), done[:-1]]).cumsum(0)
 
     def remote_files(self) -> Sequence[RemoteFile]:
