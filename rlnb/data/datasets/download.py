@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import http.client
+import io
 import json
 import os
 import queue
@@ -155,6 +156,89 @@ def _watch(transfers: Sequence[_Transfer], finished: queue.SimpleQueue[Any], fol
                 raise _disk_full(transfer, error, transfers, folder) from error
             if error is not None:
                 raise error
+
+
+def open_stream(file: RemoteFile, *, timeout: float = 20.0) -> io.BufferedReader:
+    """Open a remote file, to be read forward without being stored.
+
+    A broken connection is made again where it ended, a bounded number of times.
+
+    Args:
+        file: the file. Its checksum is not compared.
+        timeout: seconds without a byte after which the server counts as stalled.
+
+    Raises:
+        DownloadError: While it is read, if the file cannot be downloaded.
+
+    Example:
+        >>> with open_stream(RemoteFile("https://example.org/a.tar", "a.tar")) as file:  # doctest: +SKIP
+        ...     file.read(262)
+    """
+    return io.BufferedReader(_Stream(file, timeout), _BLOCK)
+
+
+class _Stream(io.RawIOBase):
+    """A remote file that is read forward."""
+
+    def __init__(self, file: RemoteFile, timeout: float) -> None:
+        check_url(file.url)
+        self.file, self.timeout = file, timeout
+        self.name = file.url
+        self.response: Any = None
+        self.etag: str | None = None
+        self.total = file.size
+        self.position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            block = retry(lambda: self._read(len(buffer)))
+        except FailedRequest as failure:
+            raise DownloadError(
+                f"{self.name} could not be read: {failure.reason}. It was read up to byte {self.position:,}. "
+                "Fix: connect to the internet, and begin again.",
+                self.name,
+                failure.status,
+                failure.code,
+            ) from None
+        buffer[: len(block)] = block
+        self.position += len(block)
+        return len(block)
+
+    def _read(self, size: int) -> bytes:
+        if self.response is None:
+            self._connect()
+        try:
+            block: bytes = self.response.read1(size)
+        except (OSError, http.client.HTTPException) as error:
+            self._disconnect()
+            raise connection_failure(error, connected=True) from None
+        if not block and size and self.total is not None and self.position < self.total:
+            self._disconnect()
+            raise FailedRequest(f"the connection ended after {self.position} of {self.total} bytes", again=True)
+        return block
+
+    def _connect(self) -> None:
+        headers = {"Range": f"bytes={self.position}-"} if self.position else {}
+        response = open_url(self.file.url, headers, self.timeout)
+        etag = response.headers.get("ETag")
+        if self.position and (response.status != 206 or etag != self.etag):
+            response.close()
+            raise FailedRequest("the server cannot continue where it ended, or the file changed", again=False)
+        if not self.position:
+            self.etag, self.total = etag, response.length if self.total is None else self.total
+        self.response = response
+
+    def _disconnect(self) -> None:
+        if self.response is not None:
+            self.response.close()
+            self.response = None
+
+    def close(self) -> None:
+        super().close()
+        self._disconnect()
 
 
 class _Stopped(Exception):
