@@ -238,12 +238,12 @@ class NextObservationStorage(TensorStorage):
 
     def _with_next(self, data: Any, positions: torch.Tensor) -> Any:
         following = (positions + 1).clamp(max=len(self) - 1)
-        own = data["observation"]
-        observation = self.column("observation").take(following).reshape(own.shape)
-        lead = (*data.batch_size, *(1 for _ in own.shape[data.ndim :]))
-        terminated, done = (data["next", key].reshape(lead) for key in ("terminated", "done"))
-        observation = torch.where(done, own, observation).masked_fill_(terminated, 0)
-        data["next"]["observation"] = observation
+        own, observation = data["observation"], self.column("observation").take(following)
+        done, terminated = (data["next", key].reshape(-1) for key in ("done", "terminated"))
+        if done.any():  # seldom, and frames are large: only those rows are written again
+            observation[done] = own.reshape(observation.shape)[done]
+            observation[terminated] = 0
+        data["next"]["observation"] = observation.reshape(own.shape)
         return data
 
 

@@ -98,9 +98,10 @@ def download(
         raise ValueError(f"parallel is the number of files at a time and must be at least 1, got {parallel}.")
     stop = threading.Event()
     transfers = [_Transfer(file, safe_path(folder, file.path), timeout, stop) for file in files]
-    for target, times in Counter(transfer.target for transfer in transfers).items():
+    names = Counter(name for each in transfers for name in (each.target, each.part, each.notes))
+    for name, times in names.items():
         if times > 1:
-            raise ValueError(f"The files of one download need different paths, got {target} {times} times.")
+            raise ValueError(f"The files of one download need different paths, got {name} {times} times.")
     folder.mkdir(parents=True, exist_ok=True)
     waiting, finished = queue.SimpleQueue[_Transfer](), queue.SimpleQueue[tuple[_Transfer, BaseException | None]]()
     for transfer in transfers:

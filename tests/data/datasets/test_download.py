@@ -398,6 +398,12 @@ def test_two_files_of_one_name(tmp_path):
     assert str(caught.value) == f"The files of one download need different paths, got {tmp_path / 'x' / 'a'} 2 times."
 
 
+def test_a_file_that_has_the_name_of_a_partial_one(tmp_path):
+    files = [RemoteFile("http://127.0.0.1:9/a", "a"), RemoteFile("http://127.0.0.1:9/b", "a.part")]
+    with pytest.raises(ValueError, match=r"need different paths, got .*a\.part 2 times"):
+        download(files, tmp_path)
+
+
 def test_at_least_one_at_a_time(tmp_path):
     with pytest.raises(ValueError, match="parallel is the number of files at a time and must be at least 1, got 0"):
         download([], tmp_path, parallel=0)
