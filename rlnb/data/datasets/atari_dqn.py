@@ -240,9 +240,10 @@ class NextObservationStorage(TensorStorage):
         following = (positions + 1).clamp(max=len(self) - 1)
         own, observation = data["observation"], self.column("observation").take(following)
         done, terminated = (data["next", key].reshape(-1) for key in ("done", "terminated"))
-        if done.any():  # seldom, and frames are large: only those rows are written again
-            observation[done] = own.reshape(observation.shape)[done]
-            observation[terminated] = 0
+        rows = done.nonzero().flatten()  # a mask would pass over all frames
+        if len(rows):
+            observation.index_copy_(0, rows, own.reshape(observation.shape)[rows])
+            observation.index_fill_(0, terminated.nonzero().flatten(), 0)
         data["next"]["observation"] = observation.reshape(own.shape)
         return data
 
