@@ -263,7 +263,7 @@ class _Transfer:
     def run(self) -> None:
         """Download the file, unless it is there."""
         if not self._is_there():
-            self.asked = True
+            self.asked, self.total = True, self.file.size
             self.target.parent.mkdir(parents=True, exist_ok=True)
             retry(self._attempt, sleep=self.stop.wait, progress=lambda: self.received)
         self.complete = True
@@ -295,7 +295,9 @@ class _Transfer:
         self._check_stop()
         known = self._read_notes()
         offset = self.received = self._resumable(known)
-        if offset == 0 or offset != known.get("total"):
+        if offset and offset == known.get("total"):
+            self.total = offset
+        else:
             self._receive(offset, known)
         if self.total is not None and self.received != self.total:
             raise FailedRequest(f"the connection ended after {self.received} of {self.total} bytes", again=True)
@@ -311,7 +313,9 @@ class _Transfer:
         size = self.part.stat().st_size if self.part.is_file() else 0
         same = known.get("url") == self.file.url and (known.get("etag") or known.get("modified"))
         total = known.get("total")
-        return size if (same or self.file.sha256) and (total is None or size <= total) else 0
+        if total is not None and (size > total or self.file.size not in (None, total)):
+            return 0
+        return size if same or self.file.sha256 else 0
 
     def _receive(self, offset: int, known: dict[str, Any]) -> None:
         """Request the file from a byte on, and write what the server sends."""

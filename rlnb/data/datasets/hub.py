@@ -62,8 +62,10 @@ def list_files(
 def _tree(repo: str, revision: str, timeout: float) -> Iterator[dict[str, Any]]:
     """The entries of all pages of the listing."""
     url: str | None = f"{hub_endpoint()}/api/datasets/{quote(repo)}/tree/{quote(revision, safe='')}?recursive=true"
-    while url is not None:
+    seen = set[str]()
+    while url is not None and url not in seen:
         page = url
+        seen.add(page)
         try:
             entries, link = retry(lambda page=page: _page(page, timeout))  # type: ignore[misc]
         except FailedRequest as failure:

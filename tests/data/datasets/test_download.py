@@ -6,8 +6,11 @@ import _thread
 import errno
 import hashlib
 import io
+import os
 import random
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -272,6 +275,22 @@ def test_a_part_that_was_complete_needs_no_network(server, tmp_path):
     assert server.requests == []
 
 
+def test_a_complete_part_beside_a_wrong_file(server, tmp_path):
+    leave_part(server, tmp_path)
+    (tmp_path / "a.bin.part").write_bytes(CONTENT)
+    (tmp_path / "a.bin").write_bytes(b"wrong")
+    assert fetch(server, tmp_path, sha256=SHA) == CONTENT
+    assert server.requests == []
+
+
+def test_a_complete_part_of_another_size_than_is_wanted_now(server, tmp_path):
+    leave_part(server, tmp_path)
+    (tmp_path / "a.bin.part").write_bytes(CONTENT)
+    server.put("a.bin", CONTENT + OTHER)
+    assert fetch(server, tmp_path, size=600_000) == CONTENT + OTHER
+    assert ranges(server) == [None]
+
+
 def test_a_weak_etag_is_no_promise(server, tmp_path):
     leave_part(server, tmp_path)
     notes = tmp_path / "a.bin.part.json"
@@ -499,6 +518,43 @@ def test_a_folder_that_cannot_be_written(server, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError):
         download([RemoteFile(server.put("a", b"a"), "a")], tmp_path / "file", progress=False)
+
+
+def start(code, *arguments):
+    """A process of its own that downloads."""
+    imports = "import sys; from rlnb.data.datasets.download import RemoteFile, download\n"
+    command = [sys.executable, "-c", imports + code, *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "NO_PROXY": "*"})
+
+
+@pytest.mark.deep
+def test_a_process_ends_at_ctrl_c_while_it_waits_for_a_server(server, tmp_path):
+    server.put("a.bin", CONTENT)
+    server.stall("a.bin", 100_000)
+    part = tmp_path / "a.bin.part"
+    process = start("download([RemoteFile(sys.argv[1], 'a.bin')], sys.argv[2])", f"{server.url}/a.bin", tmp_path)
+    while not part.exists() or part.stat().st_size < 100_000:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    start_of_end = time.monotonic()
+    assert "KeyboardInterrupt" in process.communicate(timeout=20)[1]
+    assert time.monotonic() - start_of_end < 5  # not the 20 seconds of the timeout
+    assert fetch(server, tmp_path) == CONTENT
+    assert ranges(server) == [None, "bytes=100000-"]
+
+
+@pytest.mark.deep
+def test_a_file_that_the_system_does_not_let_grow(server, tmp_path):
+    server.put("a.bin", CONTENT)
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))\n"
+        "download([RemoteFile(sys.argv[1], 'a.bin')], sys.argv[2], progress=False)"
+    )
+    process = start(code, f"{server.url}/a.bin", tmp_path)
+    text = process.communicate(timeout=60)[1]
+    assert "The disk is full: " in text and "(File too large). What was received stays" in text
+    assert fetch(server, tmp_path) == CONTENT
+    assert len(ranges(server)) == 2 and ranges(server)[1].startswith("bytes=")
 
 
 # Progress -------------------------------------------------------------------------------------------------------------

@@ -40,7 +40,8 @@ def pickled(arrays):
 
 def archive(files, mode="w:xz"):
     content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode=mode) as tar:
+    options = {"preset": 0} if mode == "w:xz" else {}
+    with tarfile.open(fileobj=content, mode=mode, **options) as tar:
         for name, data in files.items():
             info = tarfile.TarInfo(name)
             info.size = len(data)

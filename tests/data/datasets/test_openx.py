@@ -182,6 +182,15 @@ def test_padding(open_it, pad, value):
     assert sample["next", "done"][mask].sum() >= 2
 
 
+def test_padding_ahead(open_it):
+    dataset = open_it(32, num_slices=4, pad=True, prefetch=2)
+    for _ in range(5):
+        sample = dataset.sample()
+        assert sample.batch_size == (32,) and "_slice_len" not in sample.keys()  # noqa: SIM118
+    sample, info = dataset.sample(20, return_info=True)
+    assert len(sample) == 20 and "_slice_len" not in info
+
+
 def test_short_episodes(open_it):
     assert {*open_it(60, slice_len=10).sample()["episode"].tolist()} == {2}
     assert len(open_it(40, slice_len=10, strict_length=False, replacement=False).sample()) == 5 + 8 + 10 + 3
