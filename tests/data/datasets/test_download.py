@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -148,6 +149,22 @@ def test_errors_that_pass(server, tmp_path, status):
     server.fail("a.bin", status, times=4)
     assert fetch(server, tmp_path) == CONTENT
     assert len(server.requests) == 5
+
+
+def test_a_server_that_hangs_up(server, tmp_path):
+    server.put("a.bin", CONTENT)
+    server.hang_up("a.bin", times=3)
+    assert fetch(server, tmp_path) == CONTENT
+    server.hang_up("b.bin", times=9)
+    with pytest.raises(DownloadError, match=r"the connection broke \(Remote end closed connection without response\)"):
+        download([RemoteFile(f"{server.url}/b.bin", "b.bin")], tmp_path, progress=False)
+
+
+def test_a_certificate_that_is_not_valid_is_no_reason_to_try_again():
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = "certificate has expired"
+    failure = urls.connection_failure(error, connected=False)
+    assert failure.reason == "the server's certificate is not valid (certificate has expired)" and not failure.again
 
 
 def test_attempts_are_bounded_and_their_pauses_grow(server, tmp_path):
