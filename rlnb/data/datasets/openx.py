@@ -523,8 +523,11 @@ def _decoded(content: bytes) -> np.ndarray:
             'OpenXExperienceReplay needs PIL, which is not installed. Fix: pip install "rlnb[datasets]".',
             name="PIL",
         ) from error
-    with Image.open(io.BytesIO(content)) as image:
-        return np.asarray(image)
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            return np.asarray(image)
+    except (OSError, Image.DecompressionBombError) as error:
+        raise ValueError(f"an image cannot be decoded ({error})") from error
 
 
 def _images(arrays: Sequence[np.ndarray]) -> torch.Tensor:

@@ -378,6 +378,7 @@ def changed(change):
             changed(lambda steps: steps[1].pop("action")),
             "The steps of cmu_stretch_0.data.pickle are not alike: 'action'",
         ),
+        (changed(lambda steps: steps[1]["observation"].update(image={"bytes": b"no"})), "an image cannot be decoded"),
         (changed(lambda steps: steps[1].update(discount=np.zeros(3))), "are not alike: all input arrays must have"),
     ],
 )
