@@ -82,8 +82,10 @@ def list_repos(owner: str, *, timeout: float = 20.0) -> list[str]:
 def _entries(first: str, repo: str, revision: str, timeout: float) -> Iterator[dict[str, Any]]:
     """The entries of all pages of a listing."""
     url: str | None = first
-    while url is not None:
+    seen = set[str]()
+    while url is not None and url not in seen:
         page = url
+        seen.add(page)
         try:
             entries, link = retry(lambda page=page: _page(page, timeout))  # type: ignore[misc]
         except FailedRequest as failure:

@@ -91,8 +91,9 @@ class LeRobotExperienceReplay(BaseDatasetExperienceReplay):
     """Datasets in LeRobot's format: thousands of robot datasets on the Hugging Face hub.
 
     Versions 2.0, 2.1 and 3.0 of the format are read. Columns get the names of :func:`lerobot_columns_to_tensordict`,
-    and observations are there under "next", too; after the last frame of an episode, they are zero. Frames of videos
-    are stored as bytes ``[3, height, width]``. ``info.json`` is in :attr:`metadata`, with the "tasks".
+    and observations are there under "next", too. The one after the last frame of an episode is in no file: it is zero
+    if the step is terminated, and otherwise a copy of that frame's. Frames of videos are stored as bytes
+    ``[3, height, width]``. ``info.json`` is in :attr:`metadata`, with the "tasks".
 
     Args:
         repo_id: name on the hub, such as ``"lerobot/pusht"``.
@@ -227,16 +228,17 @@ def _with_next(columns: Columns, ended: torch.Tensor, key_map: Mapping[str, Nest
     """Build TED data of consecutive frames; there may be one frame of observations more than ends."""
     count = len(ended)
     data = lerobot_columns_to_tensordict({name: column[:count] for name, column in columns.items()}, key_map=key_map)
-    for name, column in columns.items():
-        if name.startswith("observation"):
-            following = torch.zeros_like(column[:count])
-            following[: len(column) - 1] = column[1 : count + 1]
-            following[ended] = 0
-            data.set(("next", *as_tuple(_key_of(name, key_map))), following)
     success = columns.get("next.success", columns.get("next.done"))
     terminated = torch.zeros(count, 1, dtype=torch.bool)
     if success is not None:
         terminated = success[:count].bool().reshape(count, -1).any(-1, keepdim=True) & ended[:, None]
+    for name, column in columns.items():
+        if name.startswith("observation"):
+            following = column[:count].clone()  # which the last frame of an episode keeps
+            inside = (~ended).nonzero().flatten()
+            following[inside] = column[inside + 1]
+            following[terminated[:, 0]] = 0
+            data.set(("next", *as_tuple(_key_of(name, key_map))), following)
     signals = {DONE: ended[:, None].clone(), TERMINATED: terminated, TRUNCATED: ended[:, None] & ~terminated}
     for name, signal in signals.items():
         data.set(name, torch.zeros_like(signal))

@@ -16,6 +16,7 @@ import torch
 
 from rlnb.data import SliceSampler, check_ted
 from rlnb.data.datasets import D4RLExperienceReplay, d4rl
+from rlnb.envs import ObservationNorm
 from tests.data.datasets.server import Server
 
 NAME, FILE = "halfcheetah-medium-v2", "gym_mujoco_v2/halfcheetah_medium-v2.hdf5"
@@ -82,6 +83,15 @@ def test_the_whole_path(serve: Any, server: Server, tmp_path: Path, monkeypatch:
     }
     assert D4RLExperienceReplay(NAME, root=tmp_path, download=False).metadata["iteration"] == 600
     assert len(server.asked(FILE)) == 1 and not list(tmp_path.glob(".*download"))
+
+
+def test_transforms_as_on_the_page(serve: Any, tmp_path: Path) -> None:
+    serve(found := arrays())
+    data = D4RLExperienceReplay(NAME, 128, root=tmp_path)
+    data.append_transform(ObservationNorm(loc=-1, scale=1.0, in_keys=["observation"]))
+    for sample in data:
+        assert torch.equal(sample["observation"], torch.from_numpy(found["observations"])[sample["index"]] - 1)
+        break
 
 
 def test_trajectories(serve: Any, tmp_path: Path) -> None:

@@ -146,7 +146,9 @@ def test_the_whole_path(
     assert (frames.float().mean((1, 2, 3)) - (20 * torch.arange(FRAMES) + 10)).abs().max() < 6
     for key in (("observation", "state"), ("observation", "image", "top")):
         assert torch.equal(data["next", *key][~ends], data[key][1:][~ends[:-1]])
-        assert not data["next", *key][ends].any()
+        ended = data["next", "terminated"][:, 0]
+        assert not data["next", *key][ended].any() and ended.sum() == 1
+        assert torch.equal(data["next", *key][ends & ~ended], data[key][ends & ~ended])
     assert dataset.metadata["fps"] == FPS and dataset.metadata["tasks"] == TASKS
     sample = dataset.sample()
     assert sample.get("language_instruction").tolist() == [TASKS[number] for number in sample["task_index"]]
