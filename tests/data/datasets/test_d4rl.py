@@ -200,6 +200,23 @@ print(most - before)
     assert int(done.stdout) < 64, done.stdout  # of 645 MB
 
 
+def test_a_download_that_breaks_off_goes_on_where_it_was(serve: Any, server: Server, tmp_path: Path) -> None:
+    serve(whole := h5(arrays()))
+    server.cut(FILE, after=5_000)
+    assert len(D4RLExperienceReplay(NAME, root=tmp_path)) == STEPS
+    first, second = server.asked(FILE)
+    assert "Range" not in first.headers and second.headers["Range"] == "bytes=5000-" and len(whole) > 5_000
+
+
+def test_a_file_that_is_gone_can_be_put_there_by_hand(serve: Any, server: Server, tmp_path: Path) -> None:
+    folder = tmp_path / f".{NAME}.download"
+    with pytest.raises(OSError, match=re.escape(str(folder / "halfcheetah_medium-v2.hdf5"))) as caught:
+        D4RLExperienceReplay(NAME, root=tmp_path)
+    assert "HTTP 404" in str(caught.value) and "Fix: download" in str(caught.value)
+    (folder / "halfcheetah_medium-v2.hdf5").write_bytes(h5(arrays()))
+    assert len(D4RLExperienceReplay(NAME, root=tmp_path)) == STEPS
+
+
 # What is refused ------------------------------------------------------------------------------------------------------
 
 
