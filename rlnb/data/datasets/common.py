@@ -199,7 +199,7 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
         if PurePosixPath(name).is_absolute() or {"..", ".", ""} & set(name.split("/")) or "\\" in name:
             raise ValueError(f"The name of a dataset is a relative path without '..', got {name!r}. {self._listed()}")
         # What is on the disk needs no list, which may come from the network.
-        names = None if self._is_downloaded() else self._known_names()
+        names = None if any(map(holds_data, (self.data_path_root, self.data_path))) else self._known_names()
         if names is not None and name not in names:
             near = difflib.get_close_matches(name, list(names), n=4, cutoff=0.5)
             hint = f"Did you mean {', '.join(map(repr, near))}?" if near else self._listed()
@@ -216,27 +216,27 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
         """Download and convert what is not there; one process does it, and the others wait."""
         if self._is_downloaded() and wanted != "force":
             return
-        places = (self.data_path_root, self.data_path)
-        if not wanted and not any(holds_data(beside(place, "old")) for place in places):
+        root, places, again = self.data_path_root, (self.data_path_root, self.data_path), wanted == "force"
+        # Trajectories are made of the steps without network; an old dataset may wait for its place.
+        if not wanted and not holds_data(root) and not holds_data(beside(root, "old")):
             raise FileNotFoundError(
                 f"The dataset {self.dataset_id!r} is not in {os.fspath(self.root)!r}, and download is False. "
                 f'Fix: {type(self).__name__}("{self.dataset_id}", download=True), or the root where it is.'
             )
-        again = wanted == "force"
-        with alone(self.data_path_root):
+        with alone(root):
             for place in places:
                 tidy(place)
                 guard(place, self.root)
             if again:
                 shutil.rmtree(self._downloads, ignore_errors=True)
-            if again or not holds_data(self.data_path_root):
+            if again or not holds_data(root):
                 self._downloads.mkdir(parents=True, exist_ok=True)
                 self._download()
-                self._convert(self.data_path_root, self.read(self._downloads))
+                self._convert(root, self.read(self._downloads))
                 for folder in (self._downloads, self._split_path):
                     shutil.rmtree(folder, ignore_errors=True)
             if not self._is_downloaded():
-                self._convert(self.data_path, split_chunks(TensorDict.load_memmap(self.data_path_root)))
+                self._convert(self.data_path, split_chunks(TensorDict.load_memmap(root)))
 
     def _download(self) -> None:
         download(self.remote_files(), self._downloads)
