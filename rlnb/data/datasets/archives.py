@@ -494,13 +494,18 @@ def _fill(flat: np.ndarray, file: IO[bytes], name: str) -> None:
     """Read the content of an array."""
     content: Any = flat.view(np.uint8) if flat.nbytes else b""
     content = memoryview(content)
-    position = 0
+    readinto, position = getattr(file, "readinto", None), 0
     while position < len(content):
-        block = file.read(min(len(content) - position, _BLOCK))
-        if not block:
+        part = content[position : position + _BLOCK]
+        if readinto is not None:  # without a copy
+            count = readinto(part)
+        else:
+            block = file.read(len(part))
+            count = len(block)
+            part[:count] = block
+        if not count:
             raise ArchiveError(f"{name} is cut off: {position:,} of {len(content):,} bytes are there.")
-        content[position : position + len(block)] = block
-        position += len(block)
+        position += count
 
 
 def load_pickle(file: IO[bytes], *, allow_pickle: bool, needed_by: str, name: str) -> Any:

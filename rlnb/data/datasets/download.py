@@ -425,6 +425,7 @@ def _disk_full(transfer: _Transfer, error: OSError, transfers: Sequence[_Transfe
         error.errno,
         f"The disk is full: {transfer.target} could not be written ({error.strerror}). {_kept(transfers)}"
         f"Fix: free at least {needed:,} bytes on the disk of {folder} and call again.",
+        os.fspath(transfer.target),
     )
 
 

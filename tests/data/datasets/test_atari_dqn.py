@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from rlnb.data import ReplayBufferEnsemble, SamplerWithoutReplacement, check_ted
+from rlnb.data.datasets import download
 from rlnb.data.datasets.atari_dqn import AtariDQNExperienceReplay, NextObservationStorage
 from rlnb.data.datasets.conversion import ted_steps
 from rlnb.envs.transforms import RenameTransform
@@ -227,6 +229,19 @@ def test_damaged_files(server, tmp_path, monkeypatch):
     for num_procs in (0, 1):
         with pytest.raises(ValueError, match="is damaged or cut off"):
             AtariDQNExperienceReplay("Pong/1", root=tmp_path, num_procs=num_procs)
+
+
+def test_a_full_disk_while_it_is_downloaded(make, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(download.os, "fsync", full)
+    with pytest.raises(OSError) as caught:
+        make()
+    assert caught.value.errno == errno.ENOSPC and caught.value.strerror.startswith("The disk is full: ")
+    monkeypatch.undo()
+    dataset, agent = make()
+    check_steps(dataset[:], agent)
 
 
 def test_the_storage_alone():
