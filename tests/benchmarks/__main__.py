@@ -329,7 +329,8 @@ def preferences() -> None:
     print("Preference data: 4,000 texts to tokens                            ms of CPU")
     for key, seconds in best.items():
         print(f"  {'rlnb':10s} {key:50s} {seconds * 1e3:10.1f}")
-    ratio("bare tokenizer / TensorDictTokenizer", best["bare tokenizer, to tensors"] / best["TensorDictTokenizer"], 0.9)
+    for case in ("TensorDictTokenizer", "TokenizedDatasetLoader"):
+        ratio(f"bare tokenizer / {case}", best["bare tokenizer"] / best[case], 0.9)
 
 
 def multi_collectors(libraries: dict[str, str]) -> None:
