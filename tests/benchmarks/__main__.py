@@ -11,6 +11,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 
 HERE = pathlib.Path(__file__).parent
@@ -296,6 +297,42 @@ def collectors(peer: str | None) -> None:
     multi_collectors(libraries)
 
 
+def datasets(peer: str | None) -> None:
+    """Measure the conversion of HDF5 files beside a bare copy, and sampling beside a buffer in files."""
+    with tempfile.TemporaryDirectory() as folder:
+        libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {})}
+        # The second one reads the files that the first one makes.
+        best = {name: json.loads(run(python, "datasets.py", name, "3", folder)) for name, python in libraries.items()}
+    ours = best["rlnb"]
+    print("Datasets of 400,000 steps, batches of 256                                us")
+    for name, times in best.items():
+        for key in ("open", "dataset: sample", "LazyMemmapStorage: sample", "torch's index of each entry"):
+            if key in times:
+                print(f"  {name:10s} {key:50s} {times[key] * 1e6:10.1f}")
+    ratio("D4RL: MB/s of uncompressed HDF5, on the CPU", ours["MB of D4RL"] / ours["convert D4RL"], 200)
+    speed = ours["MB of D4RL"] / ours["convert D4RL, elapsed"]
+    print(f"  D4RL: MB/s, elapsed: {speed:.0f}; a bare copy, on the CPU: {ours['MB of D4RL'] / ours['bare copy']:.0f}")
+    speed, read = (ours["MB of Minari"] / ours[f"{case} Minari"] for case in ("convert", "read"))
+    ratio("Minari, episodes of 1,000 steps: conversion / reading alone with h5py", speed / read, 0.5)
+    print(f"  Minari: MB/s, on the CPU: {speed:.0f}; reading alone: {read:.0f}")
+    ratio("sample: LazyMemmapStorage / dataset", ours["LazyMemmapStorage: sample"] / ours["dataset: sample"], 0.9)
+    bound("ms to open a converted dataset", ours["open"] * 1e3, 20)
+    if peer:
+        ratio("sample: rlnb / torchrl", best["torchrl"]["dataset: sample"] / ours["dataset: sample"], 2)
+    if (HERE / "preferences.py").exists():
+        preferences()
+
+
+def preferences() -> None:
+    """Compare the tokenizing of texts with the bare fast tokenizer."""
+    best = best_times("preferences.py", {"rlnb": sys.executable})["rlnb"]
+    print("Preference data: 4,000 texts to tokens                            ms of CPU")
+    for key, seconds in best.items():
+        print(f"  {'rlnb':10s} {key:50s} {seconds * 1e3:10.1f}")
+    for case in ("TensorDictTokenizer", "TokenizedDatasetLoader"):
+        ratio(f"bare tokenizer / {case}", best["bare tokenizer"] / best[case], 0.9)
+
+
 def multi_collectors(libraries: dict[str, str]) -> None:
     """Compare collectors on two processes, a learner beside them, and how long four take to start."""
     best = best_times("multi_collectors.py", libraries)
@@ -564,6 +601,7 @@ def main() -> None:
         "slices": lambda: slices(given.peer),
         "checkpoints": lambda: checkpoints(given.peer),
         "collectors": lambda: collectors(given.peer),
+        "datasets": lambda: datasets(given.peer),
         "objectives": lambda: objectives(given.peer),
         "models": lambda: models(given.peer),
         "training": lambda: training(given.peer, given.sb3, given.full),

@@ -8,9 +8,9 @@ import pytest
 import torch
 from sklearn import datasets, linear_model
 
+from rlnb.data.datasets.openml import encode_table
 from rlnb.envs import OpenMLEnv, ParallelEnv, check_env_specs
 from rlnb.envs.libs import openml
-from rlnb.envs.libs.openml import encode_table
 from tests.libs.wrappers import assert_keeps_promises
 
 LOADERS = {"iris": datasets.load_iris, "wine": datasets.load_wine, "digits": datasets.load_digits}

@@ -12,6 +12,19 @@ PATHS = {
     "aSyncDataCollector AsyncCollector MultiAsyncCollector MultiCollector MultiSyncCollector",
     "rlnb.collectors.distributed": "RayCollector",
     "rlnb.collectors.utils": "split_trajectories",
+    "rlnb.data.datasets": "AtariDQNExperienceReplay BaseDatasetExperienceReplay D4RLExperienceReplay "
+    "GenDGRLExperienceReplay LeRobotExperienceReplay MinariExperienceReplay OpenMLExperienceReplay "
+    "OpenXExperienceReplay RobosetExperienceReplay VD4RLExperienceReplay lerobot_columns_to_tensordict",
+    "rlnb.data.datasets.atari_dqn": "AtariDQNExperienceReplay",
+    "rlnb.data.datasets.common": "BaseDatasetExperienceReplay",
+    "rlnb.data.datasets.d4rl": "D4RLExperienceReplay",
+    "rlnb.data.datasets.gen_dgrl": "GenDGRLExperienceReplay",
+    "rlnb.data.datasets.lerobot": "LeRobotExperienceReplay lerobot_columns_to_tensordict",
+    "rlnb.data.datasets.minari_data": "MinariExperienceReplay",
+    "rlnb.data.datasets.openml": "OpenMLExperienceReplay",
+    "rlnb.data.datasets.openx": "OpenXExperienceReplay",
+    "rlnb.data.datasets.roboset": "RobosetExperienceReplay",
+    "rlnb.data.datasets.vd4rl": "VD4RLExperienceReplay",
     "rlnb.data.llm": "AdaptiveKLController ConstantKLController PairwiseDataset PromptData PromptTensorDictTokenizer "
     "RewardData RolloutFromModel TensorDictTokenizer TokenizedDatasetLoader create_infinite_iterator get_dataloader",
     "rlnb.data.llm.dataset": "TensorDictTokenizer TokenizedDatasetLoader create_infinite_iterator get_dataloader",

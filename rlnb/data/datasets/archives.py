@@ -137,12 +137,13 @@ def _write(folder: Path, member: ArchiveMember, archive: Any) -> str:
 
 
 def iterate(
-    archive: str | os.PathLike[str], *, max_bytes: int | None = None, max_files: int = MAX_FILES
+    archive: str | os.PathLike[str] | io.BufferedReader, *, max_bytes: int | None = None, max_files: int = MAX_FILES
 ) -> Iterator[ArchiveMember]:
     """Iterate over the files of an archive without extracting it.
 
     What is refused, and the arguments, are those of :func:`extract`. Each file can be read until the next one is asked
-    for, from its beginning to its end.
+    for, from its beginning to its end. A tar archive may also be an opened file that need not be seekable, which may
+    contain 1 TiB by default.
 
     Raises:
         ArchiveError: As :func:`extract`, at the member that is at fault; everything before has been handed out.
@@ -155,13 +156,18 @@ def iterate(
         ...     [(name, file.read()) for name, file in iterate(f"{folder}/a.zip")]
         [('b/c.txt', b'hello')]
     """
-    limit = default_limit(archive) if max_bytes is None else max_bytes
-    with open(archive, "rb") as content:
-        head = content.read(262)
+    source: Any = archive
+    if isinstance(archive, io.BufferedReader):
+        head, limit = archive.peek(262)[:262], 2**40
+        archive = str(getattr(archive, "name", "The archive"))
+    else:
+        with open(archive, "rb") as content:
+            head, limit = content.read(262), default_limit(archive)
+    limit = limit if max_bytes is None else max_bytes
     members = _zip_members if head[:4] in (b"PK\x03\x04", b"PK\x05\x06") else _tar_members
     seen, stated = set[PurePosixPath](), 0
     with _damage_explained(archive):
-        for name, size, file in members(archive, head, limit, max_files):
+        for name, size, file in members(source, archive, head, limit, max_files):
             path = _checked_name(archive, name)
             if path in seen and file is not None:
                 raise ArchiveError(f"{archive} contains {name!r} twice.")
@@ -211,9 +217,9 @@ def _damage_explained(archive: Any) -> Iterator[None]:
 _Members = Iterator[tuple[str, int, IO[bytes] | None]]
 
 
-def _zip_members(archive: Any, head: bytes, limit: int, max_files: int) -> _Members:
+def _zip_members(source: Any, archive: Any, head: bytes, limit: int, max_files: int) -> _Members:
     """Name, stated size and content of each member; no content for folders."""
-    with zipfile.ZipFile(archive) as opened:
+    with zipfile.ZipFile(source) as opened:
         members = opened.infolist()
         if sum(member.file_size for member in members) > limit:
             raise _too_large(archive, limit)
@@ -234,13 +240,14 @@ def _zip_members(archive: Any, head: bytes, limit: int, max_files: int) -> _Memb
                 yield member.filename, member.file_size, file
 
 
-def _tar_members(archive: Any, head: bytes, limit: int, max_files: int) -> _Members:
+def _tar_members(source: Any, archive: Any, head: bytes, limit: int, max_files: int) -> _Members:
     """Name, stated size and content of each member; no content for folders."""
     openers: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\0": lzma.open, b"BZh": bz2.open}
     opener = next((opener for magic, opener in openers.items() if head.startswith(magic)), None)
     if opener is None and head[257:] != b"ustar":
         raise ArchiveError(f"{archive} is not a tar, tar.gz, tar.xz, tar.bz2 or zip archive.")
-    with (opener or open)(archive, "rb") as content:
+    plain = contextlib.nullcontext(source) if isinstance(source, io.BufferedReader) else None
+    with plain if plain and not opener else (opener or open)(source, "rb") as content:
         # Each member has a header and padding on top of what it contains.
         reader: Any = _TarReader(content, archive, limit, limit + 4096 * max_files)
         with tarfile.open(fileobj=reader, mode="r:") as opened:  # reads the first header
@@ -487,13 +494,18 @@ def _fill(flat: np.ndarray, file: IO[bytes], name: str) -> None:
     """Read the content of an array."""
     content: Any = flat.view(np.uint8) if flat.nbytes else b""
     content = memoryview(content)
-    position = 0
+    readinto, position = getattr(file, "readinto", None), 0
     while position < len(content):
-        block = file.read(min(len(content) - position, _BLOCK))
-        if not block:
+        part = content[position : position + _BLOCK]
+        if readinto is not None:  # without a copy
+            count = readinto(part)
+        else:
+            block = file.read(len(part))
+            count = len(block)
+            part[:count] = block
+        if not count:
             raise ArchiveError(f"{name} is cut off: {position:,} of {len(content):,} bytes are there.")
-        content[position : position + len(block)] = block
-        position += len(block)
+        position += count
 
 
 def load_pickle(file: IO[bytes], *, allow_pickle: bool, needed_by: str, name: str) -> Any:

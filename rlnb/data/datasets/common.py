@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data.datasets.conversion import alone, beside, guard, is_complete, publish, split_chunks, tidy, write_chunks
+from rlnb.data.datasets.conversion import alone, beside, guard, holds_data, publish, split_chunks, tidy, write_chunks
 from rlnb.data.datasets.download import RemoteFile, download
-from rlnb.data.datasets.preprocessing import Plan, preprocess
+from rlnb.data.datasets.preprocessing import ChunkPlan, preprocess
 from rlnb.data.replay_buffers.replay_buffers import TensorDictReplayBuffer
 from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.storages.tensor import TensorStorage
@@ -176,7 +176,7 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
         return self.data_path_root.with_name(f"{self.data_path_root.name}.split")
 
     def _is_downloaded(self) -> bool:
-        return is_complete(self.data_path)
+        return holds_data(self.data_path)
 
     @property
     def _downloads(self) -> Path:
@@ -199,7 +199,7 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
         if PurePosixPath(name).is_absolute() or {"..", ".", ""} & set(name.split("/")) or "\\" in name:
             raise ValueError(f"The name of a dataset is a relative path without '..', got {name!r}. {self._listed()}")
         # What is on the disk needs no list, which may come from the network.
-        names = None if self._is_downloaded() else self._known_names()
+        names = None if any(map(holds_data, (self.data_path_root, self.data_path))) else self._known_names()
         if names is not None and name not in names:
             near = difflib.get_close_matches(name, list(names), n=4, cutoff=0.5)
             hint = f"Did you mean {', '.join(map(repr, near))}?" if near else self._listed()
@@ -216,30 +216,30 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
         """Download and convert what is not there; one process does it, and the others wait."""
         if self._is_downloaded() and wanted != "force":
             return
-        places = (self.data_path_root, self.data_path)
-        if not wanted and not any(is_complete(beside(place, "old")) for place in places):
+        root, places, again = self.data_path_root, (self.data_path_root, self.data_path), wanted == "force"
+        # Trajectories are made of the steps without network; an old dataset may wait for its place.
+        if not wanted and not holds_data(root) and not holds_data(beside(root, "old")):
             raise FileNotFoundError(
                 f"The dataset {self.dataset_id!r} is not in {os.fspath(self.root)!r}, and download is False. "
                 f'Fix: {type(self).__name__}("{self.dataset_id}", download=True), or the root where it is.'
             )
-        again = wanted == "force"
-        with alone(self.data_path_root):
+        with alone(root):
             for place in places:
                 tidy(place)
                 guard(place, self.root)
             if again:
                 shutil.rmtree(self._downloads, ignore_errors=True)
-            if again or not is_complete(self.data_path_root):
-                self._convert(self.data_path_root, self._read_downloaded())
+            if again or not holds_data(root):
+                self._downloads.mkdir(parents=True, exist_ok=True)
+                self._download()
+                self._convert(root, self.read(self._downloads))
                 for folder in (self._downloads, self._split_path):
                     shutil.rmtree(folder, ignore_errors=True)
             if not self._is_downloaded():
-                self._convert(self.data_path, split_chunks(TensorDict.load_memmap(self.data_path_root)))
+                self._convert(self.data_path, split_chunks(TensorDict.load_memmap(root)))
 
-    def _read_downloaded(self) -> Iterator[TensorDictBase]:
-        self._downloads.mkdir(parents=True, exist_ok=True)
+    def _download(self) -> None:
         download(self.remote_files(), self._downloads)
-        yield from self.read(self._downloads)
 
     def _convert(self, place: Path, chunks: Iterable[TensorDictBase]) -> None:
         new = beside(place, "new")
@@ -314,7 +314,7 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
         with alone(self.data_path_root if dest is None else place):
             tidy(place)
             guard(place, place)
-            plan = Plan.of(self.data_path, num_frames, chunksize, num_chunks, generator)
+            plan = ChunkPlan.of(self.data_path, num_frames, chunksize, num_chunks, generator)
             chunks = preprocess(
                 plan,
                 fn,

@@ -24,7 +24,7 @@ from rlnb.data.ted.keys import DONE, MASK, TERMINATED, TRUNCATED
 from rlnb.data.ted.leaves import leaf_keys
 
 #: Bytes of data that a reader should hold at a time.
-CHUNK_BYTES = 1 << 24
+CHUNK_BYTES = 1 << 22
 _STATE = "unfinished.json"  # of a folder whose job goes on after an interrupt
 
 
@@ -292,7 +292,7 @@ def beside(place: Path, what: str) -> Path:
     return place.with_name(f".{place.name}.{what}")
 
 
-def is_complete(place: Path) -> bool:
+def holds_data(place: Path) -> bool:
     """Whether a folder holds a memory-mapped TensorDict; folders take their places as a whole."""
     return (place / "meta.json").exists()
 
@@ -303,13 +303,13 @@ def guard(place: Path, root: Path) -> None:
     Raises:
         ValueError: If the folder exists and is not a dataset, or one between it and ``root`` is a dataset.
     """
-    if place.exists() and not is_complete(place) and (not place.is_dir() or any(place.iterdir())):
+    if place.exists() and not holds_data(place) and (not place.is_dir() or any(place.iterdir())):
         raise ValueError(
             f"{os.fspath(place)!r} is there already, and is not a dataset, which would replace it. "
             "Fix: give another folder, or delete it if you do not need it."
         )
     for parent in place.parents:
-        if parent.is_relative_to(root) and is_complete(parent):
+        if parent.is_relative_to(root) and holds_data(parent):
             raise ValueError(
                 f"{os.fspath(place)!r} would be inside of the dataset at {os.fspath(parent)!r}. Fix: give another root."
             )

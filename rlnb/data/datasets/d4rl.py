@@ -13,7 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 from rlnb.data.datasets.common import BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import ted_steps
 from rlnb.data.datasets.download import RemoteFile
-from rlnb.data.datasets.hdf5 import Columns, H5Source, spans
+from rlnb.data.datasets.hdf5 import Columns, H5Source, cut_rows
 from rlnb.data.ted.keys import nested_dict
 
 _SERVER = "http://rail.eecs.berkeley.edu/datasets/offline_rl"
@@ -159,7 +159,7 @@ class D4RLExperienceReplay(BaseDatasetExperienceReplay):
         columns = {path: each for path, each in columns.items() if path[0] in _NAMES or len(each) == steps}
         source.same_rows(columns, steps)
         trajectory = 0
-        for start, stop in spans(columns, steps):
+        for start, stop in cut_rows(columns, steps):
             terminal, timeout = _ends(source, columns, start, stop + 1, steps)
             chunk, ended = self._chunk(source, columns, (start, stop), terminal, timeout), terminal | timeout
             ended = ended[: stop - start]

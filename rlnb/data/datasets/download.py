@@ -6,12 +6,14 @@ import contextlib
 import errno
 import hashlib
 import http.client
+import io
 import json
 import os
 import queue
 import re
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -96,9 +98,10 @@ def download(
         raise ValueError(f"parallel is the number of files at a time and must be at least 1, got {parallel}.")
     stop = threading.Event()
     transfers = [_Transfer(file, safe_path(folder, file.path), timeout, stop) for file in files]
-    for target, times in Counter(transfer.target for transfer in transfers).items():
+    names = Counter(name for each in transfers for name in (each.target, each.part, each.notes))
+    for name, times in names.items():
         if times > 1:
-            raise ValueError(f"The files of one download need different paths, got {target} {times} times.")
+            raise ValueError(f"The files of one download need different paths, got {name} {times} times.")
     folder.mkdir(parents=True, exist_ok=True)
     waiting, finished = queue.SimpleQueue[_Transfer](), queue.SimpleQueue[tuple[_Transfer, BaseException | None]]()
     for transfer in transfers:
@@ -156,6 +159,89 @@ def _watch(transfers: Sequence[_Transfer], finished: queue.SimpleQueue[Any], fol
                 raise error
 
 
+def open_stream(file: RemoteFile, *, timeout: float = 20.0) -> io.BufferedReader:
+    """Open a remote file, to be read forward without being stored.
+
+    A broken connection is made again where it ended, a bounded number of times.
+
+    Args:
+        file: the file. Its checksum is not compared.
+        timeout: seconds without a byte after which the server counts as stalled.
+
+    Raises:
+        DownloadError: While it is read, if the file cannot be downloaded.
+
+    Example:
+        >>> with open_stream(RemoteFile("https://example.org/a.tar", "a.tar")) as file:  # doctest: +SKIP
+        ...     file.read(262)
+    """
+    return io.BufferedReader(_Stream(file, timeout), _BLOCK)
+
+
+class _Stream(io.RawIOBase):
+    """A remote file that is read forward."""
+
+    def __init__(self, file: RemoteFile, timeout: float) -> None:
+        check_url(file.url)
+        self.file, self.timeout = file, timeout
+        self.name = file.url
+        self.response: Any = None
+        self.etag: str | None = None
+        self.total = file.size
+        self.position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            block = retry(lambda: self._read(len(buffer)))
+        except FailedRequest as failure:
+            raise DownloadError(
+                f"{self.name} could not be read: {failure.reason}. It was read up to byte {self.position:,}. "
+                "Fix: connect to the internet, and begin again.",
+                self.name,
+                failure.status,
+                failure.code,
+            ) from None
+        buffer[: len(block)] = block
+        self.position += len(block)
+        return len(block)
+
+    def _read(self, size: int) -> bytes:
+        if self.response is None:
+            self._connect()
+        try:
+            block: bytes = self.response.read1(size)
+        except (OSError, http.client.HTTPException) as error:
+            self._disconnect()
+            raise connection_failure(error, connected=True) from None
+        if not block and size and self.total is not None and self.position < self.total:
+            self._disconnect()
+            raise FailedRequest(f"the connection ended after {self.position} of {self.total} bytes", again=True)
+        return block
+
+    def _connect(self) -> None:
+        headers = {"Range": f"bytes={self.position}-"} if self.position else {}
+        response = open_url(self.file.url, headers, self.timeout)
+        etag = response.headers.get("ETag")
+        if self.position and (response.status != 206 or etag != self.etag):
+            response.close()
+            raise FailedRequest("the server cannot continue where it ended, or the file changed", again=False)
+        if not self.position:
+            self.etag, self.total = etag, response.length if self.total is None else self.total
+        self.response = response
+
+    def _disconnect(self) -> None:
+        if self.response is not None:
+            self.response.close()
+            self.response = None
+
+    def close(self) -> None:
+        super().close()
+        self._disconnect()
+
+
 class _Stopped(Exception):
     """Ends the thread of a transfer when another one has failed, or at Ctrl+C."""
 
@@ -177,7 +263,7 @@ class _Transfer:
     def run(self) -> None:
         """Download the file, unless it is there."""
         if not self._is_there():
-            self.asked = True
+            self.asked, self.total = True, self.file.size
             self.target.parent.mkdir(parents=True, exist_ok=True)
             retry(self._attempt, sleep=self.stop.wait, progress=lambda: self.received)
         self.complete = True
@@ -209,7 +295,9 @@ class _Transfer:
         self._check_stop()
         known = self._read_notes()
         offset = self.received = self._resumable(known)
-        if offset == 0 or offset != known.get("total"):
+        if offset and offset == known.get("total"):
+            self.total = offset
+        else:
             self._receive(offset, known)
         if self.total is not None and self.received != self.total:
             raise FailedRequest(f"the connection ended after {self.received} of {self.total} bytes", again=True)
@@ -225,7 +313,9 @@ class _Transfer:
         size = self.part.stat().st_size if self.part.is_file() else 0
         same = known.get("url") == self.file.url and (known.get("etag") or known.get("modified"))
         total = known.get("total")
-        return size if (same or self.file.sha256) and (total is None or size <= total) else 0
+        if total is not None and (size > total or self.file.size not in (None, total)):
+            return 0
+        return size if same or self.file.sha256 else 0
 
     def _receive(self, offset: int, known: dict[str, Any]) -> None:
         """Request the file from a byte on, and write what the server sends."""
@@ -335,6 +425,7 @@ def _disk_full(transfer: _Transfer, error: OSError, transfers: Sequence[_Transfe
         error.errno,
         f"The disk is full: {transfer.target} could not be written ({error.strerror}). {_kept(transfers)}"
         f"Fix: free at least {needed:,} bytes on the disk of {folder} and call again.",
+        os.fspath(transfer.target),
     )
 
 
@@ -355,12 +446,14 @@ class _Progress:
     def __init__(self, transfers: Sequence[_Transfer], folder: Path, wanted: bool) -> None:
         self.transfers, self.folder, self.wanted = transfers, folder, wanted
         self.bar: Any = None
+        self.shown = 0.0
 
-    def update(self) -> None:
-        """Show the state of the transfers."""
+    def update(self, last: bool = False) -> None:
+        """Show the state of the transfers, ten times a second at the most."""
         if self.wanted and self.bar is None and any(transfer.asked for transfer in self.transfers):
             self._begin()
-        if self.bar is not None:
+        if self.bar is not None and (last or time.monotonic() > self.shown + 0.1):
+            self.shown = time.monotonic()
             totals = [transfer.total for transfer in self.transfers]
             self.bar.total = None if None in totals else sum(total or 0 for total in totals)
             self.bar.n = sum(transfer.received for transfer in self.transfers)
@@ -379,6 +472,6 @@ class _Progress:
 
     def close(self) -> None:
         """Show the last state and leave the bar."""
-        self.update()
+        self.update(last=True)
         if self.bar is not None:
             self.bar.close()

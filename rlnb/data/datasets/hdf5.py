@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,30 @@ from rlnb.data.datasets.conversion import CHUNK_BYTES
 from rlnb.data.ted.hdf5 import damage, import_h5py, is_stored
 from rlnb.data.ted.keys import as_key
 
-#: The datasets below a group of a file, by their paths.
-Columns = dict[tuple[str, ...], Any]
+
+class H5Column:
+    """A dataset of a file, in h5py's interface to the C library: its objects take longer than reading a short episode.
+
+    Args:
+        dataset: the identifier of the dataset.
+        path: its path in the file.
+
+    Attributes:
+        shape: the number of rows, and the shape of each.
+        dtype: its dtype in NumPy.
+        row_bytes: the size of a row.
+    """
+
+    def __init__(self, dataset: Any, path: tuple[str, ...]) -> None:
+        self.dataset, self.path, self.shape, self.dtype = dataset, path, dataset.shape, dataset.dtype
+        self.row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+
+#: The columns below a group of a file, by their paths.
+Columns = dict[tuple[str, ...], H5Column]
 
 _MAX_DEPTH = 32
 _MAX_PLAIN_BYTES = 1 << 26
@@ -62,7 +85,10 @@ class H5Source:
 
     def groups(self) -> list[str]:
         """List the names of the groups at the root of the file, numbers in names in their order."""
-        names = [name for name in self.file if isinstance(self._item(self.file, (name,)), self._h5py.Group)]
+        with self._damage(self._name(())):
+            top = self.file.id
+            names = [name.decode() for name in top]
+            names = [name for name in names if isinstance(self._item(top, (name,)), self._h5py.h5g.GroupID)]
         return sorted(names, key=lambda name: [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)])
 
     def columns(
@@ -83,7 +109,7 @@ class H5Source:
         """
         found: Columns = {}
         with self._damage(self._name(group)):
-            top: Any = self.file
+            top: Any = self.file.id
             for depth in range(len(group)):
                 top = self._item(top, group[: depth + 1])
             self._walk(top, group, (), found, blobs, set())
@@ -107,68 +133,82 @@ class H5Source:
         seen: set[Any],
     ) -> None:
         """Collect the columns below a group."""
-        address = self._h5py.h5o.get_info(group.id).addr
+        address = self._h5py.h5o.get_info(group).addr
         if address in seen or len(below) > _MAX_DEPTH:
             raise ValueError(f"{self._name(path)} contains itself, or is nested more than {_MAX_DEPTH} deep.")
         seen.add(address)
-        for name in group:
+        for name in [name.decode() for name in group]:
             item = self._item(group, (*path, name))
-            if isinstance(item, self._h5py.Group):
+            if isinstance(item, self._h5py.h5g.GroupID):
                 self._walk(item, (*path, name), (*below, name), found, blobs, seen)
-            elif self._is_column(item, (*path, name), (*below, name) in blobs):
-                found[*below, name] = item
+            elif (column := self._column(item, (*path, name), (*below, name) in blobs)) is not None:
+                found[*below, name] = column
 
     def _item(self, group: Any, path: tuple[str, ...]) -> Any:
-        """Return the group or dataset with the last name of a path."""
-        link = group.get(path[-1], getlink=True)
-        if link is None:
+        """Return the identifier of the group or dataset with the last name of a path."""
+        name = path[-1].encode()
+        if not group.links.exists(name):
             raise ValueError(f"{self._name(path)} is missing. Fix: look whether it is the file that it should be.")
-        item = group[path[-1]] if isinstance(link, self._h5py.HardLink) else None
-        if not isinstance(item, (self._h5py.Group, self._h5py.Dataset)):
+        hard = group.links.get_info(name).type == self._h5py.h5l.TYPE_HARD
+        item = self._h5py.h5o.open(group, name) if hard else None
+        if not isinstance(item, (self._h5py.h5g.GroupID, self._h5py.h5d.DatasetID)):
             raise ValueError(
                 f"{self._name(path)} is not data, but a link to another place or file, or a type, which no dataset "
                 "needs. Fix: do not use a file that you do not trust."
             )
         return item
 
-    def _is_column(self, dataset: Any, path: tuple[str, ...], blobs: bool) -> bool:
-        """Whether a dataset is a column; text and single values are not."""
-        if dataset.is_virtual or dataset.external:
+    def _column(self, dataset: Any, path: tuple[str, ...], blobs: bool) -> H5Column | None:
+        """Check a dataset; text and single values are not columns."""
+        settings = dataset.get_create_plist()
+        virtual = settings.get_layout() == self._h5py.h5d.VIRTUAL
+        if virtual or settings.get_external_count():
             raise ValueError(
                 f"{self._name(path)} has its data in another file, which no dataset needs. "
                 "Fix: do not use a file that you do not trust."
             )
-        if self._h5py.check_string_dtype(dataset.dtype) is not None or not dataset.shape:
-            return False
-        if blobs and self._h5py.check_vlen_dtype(dataset.dtype) == np.uint8:
-            return True
+        column = H5Column(dataset, path) if dataset.shape else None
+        if column is None or self._h5py.check_string_dtype(column.dtype) is not None:
+            return None
+        if blobs and self._h5py.check_vlen_dtype(column.dtype) == np.uint8:
+            return column
         # torch has no numbers of 16 bytes.
-        if dataset.dtype.kind not in "biufc" or dataset.dtype.itemsize > (16 if dataset.dtype.kind == "c" else 8):
+        if column.dtype.kind not in "biufc" or column.dtype.itemsize > (16 if column.dtype.kind == "c" else 8):
             raise ValueError(
-                f"{self._name(path)} holds {dataset.dtype}, not numbers. "
+                f"{self._name(path)} holds {column.dtype}, not numbers. "
                 "Fix: write it as an array of numbers, or delete it from the file with h5py."
             )
-        if not is_stored(dataset.size * dataset.dtype.itemsize, dataset):
+        size, stored = len(column) * column.row_bytes, dataset.get_storage_size()
+        if not is_stored(size, stored):
             raise ValueError(
-                f"{self._name(path)} states {dataset.size * dataset.dtype.itemsize:,} bytes, more than the "
-                f"{dataset.id.get_storage_size():,} in the file can hold. Fix: do not use a file that you do not trust."
+                f"{self._name(path)} states {size:,} bytes, more than the {stored:,} in the file can hold. "
+                "Fix: do not use a file that you do not trust."
             )
-        return True
+        return column
 
-    def read(self, column: Any, start: int = 0, stop: int | None = None) -> torch.Tensor:
+    def read(self, column: H5Column, start: int = 0, stop: int | None = None) -> torch.Tensor:
         """Read some rows of a column; see ``columns``."""
         stop = len(column) if stop is None else min(stop, len(column))
         # Of the byte order of this machine, which torch needs.
-        array = np.empty((stop - start, *column.shape[1:]), column.dtype.newbyteorder("="))
-        with self._damage(self._name(tuple(column.name.strip("/").split("/")))):
+        array = np.empty((max(stop - start, 0), *column.shape[1:]), column.dtype.newbyteorder("="))
+        with self._reading(column):
             if array.size:
-                column.read_direct(array, np.s_[start:stop])
+                h5s = self._h5py.h5s
+                memory, place = h5s.ALL, h5s.ALL
+                if len(array) != len(column):
+                    memory, place = h5s.create_simple(array.shape), column.dataset.get_space()
+                    place.select_hyperslab((start, *[0] * (array.ndim - 1)), array.shape)
+                column.dataset.read(memory, place, array)
         return torch.from_numpy(array)
 
-    def read_blobs(self, column: Any, start: int, stop: int) -> list[bytes]:
+    def _reading(self, column: H5Column) -> contextlib.AbstractContextManager[None]:
+        return self._damage(lambda: self._name(column.path))
+
+    def read_blobs(self, column: H5Column, start: int, stop: int) -> list[bytes]:
         """Read some rows of a column of files, of one length, filled with zeros, or each of its own."""
-        with self._damage(self._name(tuple(column.name.strip("/").split("/")))):
-            return [np.asarray(row, np.uint8).tobytes() for row in column[start:stop]]
+        with self._reading(column):
+            rows = self._h5py.Dataset(column.dataset)[start:stop]
+            return [np.asarray(row, np.uint8).tobytes() for row in rows]
 
     def plain(self, group: str) -> dict[str, Any]:
         """Read all of a group as text, numbers, lists and dictionaries, which JSON can hold; empty without it."""
@@ -178,15 +218,19 @@ class H5Source:
             nonlocal left
             if len(path) > _MAX_DEPTH:
                 raise ValueError(f"{self._name(path)} is nested more than {_MAX_DEPTH} deep.")
-            if isinstance(item, self._h5py.Group):
-                return {name: convert(self._item(item, (*path, name)), (*path, name)) for name in item}
-            left -= item.size * max(item.dtype.itemsize, 16)
+            if isinstance(item, self._h5py.h5g.GroupID):
+                names = [name.decode() for name in item]
+                return {name: convert(self._item(item, (*path, name)), (*path, name)) for name in names}
+            dataset = self._h5py.Dataset(item)
+            left -= dataset.size * max(dataset.dtype.itemsize, 16)
             if left < 0:
                 raise ValueError(f"{self._name(path)} is too large for metadata.")
-            return _decoded(item[()].tolist() if hasattr(item[()], "tolist") else item[()])
+            value = dataset[()]
+            return _decoded(value.tolist() if hasattr(value, "tolist") else value)
 
         with self._damage(self._name((group,))):
-            return convert(self._item(self.file, (group,)), (group,)) if group in self.file else {}
+            top = self.file.id
+            return convert(self._item(top, (group,)), (group,)) if group in self.file else {}
 
     def same_rows(self, columns: Mapping[tuple[str, ...], Any], rows: int) -> None:
         """Raise ``ValueError`` if a column has another number of rows."""
@@ -201,18 +245,13 @@ class H5Source:
         file = f"the file {os.fspath(self.path)!r}"
         return f"The entry {as_key(path)!r} of {file}" if path else f"T{file[1:]}"
 
-    def _damage(self, what: str) -> contextlib.AbstractContextManager[None]:
+    def _damage(self, what: str | Callable[[], str]) -> contextlib.AbstractContextManager[None]:
         return damage(what, self._h5py, " Fix: delete the file, and make the dataset again.")
 
 
-def spans(columns: Mapping[Any, Any], rows: int) -> Iterator[tuple[int, int]]:
-    """Cut rows into parts whose data has about ``CHUNK_BYTES``.
-
-    Example:
-        >>> list(spans({"a": np.zeros((10, 1 << 20))}, 10))[:2]
-        [(0, 2), (2, 4)]
-    """
-    row = sum(column.dtype.itemsize * int(np.prod(column.shape[1:])) for column in columns.values())
+def cut_rows(columns: Mapping[Any, H5Column], rows: int) -> Iterator[tuple[int, int]]:
+    """Cut rows into parts whose data has about ``CHUNK_BYTES``."""
+    row = sum(column.row_bytes for column in columns.values())
     size = max(CHUNK_BYTES // max(row, 1), 1)
     for start in range(0, rows, size):
         yield start, min(start + size, rows)

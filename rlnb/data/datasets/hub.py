@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -81,8 +82,10 @@ def list_repos(owner: str, *, timeout: float = 20.0) -> list[str]:
 def _entries(first: str, repo: str, revision: str, timeout: float) -> Iterator[dict[str, Any]]:
     """The entries of all pages of a listing."""
     url: str | None = first
-    while url is not None:
+    seen = set[str]()
+    while url is not None and url not in seen:
         page = url
+        seen.add(page)
         try:
             entries, link = retry(lambda page=page: _page(page, timeout))  # type: ignore[misc]
         except FailedRequest as failure:
@@ -129,3 +132,45 @@ def _not_listed(repo: str, revision: str, url: str, failure: FailedRequest) -> D
     return DownloadError(
         f"The files of {repo} could not be listed: {failure.reason}. {fix}", url, failure.status, failure.code
     )
+
+
+class Folders:
+    """The folders of a repository on the hub that hold files of a kind, as an attribute of a class.
+
+    The hub is asked when the attribute is read for the first time.
+
+    Args:
+        repo: the name of the dataset.
+        patterns: of the files.
+
+    Example:
+        >>> class Experience:
+        ...     available_datasets = Folders("conglu/vd4rl", ("*.npz", "*.hdf5"))
+        >>> Experience.available_datasets  # doctest: +SKIP
+        ['distracting/...', ..., 'main/walker_walk/random/64px', 'main/walker_walk/random/84px']
+    """
+
+    def __init__(self, repo: str, patterns: Sequence[str]) -> None:
+        self.repo, self.patterns = repo, patterns
+        self._files: list[RemoteFile] | None = None
+
+    def __get__(self, instance: Any, owner: type) -> list[str]:
+        return sorted({file.path.rpartition("/")[0] for file in self.files()})
+
+    def files(self, folder: str | None = None) -> list[RemoteFile]:
+        """List the files of all folders, or of one.
+
+        Raises:
+            ValueError: If there is no such folder; near ones are proposed.
+        """
+        files = self._files = self._files or list_files(self.repo, self.patterns)
+        if folder is None:
+            return files
+        found = [file for file in files if file.path.rpartition("/")[0] == folder]
+        if not found:
+            names = sorted({file.path.rpartition("/")[0] for file in files})
+            near = difflib.get_close_matches(folder, names, n=4, cutoff=0.5) or names[:8]
+            raise ValueError(
+                f"{self.repo} on the hub has no dataset {folder!r}. Did you mean {', '.join(map(repr, near))}?"
+            )
+        return found

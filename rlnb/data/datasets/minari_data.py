@@ -6,6 +6,7 @@ import difflib
 import glob
 import importlib
 import io
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from tensordict import TensorDictBase
 from rlnb.data.datasets.common import BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import CHUNK_BYTES, ted_steps
 from rlnb.data.datasets.download import RemoteFile
-from rlnb.data.datasets.hdf5 import H5Source
+from rlnb.data.datasets.hdf5 import H5Column, H5Source
 from rlnb.data.datasets.hub import list_files, list_repos
 from rlnb.data.ted.keys import EPISODE, as_key, nested_dict
 
@@ -138,8 +139,8 @@ class MinariExperienceReplay(BaseDatasetExperienceReplay):
         leaves = dict(_leaves(spaces["observation_space"], ("observations",)))
         leaves |= dict(_leaves(spaces["action_space"], ("actions",)))
         episodes = _hdf5_episodes if about.get("data_format", "hdf5") == "hdf5" else _arrow_episodes
-        for number, columns in episodes(data, leaves):
-            yield from _steps(number, columns)
+        parts = (part for number, columns in episodes(data, leaves) for part in _parts(number, columns))
+        yield from _joined(parts)
 
     def _data_folder(self, folder: Path) -> Path:
         if not self.load_from_local_minari:
@@ -154,35 +155,46 @@ class MinariExperienceReplay(BaseDatasetExperienceReplay):
         return found
 
 
-def _steps(number: int, columns: dict[Path_, _Column]) -> Iterator[TensorDictBase]:
-    """Build the steps of an episode, in chunks."""
+def _parts(number: int, columns: dict[Path_, _Column]) -> Iterator[dict[Path_, torch.Tensor]]:
+    """Read the steps of an episode as TED entries, in parts of about ``CHUNK_BYTES``."""
     steps = columns["rewards",].rows
     size = max(CHUNK_BYTES // max(sum(column.row_bytes for column in columns.values()), 1), 1)
     for start in range(0, steps, size):
         stop = min(start + size, steps)
-        before: dict[Path_, torch.Tensor] = {(EPISODE,): torch.full((stop - start,), number)}
-        after: dict[Path_, torch.Tensor] = {}
+        found: dict[Path_, torch.Tensor] = {(EPISODE,): torch.full((stop - start,), number)}
         for path, column in columns.items():
             key = (_NAMES.get(path[0], path[0]), *path[1:])
-            if path[0] in _SIGNALS:
-                continue
-            if column.rows == steps + 1:
+            if column.rows == steps + 1 and path[0] not in _SIGNALS:
                 values = column.read(start, stop + 1)
-                before[key], after[key] = values[:-1], values[1:]
+                found[key], found["next", *key] = values[:-1], values[1:]
             elif column.rows == steps:
-                before[key] = column.read(start, stop)
+                found[key] = column.read(start, stop)
             else:
                 raise ValueError(
                     f"{as_key(path)!r} of episode {number} has {column.rows} rows; its {steps} steps need {steps}, or "
                     f"{steps + 1} with the reset. {_FIX}"
                 )
-        reward, terminated, truncated = (columns[name,].read(start, stop) for name in _SIGNALS)
-        if stop == steps and not terminated[-1]:
-            truncated = truncated.clone()
-            truncated[-1] = True  # no other step follows, also where the collector was stopped
-        yield ted_steps(
-            nested_dict(before), nested_dict(after), reward=reward, terminated=terminated, truncated=truncated
-        )
+        if stop == steps and not found["terminations",][-1]:
+            found["truncations",] = found["truncations",].clone()
+            found["truncations",][-1] = True  # no other step follows, also where the collector was stopped
+        yield found
+
+
+def _joined(parts: Iterator[dict[Path_, torch.Tensor]]) -> Iterator[TensorDictBase]:
+    """Build TED data of several parts, since episodes may be short and many."""
+    waiting: list[dict[Path_, torch.Tensor]] = []
+    size = 0
+    for part in itertools.chain(parts, [None]):
+        if waiting and (part is None or size >= CHUNK_BYTES or part.keys() != waiting[0].keys()):
+            columns = {key: torch.cat([each[key] for each in waiting]) for key in waiting[0]}
+            reward, terminated, truncated = (columns.pop((name,)) for name in _SIGNALS)
+            after = {key[1:]: columns.pop(key) for key in list(columns) if key[0] == "next"}
+            root, following = nested_dict(columns), nested_dict(after)
+            yield ted_steps(root, following, reward=reward, terminated=terminated, truncated=truncated)
+            waiting, size = [], 0
+        if part is not None:
+            waiting.append(part)
+            size += sum(each.nbytes for each in part.values())
 
 
 def _leaves(space: dict[str, Any], path: Path_) -> Iterator[tuple[Path_, dict[str, Any]]]:
@@ -244,12 +256,11 @@ def _hdf5_episodes(folder: Path, leaves: dict[Path_, dict[str, Any]]) -> Iterato
 
                     columns[path] = _Column(len(column), pixels, read)
                 else:
-                    row = column.dtype.itemsize * int(np.prod(column.shape[1:]))
-                    columns[path] = _Column(len(column), row, _reader(source, column))
+                    columns[path] = _Column(len(column), column.row_bytes, _reader(source, column))
             yield number, columns
 
 
-def _reader(source: H5Source, column: Any) -> Callable[[int, int], torch.Tensor]:
+def _reader(source: H5Source, column: H5Column) -> Callable[[int, int], torch.Tensor]:
     return lambda start, stop: source.read(column, start, stop)
 
 

@@ -26,7 +26,7 @@ Function = Callable[[TensorDictBase], TensorDictBase]
 _PLAN = "plan.json"
 
 
-class Plan(NamedTuple):
+class ChunkPlan(NamedTuple):
     """How a dataset is cut into chunks.
 
     Args:
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
         num_chunks: int | None,
         generator: torch.Generator | None,
     ) -> Self:
-        """Plan from the arguments of ``preprocess``.
+        """Make a plan from the arguments of ``preprocess``.
 
         Raises:
             ValueError: If a number is out of range, or both sizes are given.
@@ -70,7 +70,7 @@ class Plan(NamedTuple):
         if num_chunks is not None:
             size = math.ceil(count / num_chunks)
         else:
-            size = chunksize or max(1, CHUNK_BYTES * len(data) // max(1, data.bytes()))
+            size = chunksize or max(1, 4 * CHUNK_BYTES * len(data) // max(1, data.bytes()))
         seed = None if generator is None else int(torch.randint(1 << 31, (), generator=generator))
         stat = (source / "meta.json").stat()
         return cls(source, (stat.st_ino, stat.st_mtime_ns), count, size, chunksize == 0, seed)
@@ -82,7 +82,7 @@ class Plan(NamedTuple):
 
 
 def preprocess(
-    plan: Plan,
+    plan: ChunkPlan,
     function: Function,
     folder: Path,
     workers: int | None,
@@ -138,7 +138,7 @@ def preprocess(
         yield TensorDict.load_memmap(part)
 
 
-def _treat(job: tuple[bytes, Plan, int, Path]) -> None:
+def _treat(job: tuple[bytes, ChunkPlan, int, Path]) -> None:
     """Apply the function to one chunk, in whatever process."""
     dumped, plan, start, part = job
     function: Function = cloudpickle.loads(dumped)

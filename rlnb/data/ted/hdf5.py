@@ -7,7 +7,7 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -258,7 +258,7 @@ class H5Reader:
         """Read a dataset as a tensor or non-tensor data."""
         name, dtype = self._check(dataset, path)
         size = int(dataset.size) * dtype.itemsize
-        if not is_stored(size, dataset) or size > self.bytes_left:
+        if not is_stored(size, dataset.id.get_storage_size()) or size > self.bytes_left:
             raise ValueError(
                 f"{_place(path)} would need {size:,} bytes in memory ({dataset.id.get_storage_size():,} in the file), "
                 f"but only {self.bytes_left:,} of {self.max_bytes:,} are left. Fix: if you trust the file, raise the "
@@ -295,7 +295,7 @@ class H5Reader:
         """Raise ``ValueError`` if there is no tensor like this, or with ``rehearse`` if it cannot be decompressed."""
         dataset = self.find(path)
         name, found = self._check(dataset, path)
-        stored = is_stored(dataset.size * found.itemsize, dataset)
+        stored = is_stored(dataset.size * found.itemsize, dataset.id.get_storage_size())
         if tuple(dataset.shape) != tuple(shape) or name == "json" or found != dtype or not stored:
             raise ValueError(
                 f"{_place(path)} must have shape {list(shape)} and dtype {dtype}, got shape "
@@ -312,9 +312,9 @@ class H5Reader:
         _read_rows(self.find(path), into, start)
 
 
-def is_stored(size: int, dataset: Any) -> bool:
-    """Whether so many bytes can come from what is stored: more than 1,032 times as many is no work of gzip."""
-    return bool(size <= 2048 * (dataset.id.get_storage_size() + 1024))
+def is_stored(size: int, stored: int) -> bool:
+    """Whether so many bytes can come from those that are stored: more than 1,032 times as many is no work of gzip."""
+    return size <= 2048 * (stored + 1024)
 
 
 def _read_rows(dataset: Any, into: torch.Tensor, start: int = 0) -> None:
@@ -365,12 +365,13 @@ def _place(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def damage(what: str, h5py: Any, fix: str = "") -> Iterator[None]:
+def damage(what: str | Callable[[], str], h5py: Any, fix: str = "") -> Iterator[None]:
     """Turn the errors of h5py into a ``ValueError`` that names the entry; other ``ValueError`` pass unchanged."""
     try:
         yield
     except (OSError, RuntimeError, KeyError, TypeError, MemoryError, UnicodeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        what = what if isinstance(what, str) else what()
         raise ValueError(f"{what} cannot be read: it was damaged or cut short ({reason}).{fix}") from error
 
 

@@ -9,18 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlnb.data.datasets.openml import TABLES, fetch_table
 from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.categorical import Categorical
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.envs.custom.tensor_env import TensorEnv
 from rlnb.envs.libs.libraries import AvailableEnvs, import_library, no_such_env
-
-TABLES = {
-    "adult_num": (1590, False), "adult_onehot": (1590, True), "covertype": (1596, False), "magic": (1120, False),
-    "mushroom_num": (24, False), "mushroom_onehot": (24, True), "shuttle": (40685, False),
-}  # fmt: skip
-"""The number of each table on openml.org, and whether its categories become one-hot vectors instead of numbers."""
 
 
 class OpenMLEnv(TensorEnv):
@@ -123,45 +118,11 @@ def _read_table(table: tuple[Any, Any]) -> tuple[torch.Tensor, torch.Tensor]:
 @functools.lru_cache(maxsize=4)
 def _fetch(dataset_name: str, data_home: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Download a table, or read it from disk, and encode it as numbers."""
-    datasets = import_library("sklearn.datasets", "OpenMLEnv")
-    number, one_hot = TABLES[dataset_name]
+    import_library("sklearn.datasets", "OpenMLEnv")
     try:
-        found = datasets.fetch_openml(data_id=number, data_home=data_home, as_frame=True)
+        return fetch_table(dataset_name, data_home)
     except OSError as error:  # among them those of urllib
         raise RuntimeError(
             f"The table {dataset_name!r} could not be downloaded from openml.org ({error}). Fix: connect to the "
             "internet once, after which it is on disk, or give a table: OpenMLEnv(name, table=(features, classes))."
         ) from error
-    return encode_table(found.data, found.target, one_hot)
-
-
-def encode_table(data: Any, target: Any, one_hot: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Encode a table of pandas as numbers. Rows with missing values are left out.
-
-    Args:
-        data: a ``DataFrame`` of features. Columns that are not numbers are categories.
-        target: a ``Series`` of classes, which are numbered in the order of their categories, or else sorted.
-        one_hot: whether categories become one-hot vectors instead of numbers.
-
-    Returns:
-        Features, float32 ``[rows, features]``, and classes, int64 ``[rows]``.
-    """
-    whole = ~(data.isna().any(axis=1) | target.isna())
-    data, target = data[whole], target[whole]
-    columns = []
-    for name in data.columns:
-        column = data[name]
-        if column.dtype.kind in "biuf":
-            columns.append(np.asarray(column, np.float32)[:, None])
-            continue
-        codes = _codes(column)
-        columns.append(
-            np.eye(codes.max() + 1, dtype=np.float32)[codes] if one_hot else codes.astype(np.float32)[:, None]
-        )
-    return np.concatenate(columns, axis=1), _codes(target)
-
-
-def _codes(column: Any) -> np.ndarray:
-    """Number the values of a column that occur, from 0."""
-    kinds = column.astype("category").cat.remove_unused_categories()
-    return np.asarray(kinds.cat.codes, np.int64)

@@ -5,6 +5,7 @@
         server.fail("data/a.bin", 503, times=2)         # the next two requests
         server.cut("data/a.bin", after=1000, times=1)   # end the connection after 1000 bytes of the body
         server.stall("data/a.bin", after=1000, times=1) # stop sending, and keep the connection
+        server.hang_up("data/a.bin", times=1)           # close the connection without an answer
         server.slow("data/a.bin", 100_000)              # bytes a second
         server.without_range("data/a.bin")              # answer 200 with everything, whatever is asked for
         server.without_if_range("data/a.bin")           # answer 206 though the file has changed
@@ -98,6 +99,10 @@ class Server:
         """Answer the next requests with an error."""
         self.resources[path].failures += [(status, dict(headers or {}))] * times
 
+    def hang_up(self, path: str, times: int = 1) -> None:
+        """Close the connection of the next requests without an answer."""
+        self.fail(path, 0, times)
+
     def cut(self, path: str, after: int, times: int = 1) -> None:
         """End the connection of the next requests after so many bytes of the body."""
         self.resources[path].cuts += [(after, False)] * times
@@ -173,7 +178,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         resource = server.resources[path]
         with contextlib.suppress(ConnectionError):
-            if resource.failures:
+            if resource.failures and resource.failures[0][0] == 0:
+                resource.failures.pop(0)
+            elif resource.failures:
                 self._head(*resource.failures.pop(0))
             elif not resource.exists:
                 self._head(404)

@@ -99,6 +99,30 @@ def test_the_kind_is_told_by_the_content(tmp_path, suffix):
     assert len(extract(archive, tmp_path / "out")) == 3
 
 
+@pytest.mark.parametrize("suffix", ["tar", "tar.gz", "tar.xz"])
+def test_from_a_stream(tmp_path, suffix):
+    class Forward(io.RawIOBase):
+        def __init__(self, content):
+            self.file = io.BytesIO(content)
+
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            return self.file.readinto(memoryview(buffer)[:1000])
+
+    archive = make(tmp_path / f"x.{suffix}", FILES.items())
+    content = archive.read_bytes()
+    found = [(name, file.read()) for name, file in iterate(io.BufferedReader(Forward(content)))]
+    assert found == list(FILES.items())
+    for limits in ({"max_bytes": 1000}, {"max_files": 1}):
+        with pytest.raises(ArchiveError, match=r"has more|contains more"):
+            list(iterate(io.BufferedReader(Forward(content)), **limits))
+    with pytest.raises(ArchiveError, match="The archive is damaged or cut off"):
+        for _, file in iterate(io.BufferedReader(Forward(content[: -9000 if suffix == "tar" else -4]))):
+            file.read()
+
+
 def test_long_names_and_names_of_pax(tmp_path):
     names = ["a/" * 60 + "b" * 90, "größe/€.txt"]
     for style in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):

@@ -175,6 +175,9 @@ def test_split_trajs_makes_items_of_trajectories(tmp_path: Path) -> None:
     assert same(data[data["mask"]].exclude("mask"), walks())
     assert not data["next", "observation"][~data["mask"]].any()
     assert split.sample().batch_size == (3, max(LENGTHS)) and split.metadata["author"] == "nobody"
+    shutil.rmtree(split.data_path)
+    again = Walks("short-v0", root=tmp_path, split_trajs=True, download=False)  # what it is made of is there
+    assert Walks.made == 1 and same(again[:], data)
     whole = Walks("short-v0", root=tmp_path)
     assert len(whole) == STEPS and "mask" not in whole[:].keys()  # noqa: SIM118
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 
 from rlnb.data import SliceSampler, check_ted
 from rlnb.data.datasets import D4RLExperienceReplay, d4rl
+from rlnb.envs import ObservationNorm
 from tests.data.datasets.server import Server
 
 NAME, FILE = "halfcheetah-medium-v2", "gym_mujoco_v2/halfcheetah_medium-v2.hdf5"
@@ -83,6 +85,15 @@ def test_the_whole_path(serve: Any, server: Server, tmp_path: Path, monkeypatch:
     assert len(server.asked(FILE)) == 1 and not list(tmp_path.glob(".*download"))
 
 
+def test_transforms_as_on_the_page(serve: Any, tmp_path: Path) -> None:
+    serve(found := arrays())
+    data = D4RLExperienceReplay(NAME, 128, root=tmp_path)
+    data.append_transform(ObservationNorm(loc=-1, scale=1.0, in_keys=["observation"]))
+    for sample in data:
+        assert torch.equal(sample["observation"], torch.from_numpy(found["observations"])[sample["index"]] - 1)
+        break
+
+
 def test_trajectories(serve: Any, tmp_path: Path) -> None:
     serve(arrays())
     split = D4RLExperienceReplay(NAME, root=tmp_path, split_trajs=True)[:]
@@ -147,6 +158,63 @@ def test_names() -> None:
         "sparse_fixed.hdf5",
     }
     assert {name: d4rl._files()[name] for name in paths} == paths
+
+
+@pytest.mark.deep
+def test_a_file_ten_times_as_large_as_the_memory(tmp_path: Path, missing: Any) -> None:
+    if sys.platform != "linux":
+        missing("Linux", "the anonymous memory of a process is read from /proc")
+    program = f"""
+import h5py, numpy as np, pathlib, threading, time
+from rlnb.data.datasets import D4RLExperienceReplay
+root = pathlib.Path({str(tmp_path)!r})
+folder = root / ".{NAME}.download"
+folder.mkdir()
+with h5py.File(folder / "halfcheetah_medium-v2.hdf5", "w") as file:
+    steps = 1_500_000
+    seen = file.create_dataset("observations", (steps, 100), "f4")
+    for start in range(0, steps, 100_000):
+        seen[start : start + 100_000] = np.random.default_rng(start).random((100_000, 100), "f4")
+    file["actions"], file["rewards"] = np.zeros((steps, 6), "f4"), np.zeros(steps, "f4")
+    file["terminals"], file["timeouts"] = np.zeros(steps, bool), np.arange(steps) % 1000 == 999
+del seen
+def anonymous():
+    (line,) = [line for line in open("/proc/self/status") if line.startswith("RssAnon")]
+    return int(line.split()[1]) >> 10
+before, most, done = anonymous(), 0, False
+def watch():
+    global most
+    while not done:
+        most = max(most, anonymous())
+        time.sleep(0.005)
+thread = threading.Thread(target=watch)
+thread.start()
+dataset = D4RLExperienceReplay("{NAME}", 256, root=root)
+done = True
+thread.join()
+assert len(dataset) == steps
+print(most - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout) < 64, done.stdout  # of 645 MB
+
+
+def test_a_download_that_breaks_off_goes_on_where_it_was(serve: Any, server: Server, tmp_path: Path) -> None:
+    serve(whole := h5(arrays()))
+    server.cut(FILE, after=5_000)
+    assert len(D4RLExperienceReplay(NAME, root=tmp_path)) == STEPS
+    first, second = server.asked(FILE)
+    assert "Range" not in first.headers and second.headers["Range"] == "bytes=5000-" and len(whole) > 5_000
+
+
+def test_a_file_that_is_gone_can_be_put_there_by_hand(serve: Any, server: Server, tmp_path: Path) -> None:
+    folder = tmp_path / f".{NAME}.download"
+    with pytest.raises(OSError, match=re.escape(str(folder / "halfcheetah_medium-v2.hdf5"))) as caught:
+        D4RLExperienceReplay(NAME, root=tmp_path)
+    assert "HTTP 404" in str(caught.value) and "Fix: download" in str(caught.value)
+    (folder / "halfcheetah_medium-v2.hdf5").write_bytes(h5(arrays()))
+    assert len(D4RLExperienceReplay(NAME, root=tmp_path)) == STEPS
 
 
 # What is refused ------------------------------------------------------------------------------------------------------

@@ -6,8 +6,12 @@ import _thread
 import errno
 import hashlib
 import io
+import os
 import random
+import signal
 import socket
+import ssl
+import subprocess
 import sys
 import threading
 import time
@@ -147,6 +151,22 @@ def test_errors_that_pass(server, tmp_path, status):
     assert len(server.requests) == 5
 
 
+def test_a_server_that_hangs_up(server, tmp_path):
+    server.put("a.bin", CONTENT)
+    server.hang_up("a.bin", times=3)
+    assert fetch(server, tmp_path) == CONTENT
+    server.hang_up("b.bin", times=9)
+    with pytest.raises(DownloadError, match=r"the connection broke \(Remote end closed connection without response\)"):
+        download([RemoteFile(f"{server.url}/b.bin", "b.bin")], tmp_path, progress=False)
+
+
+def test_a_certificate_that_is_not_valid_is_no_reason_to_try_again():
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = "certificate has expired"
+    failure = urls.connection_failure(error, connected=False)
+    assert failure.reason == "the server's certificate is not valid (certificate has expired)" and not failure.again
+
+
 def test_attempts_are_bounded_and_their_pauses_grow(server, tmp_path):
     server.put("a.bin", CONTENT)
     server.fail("a.bin", 503, times=9)
@@ -270,6 +290,22 @@ def test_a_part_that_was_complete_needs_no_network(server, tmp_path):
     (tmp_path / "a.bin.part").write_bytes(CONTENT)
     assert fetch(server, tmp_path) == CONTENT
     assert server.requests == []
+
+
+def test_a_complete_part_beside_a_wrong_file(server, tmp_path):
+    leave_part(server, tmp_path)
+    (tmp_path / "a.bin.part").write_bytes(CONTENT)
+    (tmp_path / "a.bin").write_bytes(b"wrong")
+    assert fetch(server, tmp_path, sha256=SHA) == CONTENT
+    assert server.requests == []
+
+
+def test_a_complete_part_of_another_size_than_is_wanted_now(server, tmp_path):
+    leave_part(server, tmp_path)
+    (tmp_path / "a.bin.part").write_bytes(CONTENT)
+    server.put("a.bin", CONTENT + OTHER)
+    assert fetch(server, tmp_path, size=600_000) == CONTENT + OTHER
+    assert ranges(server) == [None]
 
 
 def test_a_weak_etag_is_no_promise(server, tmp_path):
@@ -398,6 +434,12 @@ def test_two_files_of_one_name(tmp_path):
     assert str(caught.value) == f"The files of one download need different paths, got {tmp_path / 'x' / 'a'} 2 times."
 
 
+def test_a_file_that_has_the_name_of_a_partial_one(tmp_path):
+    files = [RemoteFile("http://127.0.0.1:9/a", "a"), RemoteFile("http://127.0.0.1:9/b", "a.part")]
+    with pytest.raises(ValueError, match=r"need different paths, got .*a\.part 2 times"):
+        download(files, tmp_path)
+
+
 def test_at_least_one_at_a_time(tmp_path):
     with pytest.raises(ValueError, match="parallel is the number of files at a time and must be at least 1, got 0"):
         download([], tmp_path, parallel=0)
@@ -493,6 +535,43 @@ def test_a_folder_that_cannot_be_written(server, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError):
         download([RemoteFile(server.put("a", b"a"), "a")], tmp_path / "file", progress=False)
+
+
+def start(code, *arguments):
+    """A process of its own that downloads."""
+    imports = "import sys; from rlnb.data.datasets.download import RemoteFile, download\n"
+    command = [sys.executable, "-c", imports + code, *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "NO_PROXY": "*"})
+
+
+@pytest.mark.deep
+def test_a_process_ends_at_ctrl_c_while_it_waits_for_a_server(server, tmp_path):
+    server.put("a.bin", CONTENT)
+    server.stall("a.bin", 100_000)
+    part = tmp_path / "a.bin.part"
+    process = start("download([RemoteFile(sys.argv[1], 'a.bin')], sys.argv[2])", f"{server.url}/a.bin", tmp_path)
+    while not part.exists() or part.stat().st_size < 100_000:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    start_of_end = time.monotonic()
+    assert "KeyboardInterrupt" in process.communicate(timeout=20)[1]
+    assert time.monotonic() - start_of_end < 5  # not the 20 seconds of the timeout
+    assert fetch(server, tmp_path) == CONTENT
+    assert ranges(server) == [None, "bytes=100000-"]
+
+
+@pytest.mark.deep
+def test_a_file_that_the_system_does_not_let_grow(server, tmp_path):
+    server.put("a.bin", CONTENT)
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))\n"
+        "download([RemoteFile(sys.argv[1], 'a.bin')], sys.argv[2], progress=False)"
+    )
+    process = start(code, f"{server.url}/a.bin", tmp_path)
+    text = process.communicate(timeout=60)[1]
+    assert "The disk is full: " in text and "(File too large). What was received stays" in text
+    assert fetch(server, tmp_path) == CONTENT
+    assert len(ranges(server)) == 2 and ranges(server)[1].startswith("bytes=")
 
 
 # Progress -------------------------------------------------------------------------------------------------------------

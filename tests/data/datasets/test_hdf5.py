@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlnb.data.datasets.hdf5 import H5Source, spans
+from rlnb.data.datasets.hdf5 import H5Source, cut_rows
 
 
 @pytest.fixture
@@ -54,10 +54,18 @@ def test_groups_columns_and_what_is_neither(path: Path) -> None:
         assert source.plain("nothing") == {}
 
 
-def test_spans(path: Path) -> None:
-    columns = {"a": np.zeros((10, 1 << 20)), "b": np.zeros((10, 1 << 20), np.uint8)}
-    assert list(spans(columns, 4)) == [(0, 1), (1, 2), (2, 3), (3, 4)] and list(spans(columns, 0)) == []
-    assert list(spans({"a": np.zeros((9, 1 << 30), np.uint8)}, 2)) == [(0, 1), (1, 2)]  # one row at least
+def test_cut_rows(path: Path) -> None:
+    def fill(file: Any) -> None:
+        file["wide"] = np.zeros((4, 1 << 18))
+        file["wider"] = np.zeros((2, 1 << 25), np.uint8)
+
+    write(path, fill)
+    with H5Source(path) as source:
+        columns = source.columns()
+        wide, wider = columns["wide",], columns["wider",]
+        assert wide.row_bytes == 1 << 21 and list(cut_rows({"a": wide}, 4)) == [(0, 2), (2, 4)]
+        assert list(cut_rows({"a": wide, "b": wide}, 2)) == [(0, 1), (1, 2)] and list(cut_rows({"a": wide}, 0)) == []
+        assert list(cut_rows({"a": wider}, 2)) == [(0, 1), (1, 2)]  # one row at least
 
 
 # What is refused ------------------------------------------------------------------------------------------------------
@@ -149,7 +157,7 @@ def test_every_damaged_file_is_refused_or_read(path: Path) -> None:
         try:
             with H5Source(path) as source:
                 for column in source.columns().values():
-                    for start, stop in spans({"": column}, min(len(column), 100)):
+                    for start, stop in cut_rows({"": column}, min(len(column), 100)):
                         source.read(column, start, stop)
         except ValueError:
             wrong += 1

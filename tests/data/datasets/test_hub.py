@@ -80,6 +80,12 @@ def test_a_hostile_listing_writes_nothing_outside(server, tmp_path):
         download(list_files(REPO), tmp_path / "in", progress=False)
 
 
+def test_pages_that_go_round(server):
+    url = f"{server.url}/{LISTING}?recursive=true"
+    server.put(LISTING, b'[{"type": "file", "path": "a"}]', headers={"Link": f'<{url}>; rel="next"'})
+    assert [file.path for file in list_files(REPO)] == ["a"]
+
+
 def test_errors_that_pass(server):
     server.put_hub(REPO, FILES)
     server.fail(LISTING, 503, times=2)

@@ -15,6 +15,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
+from rlnb_widgets import BufferExplorer, RolloutPlayer
 
 from rlnb.data import SliceSampler, check_ted
 from rlnb.data.datasets import MinariExperienceReplay, minari_data
@@ -108,6 +109,13 @@ def test_what_minari_wrote(made: Any, tmp_path: Path, monkeypatch: pytest.Monkey
     assert (again.sample()["episode"].reshape(2, 4).diff() == 0).all()
     split = MinariExperienceReplay(name, root=tmp_path, split_trajs=True)[:]
     assert split["mask"].sum(1).tolist() == list(LENGTHS)
+
+
+def test_widgets_show_it(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, root = made
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(root))
+    dataset = MinariExperienceReplay(name, 8, root=tmp_path, load_from_local_minari=True)
+    assert str(len(dataset)) in repr(BufferExplorer(dataset)) and "8 steps" in repr(RolloutPlayer(dataset[:8]))
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
