@@ -283,7 +283,7 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
             dim: dimension along which the chunks are cut: only 0.
             num_workers: number of processes; 0: this one. Default: one per core.
             chunksize: number of items in a chunk; 0: the function is called with single items, without batch dimension.
-            num_chunks: number of chunks, in place of ``chunksize``. Default: chunks of about 16 MB.
+            num_chunks: number of chunks, in place of ``chunksize``. Default: chunks of about 4 MB.
             pool: a ``multiprocessing.Pool`` or an executor with ``map`` to use, in place of new processes.
             generator: seeds torch's random numbers for each chunk, so that a random function can be repeated.
             max_tasks_per_child: number of chunks after which a process is replaced. Default: never.
