@@ -23,6 +23,8 @@ from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.storages.tensor import TensorStorage
 from rlnb.data.replay_buffers.writers import ImmutableDatasetWriter, Writer
 
+#: How to install what the readers need.
+INSTALL = "pip install 'rlnb[datasets]'"
 #: What a reader found beside the steps, in the folder of the dataset.
 _METADATA = "metadata.json"
 

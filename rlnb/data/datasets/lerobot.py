@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import io
 import itertools
 import json
@@ -16,7 +15,8 @@ import numpy as np
 import torch
 from tensordict import NonTensorStack, TensorDict, TensorDictBase
 
-from rlnb.data.datasets.common import BaseDatasetExperienceReplay
+from rlnb._libraries import require_library
+from rlnb.data.datasets.common import INSTALL, BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import CHUNK_BYTES
 from rlnb.data.datasets.download import RemoteFile
 from rlnb.data.datasets.hub import list_files
@@ -465,10 +465,4 @@ def _image(cell: Any, pixels: tuple[int, ...], what: str) -> torch.Tensor:
 
 
 def _import(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = {"av": "PyAV (av)", "PIL.Image": "pillow"}.get(module, "pyarrow")
-        raise ImportError(
-            f"LeRobotExperienceReplay needs {package}, which is not installed. Fix: pip install 'rlnb[datasets]'."
-        ) from error
+    return require_library(module, "LeRobotExperienceReplay", INSTALL)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import glob
-import importlib
 import io
 import itertools
 import json
@@ -17,7 +16,8 @@ import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.datasets.common import BaseDatasetExperienceReplay
+from rlnb._libraries import require_library
+from rlnb.data.datasets.common import INSTALL, BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import CHUNK_BYTES, ted_steps
 from rlnb.data.datasets.download import RemoteFile
 from rlnb.data.datasets.hdf5 import H5Column, H5Source
@@ -220,12 +220,7 @@ def _is_image(space: dict[str, Any] | None) -> bool:
 
 
 def _image(data: bytes, space: dict[str, Any], what: str) -> np.ndarray[Any, Any]:
-    try:
-        images = importlib.import_module("PIL.Image")
-    except ImportError as error:
-        raise ImportError(
-            "MinariExperienceReplay needs pillow for images, which is not installed. Fix: pip install 'rlnb[datasets]'."
-        ) from error
+    images = require_library("PIL.Image", "MinariExperienceReplay", INSTALL)
     try:
         with images.open(io.BytesIO(data), formats=["JPEG"]) as image:
             # Its stated size is checked before memory for it is taken.
@@ -268,14 +263,8 @@ def _reader(source: H5Source, column: H5Column) -> Callable[[int, int], torch.Te
 
 
 def _arrow_episodes(folder: Path, leaves: dict[Path_, dict[str, Any]]) -> Iterator[tuple[int, dict[Path_, _Column]]]:
-    try:
-        arrow = importlib.import_module("pyarrow")
-        importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise ImportError(
-            "MinariExperienceReplay needs pyarrow for this dataset, which is not installed. "
-            "Fix: pip install 'rlnb[datasets]'."
-        ) from error
+    arrow = require_library("pyarrow", "MinariExperienceReplay", INSTALL)
+    require_library("pyarrow.parquet", "MinariExperienceReplay", INSTALL)  # it is an attribute of pyarrow then
     for number in sorted(int(each.name) for each in folder.iterdir() if each.name.isdecimal()):
         table = _read_tables(arrow, folder / str(number))
         values: dict[Path_, torch.Tensor] = {}

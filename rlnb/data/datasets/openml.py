@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from tensordict import TensorDict
 
-from rlnb.data.datasets.common import BaseDatasetExperienceReplay
+from rlnb._libraries import require_library
+from rlnb.data.datasets.common import INSTALL, BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import CHUNK_BYTES
 
 TABLES = {
@@ -76,14 +77,7 @@ class OpenMLExperienceReplay(BaseDatasetExperienceReplay):
         """Download the table and read its rows in chunks."""
         name = str(self.dataset_id)
         for library in ("sklearn", "pandas"):
-            try:
-                __import__(library)
-            except ImportError as error:
-                raise ImportError(
-                    f"OpenMLExperienceReplay needs {library}, which is not installed. "
-                    'Fix: pip install "rlnb[datasets]".',
-                    name=library,
-                ) from error
+            require_library(library, "OpenMLExperienceReplay", INSTALL)
         try:
             features, classes = fetch_table(name, os.fspath(folder))
         except OSError as error:  # among them those of urllib

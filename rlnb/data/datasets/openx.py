@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase
+from tensordict import NonTensorData, NonTensorStack, TensorDict
 
+from rlnb._libraries import require_library
 from rlnb.data.datasets.archives import ArchiveMember, iterate, load_pickle, pickle_refused
-from rlnb.data.datasets.common import BaseDatasetExperienceReplay
-from rlnb.data.datasets.conversion import beside, publish, ted_steps, write_chunks
+from rlnb.data.datasets.common import INSTALL, BaseDatasetExperienceReplay
+from rlnb.data.datasets.conversion import ted_steps
 from rlnb.data.datasets.download import RemoteFile, open_stream
 from rlnb.data.datasets.hub import list_files
 from rlnb.data.replay_buffers.indexing import Where
@@ -43,7 +43,6 @@ _NAMES = (
     "iamlab_cmu_pickup_insert+ uiuc_d3field utaustin_mutex berkeley_fanuc_manipulation cmu_playing_with_food "
     "cmu_play_fusion cmu_stretch berkeley_gnm_recon berkeley_gnm_cory_hall berkeley_gnm_sac_son"
 )
-_TEXTS = "texts.json"
 _LENGTH = "_slice_len"
 _SHUFFLED = 16  # episodes of a stream that are held to be delivered in another order
 _FLAGS = ("is_first", "is_last", "is_terminal", "reward")
@@ -217,6 +216,7 @@ class OpenXExperienceReplay(BaseDatasetExperienceReplay):
                 if steps:
                     yield _episode(steps, number, self._texts, member.name)
                     number += 1
+        self.keep_metadata(self._texts.save())
 
     def _load(self, member: ArchiveMember) -> list[Any]:
         """Load the steps of an episode; none for a file that is no episode."""
@@ -230,18 +230,9 @@ class OpenXExperienceReplay(BaseDatasetExperienceReplay):
             raise ValueError(f"{member.name} must hold a dictionary with a list of 'steps', got {type(found)}.")
         return steps
 
-    def _convert(self, place: Path, chunks: Iterable[TensorDictBase]) -> None:
-        """Write data to its folder, with the table of its strings, for which the data has numbers."""
-        if place != self.data_path_root and not self._texts.numbers:
-            self._texts = _Texts.load(self.data_path_root / _TEXTS)
-        new = beside(place, "new")
-        write_chunks(chunks, new)
-        self._texts.save(new / _TEXTS)
-        publish(new, place)
-
     def open_storage(self) -> Storage:
         """Make a storage that reads the strings, too."""
-        self._texts = _Texts.load(self.data_path / _TEXTS)
+        self._texts = _Texts.load(self.metadata)
         return TextStorage(TensorDict.load_memmap(self.data_path), self._texts)
 
     # Sampling ---------------------------------------------------------------------------------------------------------
@@ -437,18 +428,17 @@ class _Texts:
             return NonTensorData(self._list[flat[0]], batch_size=batch)
         return NonTensorStack(*(self._list[code] for code in flat)).reshape(batch)
 
-    def save(self, path: Path) -> None:
-        """Write the strings to a file."""
-        path.write_text(json.dumps({"texts": self._list, "keys": sorted(self.keys)}), encoding="utf-8")
+    def save(self) -> dict[str, Any]:
+        """Return the strings, and the keys of the entries, as metadata of the dataset."""
+        return {"texts": self._list, "text_keys": sorted(self.keys)}
 
     @classmethod
-    def load(cls, path: Path) -> _Texts:
-        """Read the strings from a file."""
-        found = json.loads(path.read_text(encoding="utf-8"))
+    def load(cls, metadata: Mapping[str, Any]) -> _Texts:
+        """Read what :meth:`save` returned."""
         texts = cls()
-        texts._list = found["texts"]
+        texts._list = metadata["texts"]
         texts.numbers = {text: number for number, text in enumerate(texts._list)}
-        texts.keys = {tuple(key) for key in found["keys"]}
+        texts.keys = {tuple(key) for key in metadata["text_keys"]}
         return texts
 
 
@@ -516,17 +506,11 @@ def _stack(values: Sequence[Any], key: tuple[str, ...], texts: _Texts) -> Any:
 
 
 def _decoded(content: bytes) -> np.ndarray:
+    images = require_library("PIL.Image", "OpenXExperienceReplay", INSTALL)
     try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError(
-            'OpenXExperienceReplay needs PIL, which is not installed. Fix: pip install "rlnb[datasets]".',
-            name="PIL",
-        ) from error
-    try:
-        with Image.open(io.BytesIO(content)) as image:
+        with images.open(io.BytesIO(content)) as image:
             return np.asarray(image)
-    except (OSError, Image.DecompressionBombError) as error:
+    except (OSError, images.DecompressionBombError) as error:
         raise ValueError(f"an image cannot be decoded ({error})") from error
 
 

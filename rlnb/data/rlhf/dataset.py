@@ -15,15 +15,16 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from rlnb._libraries import require_library
 from rlnb.data.datasets.conversion import MemmapWriter, alone, beside
 from rlnb.data.replay_buffers import ReplayBuffer, SamplerWithoutReplacement, TensorStorage
-from rlnb.data.rlhf.libraries import require_library
 from rlnb.data.ted.keys import NestedKey, as_tuple
 
 __all__ = ["TensorDictTokenizer", "TokenizedDatasetLoader", "create_infinite_iterator", "get_dataloader"]
 
 # A tenth of a second of work, and all that an interrupt loses.
 _CHUNK = 1000
+INSTALL = "pip install 'rlnb[rlhf]'"
 _ABOUT = "tokenized.json"  # what the tokens in a folder are made from
 _PADDINGS = ("max_length", "longest", "do_not_pad")
 
@@ -235,7 +236,7 @@ class TokenizedDatasetLoader:
             FileNotFoundError: If it is not there and cannot be downloaded.
         """
         if tokenizer_class is None:
-            tokenizer_class = require_library("transformers", "TokenizedDatasetLoader").AutoTokenizer
+            tokenizer_class = require_library("transformers", "TokenizedDatasetLoader", INSTALL).AutoTokenizer
         try:
             tokenizer = tokenizer_class.from_pretrained(tokenizer_model_name)
         except (OSError, ValueError) as error:
@@ -335,7 +336,7 @@ class TokenizedDatasetLoader:
 
     def _dataset(self) -> Any:
         """Load the split of the dataset that is to be tokenized."""
-        datasets = require_library("datasets", "TokenizedDatasetLoader")
+        datasets = require_library("datasets", "TokenizedDatasetLoader", INSTALL)
         dataset = self._read_disk(datasets) if self.from_disk else self._read_hub(datasets)
         if self.split.startswith("valid"):
             dataset = dataset.select(range(min(self.valid_size, len(dataset))))

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from tensordict import tensorclass
 
-from rlnb.data.rlhf.dataset import TensorDictTokenizer, TokenizedDatasetLoader
-from rlnb.data.rlhf.libraries import require_library
+from rlnb._libraries import require_library
+from rlnb.data.rlhf.dataset import INSTALL, TensorDictTokenizer, TokenizedDatasetLoader
 
 __all__ = ["PairwiseDataset", "RewardData", "pre_tokenization_hook"]
 
@@ -49,7 +49,7 @@ def pre_tokenization_hook(dataset: Any, min_length: int = 5) -> Any:
         if answers[0] != answers[1] and all(len(answer.split()) >= min_length for answer in answers):
             for name, answer in zip(texts, answers, strict=True):
                 texts[name].append(f"{prompt}\n{answer}")
-    datasets = require_library("datasets", "PairwiseDataset")
+    datasets = require_library("datasets", "PairwiseDataset", INSTALL)
     return datasets.Dataset.from_dict({"text": texts["chosen"] + texts["rejected"]})
 
 

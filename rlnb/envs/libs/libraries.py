@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import sys
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
+
+from rlnb._libraries import require_library
 
 LIBRARIES = {
     "brax": "pip install brax",
@@ -63,16 +64,7 @@ def import_library(module: str, needed_by: str) -> ModuleType:
         Traceback (most recent call last):
         ImportError: SMACv2Env needs smacv2, which is not installed. Fix: pip install git+https://github.com/...
     """
-    library = module.partition(".")[0]
-    try:
-        importlib.import_module(library)  # first, so that the error names it and not a module in it
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != library:
-            raise  # the library is there, and something that it needs is not
-        raise ImportError(
-            f"{needed_by} needs {library}, which is not installed. Fix: {LIBRARIES[library]}.", name=library
-        ) from None
+    return require_library(module, needed_by, LIBRARIES[module.partition(".")[0]])
 
 
 def no_such_env(library: str, name: str, names: Iterable[str], listed_by: str) -> ValueError:

@@ -269,7 +269,7 @@ def test_descriptions_and_packages(refused: Any, monkeypatch: pytest.MonkeyPatch
     refused(ValueError, text, {**tree, "meta/info.json": json.dumps(info).encode()})
     text = f"{path} is not the description of a dataset of LeRobot (ANY). {FIX}"
     refused(ValueError, text, {**tree, "meta/info.json": b"{}"})
-    for module, package in (("av", "PyAV (av)"), ("pyarrow", "pyarrow")):
-        monkeypatch.setitem(sys.modules, module, None)
+    for package in ("av", "pyarrow"):
+        monkeypatch.setitem(sys.modules, package, None)
         text = f"LeRobotExperienceReplay needs {package}, which is not installed. Fix: pip install 'rlnb[datasets]'."
         refused(ImportError, text, tree)

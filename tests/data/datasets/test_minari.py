@@ -194,8 +194,7 @@ def test_missing_packages(data_format: str, package: str, tmp_path: Path, monkey
     create("a-v0", [episode(0, 2)], tmp_path, data_format=data_format)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, package, None)
-    user = "h5py" if package == "h5py" else "pyarrow for this dataset"
-    text = f"MinariExperienceReplay needs {user}, which is not installed. Fix: pip install 'rlnb[datasets]'."
+    text = f"MinariExperienceReplay needs {package}, which is not installed. Fix: pip install 'rlnb[datasets]'."
     refused(ImportError, f"^{re.escape(text)}$", "a-v0", tmp_path)
 
 

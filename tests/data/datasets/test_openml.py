@@ -121,7 +121,7 @@ def test_without_the_libraries(openml, tmp_path, monkeypatch, library):
     with pytest.raises(ImportError) as caught:
         OpenMLExperienceReplay("adult_onehot", root=tmp_path)
     assert str(caught.value) == (
-        f'OpenMLExperienceReplay needs {library}, which is not installed. Fix: pip install "rlnb[datasets]".'
+        f"OpenMLExperienceReplay needs {library}, which is not installed. Fix: pip install 'rlnb[datasets]'."
     )
     assert len(OpenMLExperienceReplay("adult_num", root=tmp_path)) == 4  # it is on disk
 

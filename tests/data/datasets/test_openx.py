@@ -410,7 +410,7 @@ def test_without_pillow(open_it, monkeypatch):
     with pytest.raises(ImportError) as caught:
         open_it()
     assert str(caught.value) == (
-        'OpenXExperienceReplay needs PIL, which is not installed. Fix: pip install "rlnb[datasets]".'
+        "OpenXExperienceReplay needs PIL, which is not installed. Fix: pip install 'rlnb[datasets]'."
     )
 
 

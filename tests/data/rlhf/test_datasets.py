@@ -330,7 +330,7 @@ def test_missing_libraries(texts: str, tokenizer: str, tmp_path: Path, monkeypat
     ):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, name, None)
-            text = f'TokenizedDatasetLoader needs {name}, which is not installed. Fix: pip install "rlnb[rlhf]".'
+            text = f"TokenizedDatasetLoader needs {name}, which is not installed. Fix: pip install 'rlnb[rlhf]'."
             with pytest.raises(ImportError, match=f"^{re.escape(text)}$"):
                 call()
 
