@@ -66,7 +66,8 @@ def careful_walks(walks: int = 60, seed: int = 0) -> Walks:
             if over:
                 break
         returns.append(-float(steps))
-    return Walks(*(torch.tensor(column) for column in zip(*rows, strict=True)), returns=returns)
+    state, action, reward, after, arrived = (torch.tensor(column) for column in zip(*rows, strict=True))
+    return Walks(state, action, reward, after, arrived, returns)
 
 
 def walk(act: Callable[[int], int]) -> float:
@@ -213,7 +214,7 @@ def implicit(expectile_loss: Callable[[torch.Tensor, float], torch.Tensor], walk
 
 def _step(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     optimizer.step()
 
 

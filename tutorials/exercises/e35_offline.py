@@ -208,9 +208,10 @@ def expectile_loss(expectile_loss: Callable[..., Any]) -> Outcome:
     runs = {f"tau = {tau:g}": implicit(expectile_loss, walks, tau).promises for tau in (0.5, 0.8, 0.95)}
     teacher = sum(walks.returns) / len(walks.returns)
     words = (
-        f"With tau = 0.5, `V` is the mean over what the walkers did from there: {runs['tau = 0.5'][-1]:.0f} at the "
-        f"start, and their mean return is {teacher:.0f}. With 0.95 it comes close to the best of it, "
-        f"{runs['tau = 0.95'][-1]:.0f}; the shortest way has {BEST:.0f}. And nobody was asked about another action."
+        f"With tau = 0.5, `V` sinks towards the mean return of the walkers, {teacher:.0f}: it is "
+        f"{runs['tau = 0.5'][-1]:.0f} at the start so far. With 0.95 it is {runs['tau = 0.95'][-1]:.0f}, "
+        f"not far from the best way that their steps can be put together to, {BEST:.0f}. "
+        "And no other action was asked about."
     )
     picture = Trained({"value of the start": runs}, "update", 100, 100, {"value of the start": (BEST, "shortest way")})
     return right(words, picture)
