@@ -25,6 +25,10 @@ SHORTER = {
     },
     "10_sac.ipynb": {"sac(updates=700)": "sac(updates=60)", "sac(updates=550,": "sac(updates=20,"},
     "33_collecting.ipynb": {"monitor.watch(range(32))": "monitor.watch(range(2))"},
+    "35_offline.ipynb": {
+        "def learn(alpha=0.0, updates=1000)": "def learn(alpha=0.0, updates=50)",
+        "def implicit(expectile=0.95, updates=1000)": "def implicit(expectile=0.95, updates=50)",
+    },
     "36_preferences.ipynb": {
         "improve(controller, updates=80)": "improve(controller, updates=3)",
         "for update in (1, 80)": "for update in (1, 3)",

@@ -82,6 +82,7 @@ TRACKS = (
             Lesson("32_dreaming", "Dreaming", 40, (22,)),
             Lesson("33_collecting", "Collecting", 40, (9, 25)),
             Lesson("34_six_worlds", "Six worlds, optional", 30, (21, 24)),
+            Lesson("35_offline", "Offline learning", 50, (7, 27)),
             Lesson("36_preferences", "Preferences", 40, (8,)),
         ),
     ),
@@ -113,7 +114,7 @@ class CourseMap:
 
     Example:
         >>> print(str(CourseMap()).splitlines()[-1])
-        total: 22 h 10 min
+        total: 23 h
     """
 
     def __init__(self, tracks: tuple[Track, ...] = TRACKS) -> None:

@@ -42,7 +42,7 @@ def nothing_installed(monkeypatch):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
         return real(name, *args)
 
-    monkeypatch.setattr(libraries.importlib, "import_module", missing)
+    monkeypatch.setattr(importlib, "import_module", missing)
     monkeypatch.setattr(libraries, "is_installed", lambda module: False)
 
 
