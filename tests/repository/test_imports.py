@@ -59,6 +59,11 @@ for name in packages:
 after = world()
 report["changed"] = {key: [before[key], after[key]] for key in before if before[key] != after[key]}
 report["heavy"] = heavy()
+for name in ("rlnb.collectors.distributed", "rlnb.data.datasets", "rlnb.data.rlhf"):
+    importlib.import_module(name)
+optional = ("brax", "datasets", "jax", "jumanji", "minari", "pettingzoo", "pyarrow", "pyspiel", "ray", "sklearn",
+            "tokenizers", "transformers", "vmas")
+report["optional"] = sorted(set(optional) & set(sys.modules))
 report["packages"] = packages
 print(json.dumps(report))
 """
@@ -84,3 +89,7 @@ def test_importing_the_library_changes_nothing_global(report: dict[str, Any]) ->
 
 def test_importing_the_library_imports_nothing_heavy_but_what_it_stands_on(report: dict[str, Any]) -> None:
     assert report["heavy"] == ["gymnasium", "tensordict", "torch"]
+
+
+def test_importing_what_needs_optional_libraries_imports_none_of_them(report: dict[str, Any]) -> None:
+    assert report["optional"] == []

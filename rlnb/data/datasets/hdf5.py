@@ -32,7 +32,9 @@ class H5Column:
     """
 
     def __init__(self, dataset: Any, path: tuple[str, ...]) -> None:
-        self.dataset, self.path, self.shape, self.dtype = dataset, path, dataset.shape, dataset.dtype
+        # Each of h5py's objects is made once: that takes longer than to read a few rows.
+        self.dataset, self.path, self.shape, self.stored_type = dataset, path, dataset.shape, dataset.get_type()
+        self.dtype = self.stored_type.dtype
         self.row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
 
     def __len__(self) -> int:
@@ -138,16 +140,16 @@ class H5Source:
             raise ValueError(f"{self._name(path)} contains itself, or is nested more than {_MAX_DEPTH} deep.")
         seen.add(address)
         for name in [name.decode() for name in group]:
-            item = self._item(group, (*path, name))
+            item = self._item(group, (*path, name), listed=True)
             if isinstance(item, self._h5py.h5g.GroupID):
                 self._walk(item, (*path, name), (*below, name), found, blobs, seen)
             elif (column := self._column(item, (*path, name), (*below, name) in blobs)) is not None:
                 found[*below, name] = column
 
-    def _item(self, group: Any, path: tuple[str, ...]) -> Any:
-        """Return the identifier of the group or dataset with the last name of a path."""
+    def _item(self, group: Any, path: tuple[str, ...], listed: bool = False) -> Any:
+        """Return the identifier of the group or dataset at a path, whose name may have been listed already."""
         name = path[-1].encode()
-        if not group.links.exists(name):
+        if not listed and not group.links.exists(name):
             raise ValueError(f"{self._name(path)} is missing. Fix: look whether it is the file that it should be.")
         hard = group.links.get_info(name).type == self._h5py.h5l.TYPE_HARD
         item = self._h5py.h5o.open(group, name) if hard else None
@@ -167,8 +169,8 @@ class H5Source:
                 f"{self._name(path)} has its data in another file, which no dataset needs. "
                 "Fix: do not use a file that you do not trust."
             )
-        column = H5Column(dataset, path) if dataset.shape else None
-        if column is None or self._h5py.check_string_dtype(column.dtype) is not None:
+        column = H5Column(dataset, path)
+        if not column.shape or self._h5py.check_string_dtype(column.dtype) is not None:
             return None
         if blobs and self._h5py.check_vlen_dtype(column.dtype) == np.uint8:
             return column
@@ -198,7 +200,8 @@ class H5Source:
                 if len(array) != len(column):
                     memory, place = h5s.create_simple(array.shape), column.dataset.get_space()
                     place.select_hyperslab((start, *[0] * (array.ndim - 1)), array.shape)
-                column.dataset.read(memory, place, array)
+                native = column.stored_type if column.dtype.isnative else None
+                column.dataset.read(memory, place, array, native)
         return torch.from_numpy(array)
 
     def _reading(self, column: H5Column) -> contextlib.AbstractContextManager[None]:

@@ -194,6 +194,7 @@ def ten(buffer):
     return buffer
 
 
+@pytest.mark.deep
 def test_a_buffer_in_an_actor_has_the_methods_of_a_buffer(ten, tmp_path):
     assert len(ten) == 10 == ten.write_count and ten.batch_size == 4
     assert ten.add(TensorDict({"a": torch.tensor(10), "td_error": torch.tensor(1.0)}, [])) == 10
