@@ -38,7 +38,7 @@ SHORTER = {
         "games=256": "games=16",
         "    game.set_seed(0)\n    opening": "    games = 4\n    game.set_seed(0)\n    opening",
         "in range(250)": "in range(25)",
-        "def train(rounds=8,": "def train(rounds=2,",
+        "def train(rounds=8,": "def train(rounds=1,",
     },
 }
 
