@@ -553,7 +553,11 @@ def test_a_process_ends_at_ctrl_c_while_it_waits_for_a_server(server, tmp_path):
     server.put("a.bin", CONTENT)
     server.stall("a.bin", 100_000)
     part = tmp_path / "a.bin.part"
-    process = start("download([RemoteFile(sys.argv[1], 'a.bin')], sys.argv[2])", f"{server.url}/a.bin", tmp_path)
+    code = (  # a job in the background ignores Ctrl+C
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "download([RemoteFile(sys.argv[1], 'a.bin')], sys.argv[2])"
+    )
+    process = start(code, f"{server.url}/a.bin", tmp_path)
     while not part.exists() or part.stat().st_size < 100_000:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
