@@ -87,9 +87,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the kinds in their order; within one, the order stays, so that a notebook's cells stay together.
 
-    Of the browser's, which come last, the longest begin: short ones fill the end of every process.
+    The image for Binder begins: it waits for packages for minutes. Of the browser's, which come last, the longest
+    begin: short ones fill the end of every process.
     """
-    items.sort(key=lambda item: (ORDER.index(kind_of(item)), not item.nodeid.startswith(LONGEST)))
+
+    def place(item: pytest.Item) -> tuple[bool, int, bool]:
+        kind = kind_of(item)
+        return kind != "binder", ORDER.index(kind), not item.nodeid.startswith(LONGEST)
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish() -> None:
