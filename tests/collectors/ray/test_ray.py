@@ -144,7 +144,6 @@ def test_what_cannot_be_pickled_in_an_actor_is_reported(sync):
     assert sync.next().shape == (2, 10)
 
 
-@pytest.mark.deep
 def test_a_killed_actor_is_replaced(sync, cluster):
     import ray
 
@@ -195,7 +194,6 @@ def ten(buffer):
     return buffer
 
 
-@pytest.mark.deep
 def test_a_buffer_in_an_actor_has_the_methods_of_a_buffer(ten, tmp_path):
     assert len(ten) == 10 == ten.write_count and ten.batch_size == 4
     assert ten.add(TensorDict({"a": torch.tensor(10), "td_error": torch.tensor(1.0)}, [])) == 10
@@ -215,7 +213,6 @@ def test_a_buffer_in_an_actor_has_the_methods_of_a_buffer(ten, tmp_path):
     assert repr(ten) == "RayReplayBuffer(replay_buffer_cls=TensorDictPrioritizedReplayBuffer)"
 
 
-@pytest.mark.deep
 def test_samples_of_a_buffer_in_an_actor(ten):
     sample, info = ten.sample(5, return_info=True)
     assert sample.shape == (5,) and torch.equal(sample["a"], sample["index"]) and "priority_weight" in info
@@ -235,7 +232,6 @@ def test_samples_of_a_buffer_in_an_actor(ten):
     assert torch.equal(ten.sample(20)["a"], drawn)
 
 
-@pytest.mark.deep
 def test_errors_of_a_buffer_in_an_actor_are_its_own(ten):
     local = TensorDictReplayBuffer(storage=LazyTensorStorage(300))
     local.extend(steps(10))
@@ -253,7 +249,6 @@ def test_errors_of_a_buffer_in_an_actor_are_its_own(ten):
     assert len(ten) == 10
 
 
-@pytest.mark.deep
 def test_actors_write_to_a_buffer_in_an_actor(cluster, buffer):
     buffer.set_storage(LazyTensorStorage(300))
     buffer.set_sampler(RandomSampler())
@@ -359,7 +354,6 @@ def test_an_actor_that_hangs_is_named_in_time(sync):
     assert sync.stats()["workers_alive"] == 0 and sync.places() == [None, None]
 
 
-@pytest.mark.deep
 def test_a_buffer_that_was_shut_down(buffer):
     assert buffer.append_transform(RewardScaling(0, 2, in_keys=["a"])) is buffer
     buffer.shutdown()
