@@ -175,6 +175,9 @@ def theirs(folder: Path, rounds: int) -> Iterator[tuple[str, float]]:
 
 def main() -> None:
     """Print the figures of a library."""
+    import torch
+
+    torch.set_num_threads(1)  # the figures are for one core, and waiting threads would count
     library, rounds, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     found: dict[str, float] = {}
     for case, value in (ours if library == "rlnb" else theirs)(folder, rounds):
