@@ -70,7 +70,7 @@ from rlnb.envs.policies import RandomPolicy
 class MultiCollector:
     """Collects with several worker processes, each with its own env and its own copy of the policy.
 
-    ``MultiCollector(..., sync=True), find_model`` makes a :class:`MultiSyncCollector`, ``sync=False`` a
+    ``MultiCollector(..., sync=True)`` makes a :class:`MultiSyncCollector`, ``sync=False`` a
     :class:`MultiAsyncCollector`.
 
     The workers start when the collector is made. They run a :class:`~rlnb.collectors.Collector` each; see there for

@@ -128,11 +128,10 @@ def _write(folder: Path, member: ArchiveMember, archive: Any) -> str:
     path = safe_path(folder, member.name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "xb")  # noqa: SIM115
+        with open(path, "xb") as file:
+            shutil.copyfileobj(member.file, file, _BLOCK)
     except (FileExistsError, NotADirectoryError, IsADirectoryError):
         raise ArchiveError(f"{archive} contains {member.name!r} and another entry that needs the same name.") from None
-    with file:
-        shutil.copyfileobj(member.file, file, _BLOCK)
     return member.name
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -87,7 +88,7 @@ def _entries(first: str, repo: str, revision: str, timeout: float) -> Iterator[d
         page = url
         seen.add(page)
         try:
-            entries, link = retry(lambda page=page: _page(page, timeout))  # type: ignore[misc]
+            entries, link = retry(functools.partial(_page, page, timeout))
         except FailedRequest as failure:
             raise _not_listed(repo, revision, page, failure) from None
         yield from entries
