@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn import datasets, linear_model
 
-from rlnb.data.datasets.openml import encode_table
+from rlnb.data.datasets.openml import TABLES, encode_table
 from rlnb.envs import OpenMLEnv, ParallelEnv, check_env_specs
 from rlnb.envs.libs import openml
 from tests.libs.wrappers import assert_keeps_promises
@@ -56,7 +56,7 @@ def test_tables_are_encoded(frame):
     assert features[0].tolist() == [39, 0, 1, 0, 0, 1, 40.5] and features.shape == (4, 7)
 
 
-@pytest.mark.parametrize("name", openml.TABLES)
+@pytest.mark.parametrize("name", TABLES)
 def test_tables_are_downloaded_once(monkeypatch, frame, name):
     asked = []
 
@@ -70,7 +70,7 @@ def test_tables_are_downloaded_once(monkeypatch, frame, name):
         env = OpenMLEnv(name, batch_size=[2])
         check_env_specs(env)
     assert env.observation_spec["observation"].shape == (2, 7 if name.endswith("onehot") else 4)
-    assert asked == [(openml.TABLES[name][0], None, True)]
+    assert asked == [(TABLES[name][0], None, True)]
     openml._fetch.cache_clear()
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlnb.data.datasets.openml import TABLES, fetch_table
 from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.categorical import Categorical
 from rlnb.data.specs.composite import Composite
@@ -53,7 +52,7 @@ class OpenMLEnv(TensorEnv):
         tensor(1.)
     """
 
-    available_envs = AvailableEnvs("sklearn", lambda: TABLES)
+    available_envs = AvailableEnvs("sklearn", lambda: _tables())
     libname = "openml"
     git_url = "https://github.com/scikit-learn/scikit-learn"
 
@@ -68,8 +67,8 @@ class OpenMLEnv(TensorEnv):
         seed: int | None = None,
     ) -> None:
         if table is None:
-            if dataset_name not in TABLES:
-                raise no_such_env("OpenML's tables", dataset_name, TABLES, "OpenMLEnv.available_envs")
+            if dataset_name not in _tables():
+                raise no_such_env("OpenML's tables", dataset_name, _tables(), "OpenMLEnv.available_envs")
             table = _fetch(dataset_name, data_home)
         features, classes = _read_table(table)
         n_classes = int(classes.max()) + 1
@@ -115,9 +114,18 @@ def _read_table(table: tuple[Any, Any]) -> tuple[torch.Tensor, torch.Tensor]:
     return features, classes.to(torch.int64)
 
 
+def _tables() -> dict[str, tuple[int, bool]]:
+    # Imported when it is needed: the readers of datasets take a tenth of a second, and few envs are tables.
+    from rlnb.data.datasets.openml import TABLES
+
+    return TABLES
+
+
 @functools.lru_cache(maxsize=4)
 def _fetch(dataset_name: str, data_home: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Download a table, or read it from disk, and encode it as numbers."""
+    from rlnb.data.datasets.openml import fetch_table
+
     import_library("sklearn.datasets", "OpenMLEnv")
     try:
         return fetch_table(dataset_name, data_home)

@@ -9,8 +9,8 @@ import types
 import pytest
 import torch
 
+from rlnb.data.datasets.openml import TABLES
 from rlnb.envs import OpenMLEnv, check_env_specs
-from rlnb.envs.libs import openml
 
 TABLE = torch.arange(12.0).reshape(4, 3), [0, 1, 2, 1]
 
@@ -88,7 +88,7 @@ def test_without_a_network_the_error_says_what_to_do(monkeypatch):
         "The table 'magic' could not be downloaded from openml.org (unreachable). Fix: connect to the internet once, "
         "after which it is on disk, or give a table: OpenMLEnv(name, table=(features, classes))."
     )
-    assert sorted(openml.TABLES) == OpenMLEnv.available_envs
+    assert sorted(TABLES) == OpenMLEnv.available_envs
 
 
 def test_without_the_library(monkeypatch):
