@@ -94,6 +94,26 @@ def how_it_was_lost(ray: Any, place: ActorPlace | None, error: BaseException | N
     return "its process has ended"
 
 
+def why_not_placed(ray: Any, asked: Mapping[str, Any], no_room: str, more_time: str) -> str:
+    """Say why an actor does not run yet, and what helps.
+
+    Args:
+        ray: the module.
+        asked: options of the actor, of which its resources count.
+        no_room: what to say if the cluster has less free than the actor asked for.
+        more_time: what gives it more time.
+    """
+    free = ray.available_resources()
+    wanted = {"CPU": asked.get("num_cpus", 1), "GPU": asked.get("num_gpus"), "memory": asked.get("memory")}
+    wanted |= asked.get("resources", {})
+    if any(count > free.get(name, 0) for name, count in wanted.items() if count):
+        return no_room
+    return (
+        "Likely cause: the machine is busy, and Ray lets its processes wait behind all others (niceness 15). Fix: "
+        f"{more_time}, or RAY_worker_niceness=0 in the environment before Ray starts."
+    )
+
+
 # Objects ----------------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import rlnb
-from rlnb._ray import ActorPlace, Packed, connect, how_it_was_lost, is_connected, pack, session_of, unpack
+from rlnb._ray import (
+    ActorPlace,
+    Packed,
+    connect,
+    how_it_was_lost,
+    is_connected,
+    pack,
+    session_of,
+    unpack,
+    why_not_placed,
+)
 from rlnb.collectors.collector import as_single_steps
 from rlnb.collectors.multi import MultiCollector
 from rlnb.collectors.utils import split_trajectories
@@ -414,10 +424,11 @@ class ActorPool:
         if waiting:
             asked = dict(self._options.configs[min(waiting)])
             has = {name: count for name, count in sorted(self.ray.cluster_resources().items()) if ":" not in name}
-            text += (
+            no_room = (
                 f"Likely cause: no node has room for an actor with {asked}; the cluster has {_resources(has)} in all. "
                 "Fix: remote_configs={'num_cpus': 1}, or fewer num_collectors."
             )
+            text += why_not_placed(self.ray, asked, no_room, f"{self.owner}(..., timeout=600)")
         else:
             text += f"If it takes that long, give more time: {self.owner}(..., timeout=600)."
         return TimeoutError(text)

@@ -7,7 +7,18 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
-from rlnb._ray import ActorPlace, Packed, connect, how_it_was_lost, import_ray, is_connected, pack, session_of, unpack
+from rlnb._ray import (
+    ActorPlace,
+    Packed,
+    connect,
+    how_it_was_lost,
+    import_ray,
+    is_connected,
+    pack,
+    session_of,
+    unpack,
+    why_not_placed,
+)
 from rlnb.data.replay_buffers.buffer import ReplayBuffer
 
 __all__ = ["RayReplayBuffer"]
@@ -171,10 +182,12 @@ class RayReplayBuffer(ReplayBuffer):
     def _too_late(self, what: str) -> str:
         text = f"The actor of the RayReplayBuffer did not finish {what} within {self._timeout:g} s. "
         if self._place is None:
-            return (
-                f"{text}Likely cause: no node has room for an actor with {self._options}. "
+            no_room = (
+                f"Likely cause: no node has room for an actor with {self._options}. "
                 "Fix: remote_config={'num_cpus': 0}."
             )
+            ray = import_ray("RayReplayBuffer")
+            return text + why_not_placed(ray, self._options, no_room, "RayReplayBuffer(..., timeout=600)")
         return f"{text}If it takes that long, give more time: RayReplayBuffer(..., timeout=600)."
 
     # Everything else happens in the actor -----------------------------------------------------------------------------

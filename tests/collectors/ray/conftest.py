@@ -16,7 +16,8 @@ import pytest
 
 NO_RAY = 'it cannot be imported; install it with `pip install "rlnb[ray]"`'
 #: Of Ray itself: it asks nothing of the network, notices within five seconds that a node is gone, and starts no process
-#: before an actor needs it, which halves the time of a processor that the tests take.
+#: before an actor needs it, which halves the time of a processor that the tests take. Its actors do not wait behind all
+#: other processes, where a busy machine would give them next to no time.
 ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_METRICS_COLLECTION": "0"}
 SETTINGS = {
     "health_check_initial_delay_ms": 0,
@@ -24,6 +25,7 @@ SETTINGS = {
     "health_check_failure_threshold": 25,
     "prestart_worker_first_driver": False,
     "enable_worker_prestart": False,
+    "worker_niceness": 0,
 }
 
 

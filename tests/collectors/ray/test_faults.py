@@ -123,6 +123,24 @@ def test_no_room_for_an_actor(cluster):
     )
 
 
+def test_an_actor_that_has_room_and_starts_slowly(cluster):
+    cause = (
+        "Likely cause: the machine is busy, and Ray lets its processes wait behind all others (niceness 15). Fix: "
+        "{}(..., timeout=600), or RAY_worker_niceness=0 in the environment before Ray starts."
+    )
+    with pytest.raises(TimeoutError) as caught:
+        RayCollector(counted, frames_per_batch=20, remote_configs=FREE, timeout=0.01)
+    assert str(caught.value) == (
+        "Worker 0 of 1 (not placed yet) did not finish start within 0.01 s. All workers were ended; collector.next() "
+        "starts new ones. " + cause.format("RayCollector")
+    )
+    with pytest.raises(TimeoutError) as caught:
+        RayReplayBuffer(remote_config={"num_cpus": 1}, timeout=0.01)
+    assert str(caught.value) == (
+        "The actor of the RayReplayBuffer did not finish start within 0.01 s. " + cause.format("RayReplayBuffer")
+    )
+
+
 def test_an_env_that_cannot_be_made(cluster):
     def broken():
         raise FileNotFoundError("no such level")
