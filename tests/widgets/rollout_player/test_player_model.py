@@ -453,6 +453,19 @@ def test_comparing_equal_rollouts_and_different_entries(tiny):
     assert str(player_model(a, compare=longer).parting) == "Equal in all 2 steps they share; then one goes on to 3."
 
 
+def test_environments_have_the_names_they_are_given(tiny):
+    td = torch.stack([tiny(reward=[1, 2], done=[0, 0])] * 3)
+    assert player_model(td).labels == ("env 0", "env 1", "env 2")
+    model = player_model(td, envs=[2, 0], labels=["late", "early"])
+    assert (model.envs, model.labels) == ((2, 0), ("late", "early"))
+    with pytest.raises(ValueError, match=r"^labels must name the 3 environments that are shown, got 1 label\.$"):
+        player_model(td, labels=["late"])
+    with pytest.raises(
+        ValueError, match=r"^labels= names the environments of a batch; two rollouts to compare are call"
+    ):
+        player_model(td, compare=td, labels=["late", "early"])
+
+
 def test_comparing_takes_no_frames(tiny):
     a = tiny(reward=[1, 2], done=[0, 0])
     with pytest.raises(ValueError, match=r"^frames= belongs to one rollout; to compare two, store each one's frames"):

@@ -78,11 +78,11 @@ def test_a_noisy_curve_has_a_moving_mean_and_a_smooth_one_has_none():
     assert curve_model("few", series_of([1.0, 0.0] * 4)).window == 0
 
 
-def test_what_is_best_depends_on_the_name_or_the_goal():
+def test_what_is_best_depends_on_the_name():
     values = [3.0, 1.0, 2.0]
     best = {name: curve_model(name, series_of(values)).best for name in ("train/loss", "return", "epsilon")}
     assert best == {"train/loss": 1.0, "return": 3.0, "epsilon": None}
-    assert curve_model("length", series_of(values), goal=5.0).best == 3.0
+    assert curve_model("length", series_of(values), goal=5.0).best is None, "a goal may be above or below"
 
 
 def test_tensors_of_another_device_are_read_when_the_series_is():

@@ -54,6 +54,7 @@ def player_model(
     strips: Any = None,
     envs: int | Iterable[int] | None = None,
     compare: Any = None,
+    labels: Sequence[str] | None = None,
     max_bytes: int = 8_000_000,
 ) -> PlayerModel:
     """Build the model of a rollout, or of two rollouts to compare; the arguments are those of `RolloutPlayer`.
@@ -61,7 +62,7 @@ def player_model(
     Raises:
         TypeError: If a rollout is not a TensorDict, `env` is neither an environment nor an id, or `envs` is neither an
             index nor several.
-        ValueError: If the rollout is empty, or the shape of `frames` does not match.
+        ValueError: If the rollout is empty, the shape of `frames` does not match, or `labels` are too few or too many.
         IndexError: If `envs` names an environment that does not exist.
         KeyError: If a key in `strips` is missing.
 
@@ -80,11 +81,16 @@ def player_model(
         side = _join(_side(rollout, chosen), _side(compare, chosen))
         if frames is not None:
             raise ValueError('frames= belongs to one rollout; to compare two, store each one\'s frames under "pixels".')
-        labels: tuple[str, ...] = ("a", "b")
+        if labels is not None:
+            raise ValueError("labels= names the environments of a batch; two rollouts to compare are called a and b.")
+        names: tuple[str, ...] = ("a", "b")
     else:
         chosen = _chosen(envs, total, one=False)
         side = _side(rollout, chosen)
-        labels = tuple(_label(int(e), rollout.batch_size[:-1]) for e in chosen)
+        names = tuple(_label(int(e), rollout.batch_size[:-1]) for e in chosen) if labels is None else tuple(labels)
+        if len(names) != len(chosen):
+            shown = plural(len(chosen), "environment")
+            raise ValueError(f"labels must name the {shown} that are shown, got {plural(len(names), 'label')}.")
     notes = [*side.notes]
     if len(chosen) < total and compare is None:
         notes.append(f"Showing {len(chosen)} of {plural(total, 'environment')}; envs=[...] chooses others.")
@@ -101,7 +107,7 @@ def player_model(
     drawn = (*lane_strips(groups, side.code), *drawn[:first], *earned, *drawn[first:])
     drawn = _without_padding(drawn, side.code == KINDS.index("padding"))
     return PlayerModel(
-        total=total, envs=tuple(chosen.tolist()), labels=labels, length=side.code.shape[1], code=side.code,
+        total=total, envs=tuple(chosen.tolist()), labels=names, length=side.code.shape[1], code=side.code,
         episodes=episodes(side.code, returns), leaves=tuple(side.leaves.values()), strips=drawn, frames=seen,
         parting=side.parting, notes=(*notes, *left_out), resets=resets(side.leaves, side.code), groups=groups,
         turns=find_turns(side.leaves, _signs(seen)),

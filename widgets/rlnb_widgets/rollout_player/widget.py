@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ class RolloutPlayer(TimeTraits, Visualizer):
             ``("observation", 2)``; one of these, or a list. None: a selection.
         envs: The environments of a batch to show, as one flat index or several. None: the first 16.
         compare: A second rollout or recording, shown next to the first one, with the first step at which they diverge.
+        labels: Names of the environments that are shown, one each. None: their indices.
         max_bytes: The most bytes of encoded images; beyond that frames are left out, with a note.
         t: First position of the playhead.
         speed: Factor on `fps`.
@@ -61,8 +62,8 @@ class RolloutPlayer(TimeTraits, Visualizer):
     Raises:
         TypeError: If the rollout is neither a TensorDict nor a path, `env` is not an environment, or an argument is
             unknown.
-        ValueError: If the rollout is empty or has no time dimension, the shape of `frames` does not match, or a file is
-            not a recording.
+        ValueError: If the rollout is empty or has no time dimension, the shape of `frames` does not match, `labels` are
+            too few, too many or for a comparison, or a file is not a recording.
         FileNotFoundError: If there is no recording at the path.
         KeyError: If a key in `strips` is missing.
         IndexError: If `envs` or `strips` name an environment or component that does not exist.
@@ -95,6 +96,7 @@ class RolloutPlayer(TimeTraits, Visualizer):
         strips: Any = None,
         envs: int | Iterable[int] | None = None,
         compare: Any = None,
+        labels: Sequence[str] | None = None,
         max_bytes: int = 8_000_000,
         t: int = 0,
         speed: float = 1.0,
@@ -104,7 +106,7 @@ class RolloutPlayer(TimeTraits, Visualizer):
         self._refuse_unknown(unknown)
         (rollout, note), (compare, _) = opened(rollout), opened(compare)
         model = player_model(
-            rollout, env, frames=frames, strips=strips, envs=envs, compare=compare, max_bytes=max_bytes
+            rollout, env, frames=frames, strips=strips, envs=envs, compare=compare, labels=labels, max_bytes=max_bytes
         )
         model = replace(model, notes=(note, *model.notes)) if note else model
         head, columns, pictures = player_payload(model)

@@ -45,7 +45,7 @@ class CurveModel:
         """The lowest value of a loss, the highest of a return; None for other series."""
         if _LOWER.search(self.name):
             return self.low
-        return self.high if _HIGHER.search(self.name) or self.goal is not None else None
+        return self.high if _HIGHER.search(self.name) else None
 
 
 @dataclass(frozen=True)
