@@ -32,7 +32,7 @@ def step() -> Step:
     return Step(torch.arange(6.0).view(3, 2), torch.ones(3))
 
 
-def test_modules_become_one_stack_of_parameters() -> None:  # TD-34
+def test_modules_become_one_stack_of_parameters() -> None:
     modules = [nn.Linear(2, 3) for _ in range(4)]
     params = TensorDict.from_modules(*modules)
     assert params.batch_size == (4,) and params["weight"].shape == (4, 3, 2)
@@ -51,14 +51,14 @@ def test_modules_become_one_stack_of_parameters() -> None:  # TD-34
     assert modules[0].weight.grad is not None
 
 
-def test_from_any() -> None:  # TD-35
+def test_from_any() -> None:
     data = {"a": torch.zeros(3, 2), "b": {"c": (torch.ones(3), step())}}
     found = TensorDict.from_any(data)
     assert found.batch_size == () and found["b", "c", "0"].sum() == 3 and found["b", "c", "1", "obs"].shape == (3, 2)
     assert TensorDict.from_any(data, auto_batch_size=True, batch_dims=1).batch_size == (3,)
 
 
-def test_dataclasses() -> None:  # TD-36
+def test_dataclasses() -> None:
     found = TensorDict.from_dataclass(step(), batch_size=[3])
     assert type(found) is TensorDict and found.batch_size == (3,) and set(found.keys()) == {"obs", "reward"}
     made = TensorDict.from_dataclass(step(), as_tensorclass=True)
@@ -67,7 +67,7 @@ def test_dataclasses() -> None:  # TD-36
         TensorDict.from_dataclass({"a": torch.zeros(3)})
 
 
-def test_tuples() -> None:  # TD-37, TD-38
+def test_tuples() -> None:
     pair = Pair(torch.zeros(3), {"x": torch.ones(3)})
     found = TensorDict.from_namedtuple(pair, auto_batch_size=True)
     assert found["right", "x"].sum() == 3
@@ -76,14 +76,14 @@ def test_tuples() -> None:  # TD-37, TD-38
     assert list(TensorDict.from_tuple((torch.zeros(3), torch.ones(3))).keys()) == ["0", "1"]
 
 
-def test_pytrees_there_and_back() -> None:  # TD-39
+def test_pytrees_there_and_back() -> None:
     tree = [{"a": torch.zeros(3), 1: (torch.ones(3), Pair(torch.zeros(2), torch.ones(2)))}]
     back = TensorDict.from_pytree(tree).to_pytree()
     assert type(back) is list and set(back[0]) == {"a", 1} and type(back[0][1][1]) is Pair
     assert torch.equal(back[0][1][1].right, torch.ones(2))
 
 
-def test_structured_arrays_share_memory() -> None:  # TD-40
+def test_structured_arrays_share_memory() -> None:
     array = np.zeros(3, dtype=[("x", "f4"), ("n", "i4")])
     td = TensorDict.from_struct_array(array)
     assert td.batch_size == (3,)
@@ -92,7 +92,7 @@ def test_structured_arrays_share_memory() -> None:  # TD-40
     assert td.to_struct_array()["x"].tolist() == [0, 7, 0]
 
 
-def test_hdf5(tmp_path: Path, missing: Callable[..., Any]) -> None:  # TD-41
+def test_hdf5(tmp_path: Path, missing: Callable[..., Any]) -> None:
     try:
         import h5py
     except ImportError:
@@ -104,7 +104,7 @@ def test_hdf5(tmp_path: Path, missing: Callable[..., Any]) -> None:  # TD-41
     assert type(td).__name__ == "PersistentTensorDict" and td["b", "c"].sum() == 3
 
 
-def test_one_value_for_all_keys() -> None:  # TD-42
+def test_one_value_for_all_keys() -> None:
     assert {key: int(value) for key, value in TensorDict.fromkeys(["a", "b"], 3).items()} == {"a": 3, "b": 3}
     assert int(TensorDict.fromkeys(["a"])["a"]) == 0
 
@@ -119,7 +119,7 @@ def _receive(meeting: Path, found: Any) -> None:
     torch.distributed.destroy_process_group()
 
 
-def test_a_rank_receives_what_it_knows_nothing_of(tmp_path: Path, missing: Callable[..., Any]) -> None:  # TD-43
+def test_a_rank_receives_what_it_knows_nothing_of(tmp_path: Path, missing: Callable[..., Any]) -> None:
     if not hasattr(os, "fork") or not torch.distributed.is_gloo_available():
         missing("fork and gloo", "the test is two ranks, this process and a fork of it", optional=True)
     processes = multiprocessing.get_context("fork")
@@ -142,7 +142,7 @@ def test_a_rank_receives_what_it_knows_nothing_of(tmp_path: Path, missing: Calla
         torch.distributed.destroy_process_group()
 
 
-def test_maps_without_content_and_loading(tmp_path: Path) -> None:  # TD-44, TD-45
+def test_maps_without_content_and_loading(tmp_path: Path) -> None:
     td = TensorDict({"a": torch.ones(3, 2), "n": {"b": torch.ones(3)}}, [3])
     twin = td.memmap_like(tmp_path / "twin")
     assert type(twin["a"]) is MemoryMappedTensor and twin["n", "b"].shape == (3,) and not twin["a"].any()

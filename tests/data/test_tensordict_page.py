@@ -41,7 +41,7 @@ def keys(td: Any, *flags: bool) -> list[Any]:
 # Names ----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_names_are_those_of_tensordict() -> None:  # TD-33
+def test_the_names_are_those_of_tensordict() -> None:
     import tensordict
 
     for name in ("TensorDict", "LazyStackedTensorDict", "TensorDictBase", "MemoryMappedTensor", "lazy_stack"):
@@ -52,14 +52,14 @@ def test_the_names_are_those_of_tensordict() -> None:  # TD-33
 # Properties -----------------------------------------------------------------------------------------------------------
 
 
-def test_key_value_pairs() -> None:  # TD-01, TD-02
+def test_key_value_pairs() -> None:
     td = TensorDict(source={"a": torch.zeros(3, 4), "b": {"c": torch.ones(3, 4, 2)}}, batch_size=[3, 4])
     assert [key for key, _ in td.items()] == ["a", "b"]
     plain = td.to_dict()
     assert type(plain) is dict and type(plain["b"]) is dict and torch.equal(plain["b"]["c"], torch.ones(3, 4, 2))
 
 
-def test_the_batch_size_is_given_and_not_inferred() -> None:  # TD-01, TD-03, TD-04
+def test_the_batch_size_is_given_and_not_inferred() -> None:
     assert TensorDict({"a": torch.zeros(3, 4)}).batch_size == torch.Size([])
     td = make()
     assert td.batch_size == torch.Size([3, 4]) and td.batch_dims == 2
@@ -72,12 +72,12 @@ def test_the_batch_size_is_given_and_not_inferred() -> None:  # TD-01, TD-03, TD
         TensorDict({"a": torch.zeros(3, 4)}, batch_size=[4])
 
 
-def test_items_differ_in_dtype_and_in_shape_behind_the_batch() -> None:  # TD-01, TD-05
+def test_items_differ_in_dtype_and_in_shape_behind_the_batch() -> None:
     td = TensorDict({"a": torch.zeros(3, 2), "b": torch.zeros(3, dtype=torch.bool)}, [3], device="cpu")
     assert td.device == torch.device("cpu") and {value.device.type for value in td.values()} == {"cpu"}
 
 
-def test_set_and_get() -> None:  # TD-06, TD-07
+def test_set_and_get() -> None:
     td = make()
     a = td["a"]
     td.set("b", torch.zeros(3, 4, dtype=torch.int64)).set("a", torch.ones(3, 4, 7))
@@ -96,7 +96,7 @@ def test_set_and_get() -> None:  # TD-06, TD-07
         td["c"]
 
 
-def test_indexing_along_the_batch() -> None:  # TD-08
+def test_indexing_along_the_batch() -> None:
     td = make()
     assert td[0].batch_size == (4,) and td[:, 2].batch_size == (3,) and td[1, 2].batch_size == ()
     mask = torch.zeros(3, 4, dtype=torch.bool)
@@ -106,7 +106,7 @@ def test_indexing_along_the_batch() -> None:  # TD-08
         TensorDict({"a": torch.zeros(3)}, [])[0]
 
 
-def test_writing_into_an_index() -> None:  # TD-09, TD-10
+def test_writing_into_an_index() -> None:
     td = make()
     a = td["a"]
     td[:, 0] = TensorDict({"a": torch.full((3, 5), 7.0)}, [3])
@@ -119,7 +119,7 @@ def test_writing_into_an_index() -> None:  # TD-09, TD-10
         td.set_at_("a", torch.zeros(7), 1)
 
 
-def test_operations_that_follow_the_batch_size() -> None:  # TD-11
+def test_operations_that_follow_the_batch_size() -> None:
     td = make()
     assert torch.cat([td, td], 1).batch_size == (3, 8) and len(td.unbind(1)) == 4 and td.unbind(1)[0].batch_size == (3,)
     assert td.view(-1).batch_size == (12,) and td.view(2, 6)["a"].shape == (2, 6, 5)
@@ -131,7 +131,7 @@ def test_operations_that_follow_the_batch_size() -> None:  # TD-11
         td.view(-1).unsqueeze(3)  # the tensors have a dimension more
 
 
-def test_reshaped_tensordicts_need_no_memory_and_write_to_the_original() -> None:  # TD-11, TD-20
+def test_reshaped_tensordicts_need_no_memory_and_write_to_the_original() -> None:
     t = TensorDict({"a": torch.randn(3, 4)}, [3])
     for view in (t.view(-1), t.unsqueeze(0), t.squeeze(), t.expand(2, 3), t.unbind(0)[0]):
         assert view["a"].untyped_storage().data_ptr() == t["a"].untyped_storage().data_ptr()
@@ -141,7 +141,7 @@ def test_reshaped_tensordicts_need_no_memory_and_write_to_the_original() -> None
     assert t["a"].eq(2).all() and not t.zero_()["a"].any()
 
 
-def test_selecting_renaming_and_deleting() -> None:  # TD-29
+def test_selecting_renaming_and_deleting() -> None:
     td = TensorDict({"a": torch.zeros(2), "b": {"c": torch.zeros(2), "d": torch.zeros(2)}}, [2])
     assert keys(td.select("a")) == ["a"] and keys(td.select(("b", "c")), True, True) == [("b", "c")]
     assert keys(td.exclude("a", ("b", "c")), True, True) == [("b", "d")] and keys(td) == ["a", "b"]
@@ -150,7 +150,7 @@ def test_selecting_renaming_and_deleting() -> None:  # TD-29
         td.select("a")
 
 
-def test_casting() -> None:  # TD-26, TD-27
+def test_casting() -> None:
     td = make()
     for device in ("cpu", torch.device("cpu")):
         moved = td.to(device)
@@ -165,7 +165,7 @@ def test_casting() -> None:  # TD-26, TD-27
 # Shared memory --------------------------------------------------------------------------------------------------------
 
 
-def test_shared_memory() -> None:  # TD-16, TD-21
+def test_shared_memory() -> None:
     td = make().share_memory_()
     assert td.is_shared() and td["a"].is_shared() and td[0].is_shared() and td[0]["a"].is_shared()
     assert not td.clone().is_shared() and not td.clone()["a"].is_shared()
@@ -178,7 +178,7 @@ def test_shared_memory() -> None:  # TD-16, TD-21
 # Stacks ---------------------------------------------------------------------------------------------------------------
 
 
-def test_lazy_stacks() -> None:  # TD-13, TD-14
+def test_lazy_stacks() -> None:
     tds = [make() for _ in range(10)]
     stack = lazy_stack(tds, dim=1)
     assert type(stack) is LazyStackedTensorDict and stack.batch_size == (3, 10, 4)
@@ -189,7 +189,7 @@ def test_lazy_stacks() -> None:  # TD-13, TD-14
     assert type(LazyStackedTensorDict.lazy_stack(tds, 1)) is LazyStackedTensorDict
 
 
-def test_lazy_stacks_share() -> None:  # TD-15
+def test_lazy_stacks_share() -> None:
     tds = [TensorDict(source={"a": torch.randn(3, 4)}, batch_size=[3]) for _ in range(5)]
     stack = lazy_stack(tds, 1)
     stack.set("b", torch.arange(15.0).view(3, 5, 1))
@@ -242,7 +242,7 @@ def test_steps_in_a_buffer_with_priorities(storage: Any) -> None:
 # Loops ----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_policy_and_the_env_write_into_one_tensordict() -> None:  # TD-31
+def test_the_policy_and_the_env_write_into_one_tensordict() -> None:
     env = GymEnv("Pendulum-v1")
     td, out = env.reset(seed=0), []
     for _ in range(5):
@@ -254,7 +254,7 @@ def test_the_policy_and_the_env_write_into_one_tensordict() -> None:  # TD-31
     assert data.batch_size == (5,) and torch.equal(data["next", "observation"][:-1], data["observation"][1:])
 
 
-def test_what_the_policy_reads_and_writes_alone_is_moved() -> None:  # TD-32
+def test_what_the_policy_reads_and_writes_alone_is_moved() -> None:
     def call_policy(shared: TensorDictBase, policy: Any, device: str) -> None:
         inputs = shared.select(*policy.in_keys).to(device)
         policy(inputs)
@@ -280,7 +280,7 @@ def test_a_loop_over_envs_writes_rows() -> None:
 # On disk --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_saved_stack() -> None:  # TD-24
+def test_a_saved_stack() -> None:
     stack = lazy_stack([TensorDict(source={"a": torch.rand(3, 4, 100)}, batch_size=[3, 4]) for _ in range(10)], 0)
     saved = SavedTensorDict(source=stack, batch_size=[10, 3, 4])
     filename = saved.filename
@@ -291,7 +291,7 @@ def test_a_saved_stack() -> None:  # TD-24
     assert not os.path.isfile(filename)
 
 
-def test_memory_maps(tmp_path: Path) -> None:  # TD-22, TD-23
+def test_memory_maps(tmp_path: Path) -> None:
     td = TensorDict(source={"a": torch.rand(3, 4, 100), "b": {"c": torch.zeros(3, 4)}}, batch_size=[3, 4])
     mapped = td.clone().memmap_()
     assert mapped.is_memmap() and mapped.is_locked and type(mapped.get("a")) is MemoryMappedTensor
@@ -308,7 +308,7 @@ def test_memory_maps(tmp_path: Path) -> None:  # TD-22, TD-23
     assert TensorDict.load_memmap(tmp_path)["a"][0, 0].eq(5).all(), "writes reach the file"
 
 
-def test_metadata_of_memory_maps_without_reading(tmp_path: Path) -> None:  # TD-25
+def test_metadata_of_memory_maps_without_reading(tmp_path: Path) -> None:
     make().memmap(tmp_path)
     meta = TensorDict.load_memmap(tmp_path, device="meta")
     assert meta["a"].is_meta and meta["a"].shape == (3, 4, 5) and meta["a"].dtype is torch.float32
@@ -328,19 +328,19 @@ def moved(page: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
 
 
 @moved("torch.stack(tds, 1) is lazy")
-def _() -> None:  # TD-13
+def _() -> None:
     tds = [make() for _ in range(3)]
     assert type(torch.stack(tds, 1)) is TensorDict and type(lazy_stack(tds, 1)) is LazyStackedTensorDict
 
 
 @moved("stack.clone() is one block")
-def _() -> None:  # TD-14
+def _() -> None:
     stack = lazy_stack([make() for _ in range(3)], 1)
     assert type(stack.clone()) is LazyStackedTensorDict and type(stack.contiguous()) is TensorDict
 
 
 @moved("td.to(SavedTensorDict)")
-def _() -> None:  # TD-24
+def _() -> None:
     with pytest.raises(TypeError, match=r"Fix: SavedTensorDict\(td\)"):
         make().to(SavedTensorDict)
     assert SavedTensorDict(make()).batch_size == (3, 4)
@@ -353,24 +353,24 @@ def _() -> None:
 
 
 @moved("d._get_meta(key)")
-def _() -> None:  # TD-25
+def _() -> None:
     assert not hasattr(make(), "_get_meta")
     meta = SavedTensorDict(make()).get_meta("a")
     assert (meta.shape, meta.dtype, meta.device) == ((3, 4, 5), torch.float32, torch.device("cpu"))
 
 
 @moved("d._items_meta()")
-def _() -> None:  # TD-25
+def _() -> None:
     assert [key for key, _ in SavedTensorDict(make()).items_meta()] == ["a"]
 
 
 @moved("MemmapTensor")
-def _() -> None:  # TD-23
+def _() -> None:
     assert not hasattr(rlnb.data, "MemmapTensor") and issubclass(MemoryMappedTensor, torch.Tensor)
 
 
 @moved("td.memmap_().get(key).filename")
-def _() -> None:  # TD-23
+def _() -> None:
     with pytest.raises(RuntimeError, match="no file"):
         _ = make().memmap_().get("a").filename
 
@@ -384,7 +384,7 @@ def _() -> None:
 
 
 @moved("td.view(-1).set(key, value)")
-def _() -> None:  # TD-12
+def _() -> None:
     td = TensorDict({"a": torch.randn(3, 4)}, [3, 4])
     td.view(-1).set("b", torch.arange(12))
     assert keys(td) == ["a"]
@@ -394,18 +394,18 @@ def _() -> None:  # TD-12
 
 
 @moved("td.rename_key(a, b)")
-def _() -> None:  # TD-29
+def _() -> None:
     assert not hasattr(make(), "rename_key") and keys(make().rename_key_("a", "b")) == ["b"]
 
 
 @moved("td.rename(a, b)")
-def _() -> None:  # TD-29
+def _() -> None:
     td = make()
     assert keys(td.rename("a", "b")) == ["a"] and td.rename("a", "b").names == ["a", "b"]
 
 
 @moved("td.update(other) writes in place")
-def _() -> None:  # TD-17
+def _() -> None:
     other = TensorDict({"a": torch.ones(3, 4, 5), "b": torch.ones(3, 4, 10)}, [3, 4])
     for inplace in (False, True):
         td = make()
@@ -417,7 +417,7 @@ def _() -> None:  # TD-17
 
 
 @moved("update(inplace=True) refuses another shape")
-def _() -> None:  # TD-18
+def _() -> None:
     td, one = make(), TensorDict({"a": torch.full((3, 4, 1), 7.0)}, [3, 4])
     td.update(one, inplace=True)
     assert td["a"].shape == (3, 4, 5) and td["a"].eq(7).all()
@@ -429,7 +429,7 @@ def _() -> None:  # TD-18
 
 
 @moved("update_ of an unknown key fails")
-def _() -> None:  # TD-19
+def _() -> None:
     td = make()
     a = td["a"]
     td.update_(TensorDict({"a": torch.ones(3, 4, 5), "b": torch.ones(3, 4, 10)}, [3, 4]))
@@ -440,31 +440,31 @@ def _() -> None:  # TD-19
 
 
 @moved("td.to(dtype) fails")
-def _() -> None:  # TD-27
+def _() -> None:
     assert make().to(torch.float64)["a"].dtype is torch.float64
 
 
 @moved("td + 1 fails")
-def _() -> None:  # TD-28
+def _() -> None:
     td = make()
     assert torch.equal((td + 1)["a"], td["a"] + 1) and torch.equal((-td / 2)["a"], -td["a"] / 2)
 
 
 @moved("td[:, :, 2] fails, batch [3, 4]")
-def _() -> None:  # TD-08
+def _() -> None:
     td = make()
     assert torch.equal(td[:, :, 2]["a"], td["a"][:, :, 2]) and td[:, 2].batch_size == (3,)
 
 
 @moved("permute, transpose, reshape, ... planned")
-def _() -> None:  # TD-11
+def _() -> None:
     td = make()
     shapes = [td.permute(1, 0), td.transpose(0, 1), td.reshape(12), td.repeat(2, 1), td.flatten(0, 1)]
     assert [list(each.batch_size) for each in shapes] == [[4, 3], [4, 3], [12], [6, 4], [12]]
 
 
 @moved('"next_observation"')
-def _() -> None:  # TD-31
+def _() -> None:
     env = GymEnv("Pendulum-v1")
     td = env.rand_step(env.reset())
     assert "next_observation" not in keys(td)

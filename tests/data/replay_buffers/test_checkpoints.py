@@ -49,7 +49,7 @@ def drawn(rb: Any, count: int = 4) -> list[Any]:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", CONTIGUOUS)
 @pytest.mark.parametrize("known", [False, True])
-def test_every_form_comes_back(kind: str, form: str, ndim: int, known: bool, tmp_path: Path) -> None:  # CP-01 CP-05
+def test_every_form_comes_back(kind: str, form: str, ndim: int, known: bool, tmp_path: Path) -> None:
     make = FORMS[form]
     shape = [5] if ndim == 1 else [2, 5]
 
@@ -75,7 +75,7 @@ def test_every_form_comes_back(kind: str, form: str, ndim: int, known: bool, tmp
 @given(counts=st.lists(st.integers(1, 9), min_size=1, max_size=4), draws=st.integers(0, 3))
 @steps
 def test_samplers_go_on_as_they_would_have(sampler: str, counts: list[int], draws: int, tmp_path_factory: Any) -> None:
-    """CP-01: the priority tree, and what is left of a pass; whatever state the random generator is in."""
+    """The priority tree, and what is left of a pass; whatever state the random generator is in."""
     rb, other = (
         TensorDictReplayBuffer(storage=LazyTensorStorage(20), sampler=SAMPLERS[sampler](), batch_size=6)
         for _ in range(2)
@@ -101,7 +101,7 @@ def test_samplers_go_on_as_they_would_have(sampler: str, counts: list[int], draw
 def test_the_heap_of_a_max_value_writer_comes_back(
     scores: list[float], more: list[float], tmp_path_factory: Any
 ) -> None:
-    """CP-01: which elements rank lowest, and where they are."""
+    """Which elements rank lowest, and where they are."""
     rb, other = (
         TensorDictReplayBuffer(storage=LazyTensorStorage(6), writer=TensorDictMaxValueWriter("score")) for _ in range(2)
     )
@@ -117,7 +117,7 @@ def test_the_heap_of_a_max_value_writer_comes_back(
     assert other[:]["score"].tolist() == rb[:]["score"].tolist()
 
 
-def test_a_generator_comes_back(tmp_path: Path) -> None:  # CP-01
+def test_a_generator_comes_back(tmp_path: Path) -> None:
     rb, other = (
         ReplayBuffer(storage=LazyTensorStorage(50), batch_size=5, generator=torch.Generator().manual_seed(seed))
         for seed in (1, 2)
@@ -129,7 +129,7 @@ def test_a_generator_comes_back(tmp_path: Path) -> None:  # CP-01
     assert [rb.sample().tolist() for _ in range(3)] == [other.sample().tolist() for _ in range(3)]
 
 
-def test_prefetched_batches_of_before_are_forgotten(tmp_path: Path) -> None:  # CP-01
+def test_prefetched_batches_of_before_are_forgotten(tmp_path: Path) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(9), batch_size=2, prefetch=2)
     rb.extend(torch.zeros(9))
     rb.dumps(tmp_path)
@@ -140,7 +140,7 @@ def test_prefetched_batches_of_before_are_forgotten(tmp_path: Path) -> None:  # 
     rb.shutdown()
 
 
-def test_empty_buffers(tmp_path: Path) -> None:  # CP-01
+def test_empty_buffers(tmp_path: Path) -> None:
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2))
     rb.dumps(tmp_path / "new")
     other.extend(torch.arange(3))
@@ -156,7 +156,7 @@ def test_empty_buffers(tmp_path: Path) -> None:  # CP-01
     "value", ["text", "", 3, -1.5, float("inf"), None, True, [1, [2]], (1, "a"), {"a": (1,), 2: None}, {"$tuple": [1]}]
 )
 @pytest.mark.parametrize("ndim", [1, 2])
-def test_objects_come_back_as_they_were(value: Any, ndim: int, tmp_path: Path) -> None:  # CP-01
+def test_objects_come_back_as_they_were(value: Any, ndim: int, tmp_path: Path) -> None:
     shape = [3] if ndim == 1 else [2, 3]
     labels = NonTensorStack(*[NonTensorData(each) for each in (value, "b", "c")])
     if ndim == 2:
@@ -171,7 +171,7 @@ def test_objects_come_back_as_they_were(value: Any, ndim: int, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", torch.zeros(2), [object()]])
-def test_objects_that_json_cannot_hold_are_refused(value: Any, tmp_path: Path) -> None:  # CP-01
+def test_objects_that_json_cannot_hold_are_refused(value: Any, tmp_path: Path) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(8))
     rb.extend(TensorDict({"a": torch.zeros(2), "label": NonTensorStack(NonTensorData(value), NonTensorData(1))}, [2]))
     with pytest.raises(TypeError) as caught:
@@ -190,7 +190,7 @@ DTYPES = [torch.bool, torch.uint8, torch.int16, torch.int64, torch.float16, torc
 
 @pytest.mark.parametrize("dtype", [*DTYPES, torch.complex64, torch.complex128], ids=str)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (5, 7)])
-def test_every_dtype_and_shape(dtype: torch.dtype, shape: tuple[int, ...], tmp_path: Path) -> None:  # CP-05
+def test_every_dtype_and_shape(dtype: torch.dtype, shape: tuple[int, ...], tmp_path: Path) -> None:
     data = torch.randint(0, 2, (6, *shape)).to(dtype)
     if dtype.is_floating_point:
         data[3] = float("nan")
@@ -205,7 +205,7 @@ def test_every_dtype_and_shape(dtype: torch.dtype, shape: tuple[int, ...], tmp_p
 Pair = collections.namedtuple("Pair", "one two")
 
 
-def test_a_namedtuple_needs_a_storage_that_knows_it(tmp_path: Path) -> None:  # CP-05
+def test_a_namedtuple_needs_a_storage_that_knows_it(tmp_path: Path) -> None:
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(9)) for _ in range(2))
     rb.extend(Pair(torch.arange(4), torch.zeros(4, 2)))
     rb.dumps(tmp_path)
@@ -237,7 +237,7 @@ class Step:
     one: torch.Tensor
 
 
-def test_a_tensorclass_is_one_again_in_a_storage_that_knows_it(tmp_path: Path) -> None:  # CP-05
+def test_a_tensorclass_is_one_again_in_a_storage_that_knows_it(tmp_path: Path) -> None:
     rb, other, fresh = (ReplayBuffer(storage=LazyTensorStorage(9)) for _ in range(3))
     rb.extend(Step(one=torch.arange(4), batch_size=[4]))
     other.extend(Step(one=torch.arange(1), batch_size=[1]))
@@ -247,7 +247,7 @@ def test_a_tensorclass_is_one_again_in_a_storage_that_knows_it(tmp_path: Path) -
         assert type(each[:]) is kind and each[:].get("one").tolist() == [0, 1, 2, 3]
 
 
-def test_a_storage_in_memory_and_one_in_files_load_each_other(tmp_path: Path) -> None:  # CP-05
+def test_a_storage_in_memory_and_one_in_files_load_each_other(tmp_path: Path) -> None:
     one, two = ReplayBuffer(storage=LazyTensorStorage(7)), ReplayBuffer(storage=LazyMemmapStorage(7))
     one.extend(as_tensordict(torch.arange(9)))
     one.dumps(tmp_path / "one")
@@ -258,7 +258,7 @@ def test_a_storage_in_memory_and_one_in_files_load_each_other(tmp_path: Path) ->
     assert torch.equal(numbers_of(three[:]), numbers_of(one[:])) and three.writer._cursor == 2
 
 
-def test_keys_may_come_in_another_order(tmp_path: Path) -> None:  # CP-05
+def test_keys_may_come_in_another_order(tmp_path: Path) -> None:
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(7)) for _ in range(2))
     rb.extend(TensorDict({"a": torch.zeros(3), "b": torch.ones(3)}, [3]))
     other.extend(TensorDict({"b": torch.zeros(1), "a": torch.zeros(1)}, [1]))
@@ -267,7 +267,7 @@ def test_keys_may_come_in_another_order(tmp_path: Path) -> None:  # CP-05
     assert other[:]["b"].tolist() == [1, 1, 1] and other[:]["a"].tolist() == [0, 0, 0]
 
 
-def test_keys_that_are_no_file_names(tmp_path: Path) -> None:  # CP-05
+def test_keys_that_are_no_file_names(tmp_path: Path) -> None:
     data = TensorDict({"a/b": torch.zeros(3), "..": {"x" * 300: torch.ones(3)}, "": torch.arange(3)}, [3])
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(7)) for _ in range(2))
     rb.extend(data)
@@ -292,7 +292,7 @@ def refused(rb: Any, path: Path) -> str:
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_another_capacity_is_refused(known: bool, tmp_path: Path) -> None:  # CP-01
+def test_another_capacity_is_refused(known: bool, tmp_path: Path) -> None:
     rb, other = ReplayBuffer(storage=LazyTensorStorage(10)), ReplayBuffer(storage=LazyTensorStorage(12))
     rb.extend(torch.arange(4))
     if known:
@@ -306,7 +306,7 @@ def test_another_capacity_is_refused(known: bool, tmp_path: Path) -> None:  # CP
     assert "room for 10 elements, and this one has room for 10 x 1." in refused(several, tmp_path)
 
 
-def test_other_data_is_refused(tmp_path: Path) -> None:  # CP-01
+def test_other_data_is_refused(tmp_path: Path) -> None:
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2))
     rb.extend(TensorDict({"a": torch.zeros(2, 3), "b": torch.zeros(2), "c": torch.zeros(2)}, [2]))
     other.extend(TensorDict({"a": torch.zeros(2, 4), "b": torch.zeros(2), "d": torch.zeros(2).int()}, [2]))
@@ -321,7 +321,7 @@ def test_other_data_is_refused(tmp_path: Path) -> None:  # CP-01
     )
 
 
-def test_another_writer_or_sampler_is_refused(tmp_path: Path) -> None:  # CP-01
+def test_another_writer_or_sampler_is_refused(tmp_path: Path) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(5), sampler=PrioritizedSampler(5, 1.0, 1.0))
     rb.extend(torch.arange(3))
     rb.dumps(tmp_path)
@@ -336,7 +336,7 @@ def test_another_writer_or_sampler_is_refused(tmp_path: Path) -> None:  # CP-01
     assert "the writer is a TensorDictMaxValueWriter" in refused(ranked, tmp_path)
 
 
-def test_a_list_is_not_saved(tmp_path: Path) -> None:  # CP-06
+def test_a_list_is_not_saved(tmp_path: Path) -> None:
     rb = ReplayBuffer(storage=ListStorage(5))
     rb.extend(["a", object()])
     assert isinstance(rb.storage.checkpointer, ListStorageCheckpointer)

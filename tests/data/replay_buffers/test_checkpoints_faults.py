@@ -66,9 +66,7 @@ def _before(call: Callable[..., Any], act: Callable[[], None]) -> Callable[..., 
 
 
 @pytest.mark.parametrize(("name", "every"), few([("tensor", 4), ("tensor", 1), ("h5", 1)]))
-def test_a_process_killed_at_any_step_leaves_a_checkpoint(
-    name: str, every: int, tmp_path: Path, missing: Any
-) -> None:  # CP-01
+def test_a_process_killed_at_any_step_leaves_a_checkpoint(name: str, every: int, tmp_path: Path, missing: Any) -> None:
     if not hasattr(os, "fork"):
         missing("fork", "a process is ended in the middle of a checkpoint")
     path = tmp_path / "it"
@@ -111,7 +109,7 @@ def test_a_process_killed_at_any_step_leaves_a_checkpoint(
 
 
 @pytest.mark.parametrize("name", few(["tensor", "flat", "h5"]))
-def test_a_full_disk_at_any_step_leaves_the_checkpoint(name: str, tmp_path: Path) -> None:  # CP-01
+def test_a_full_disk_at_any_step_leaves_the_checkpoint(name: str, tmp_path: Path) -> None:
     path = tmp_path / "it"
     new = filled(100, name)
     filled(50, name).dumps(path)
@@ -144,7 +142,7 @@ def test_a_full_disk_at_any_step_leaves_the_checkpoint(name: str, tmp_path: Path
     )
 
 
-def test_a_file_that_may_not_grow(tmp_path: Path, missing: Any) -> None:  # CP-01
+def test_a_file_that_may_not_grow(tmp_path: Path, missing: Any) -> None:
     try:
         import resource
     except ImportError:
@@ -163,7 +161,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path, missing: Any) -> None:  # CP-0
 
 
 def test_what_is_written_is_on_the_disk_before_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CP-01: every file and folder, in this order."""
+    """Every file and folder, in this order."""
     calls: list[str] = []
     monkeypatch.setattr(folder, "sync", lambda path: calls.append(path.name))
     rename, delete = os.rename, folder._delete
@@ -179,7 +177,7 @@ def test_what_is_written_is_on_the_disk_before_it_counts(tmp_path: Path, monkeyp
 
 
 def test_tensors_are_written_as_they_are_in_memory(tmp_path: Path) -> None:
-    """CP-01: whatever the sizes of blocks and pieces; and read from any place."""
+    """Whatever the sizes of blocks and pieces; and read from any place."""
     blocks = [torch.arange(count).remainder(251).to(torch.uint8) for count in (5_000_000, 0, 3, 4_500_000)]
     content = b"".join(block.numpy().tobytes() for block in blocks)
     files.write_tensor(tmp_path / "it", blocks)
@@ -196,7 +194,7 @@ def test_tensors_are_written_as_they_are_in_memory(tmp_path: Path) -> None:
         files.read_tensor(tmp_path / "turned", part, 8008)
 
 
-def test_several_save_and_load_at_once(tmp_path: Path) -> None:  # CP-01
+def test_several_save_and_load_at_once(tmp_path: Path) -> None:
     filled(0).dumps(tmp_path)
     failures: list[BaseException] = []
 
@@ -217,7 +215,7 @@ def test_several_save_and_load_at_once(tmp_path: Path) -> None:  # CP-01
     assert failures == [] and first_of(tmp_path) in (10, 20)
 
 
-def test_what_is_not_of_a_checkpoint_is_left_alone(tmp_path: Path) -> None:  # CP-01
+def test_what_is_not_of_a_checkpoint_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "rlnb-checkpoint-mine").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
     for _ in range(3):
@@ -246,7 +244,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("name", MAKERS)
-def test_every_damage_to_every_file_is_refused(name: str, known: bool, tmp_path: Path) -> None:  # CP-01
+def test_every_damage_to_every_file_is_refused(name: str, known: bool, tmp_path: Path) -> None:
     filled(0, name).dumps(tmp_path)
     rb = filled(30, name) if known else buffer(name)
     names = [path for path in tmp_path.rglob("*") if path.is_file() and path.name not in (".lock", ".rlnb")]
@@ -279,7 +277,7 @@ def json_of(path: Path) -> Any:
         return None
 
 
-def test_the_texts_of_damage(tmp_path: Path) -> None:  # CP-01
+def test_the_texts_of_damage(tmp_path: Path) -> None:
     rb = filled(0)
     rb.dumps(tmp_path)
     file = tmp_path / "storage" / "observation.memmap"
@@ -296,7 +294,7 @@ def test_the_texts_of_damage(tmp_path: Path) -> None:  # CP-01
     )
 
 
-def test_words_that_change_places_are_noticed(tmp_path: Path) -> None:  # CP-01
+def test_words_that_change_places_are_noticed(tmp_path: Path) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(100_000))
     rb.extend(torch.arange(100_000))
     rb.dumps(tmp_path)
@@ -312,7 +310,7 @@ def test_words_that_change_places_are_noticed(tmp_path: Path) -> None:  # CP-01
     rb.loads(tmp_path)
 
 
-def test_folders_without_a_checkpoint(tmp_path: Path) -> None:  # CP-01
+def test_folders_without_a_checkpoint(tmp_path: Path) -> None:
     rb = filled(0)
     with pytest.raises(FileNotFoundError) as caught:
         rb.loads(tmp_path / "none")
@@ -338,9 +336,7 @@ def test_folders_without_a_checkpoint(tmp_path: Path) -> None:  # CP-01
 
 
 @pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage])
-def test_a_disk_that_fails_after_all_was_checked(
-    storage: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # CP-01
+def test_a_disk_that_fails_after_all_was_checked(storage: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rb, other = filled(0, storage=storage), filled(0, storage=storage)
     rb.dumps(tmp_path)
     fresh = buffer(storage=storage)

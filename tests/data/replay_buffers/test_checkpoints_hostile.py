@@ -78,7 +78,7 @@ STRUCTURES: list[Any] = [
 
 
 @pytest.mark.parametrize("structure", STRUCTURES, ids=lambda structure: json.dumps(structure)[:50])
-def test_the_structure_of_a_tree_imports_nothing(structure: Any, tmp_path: Path) -> None:  # CP-01
+def test_the_structure_of_a_tree_imports_nothing(structure: Any, tmp_path: Path) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(5))
     rb.extend({"a": torch.zeros(3)})
     rb.dumps(tmp_path)
@@ -96,7 +96,7 @@ def test_the_structure_of_a_tree_imports_nothing(structure: Any, tmp_path: Path)
     assert other.storage.form is None
 
 
-def test_containers_come_back_as_they_were(tmp_path: Path) -> None:  # CP-05
+def test_containers_come_back_as_they_were(tmp_path: Path) -> None:
     made = collections.defaultdict(list, {("a", 1): torch.arange(3), 2.5: [torch.zeros(3, 1)]})
     data = collections.OrderedDict(b=(made,), a=collections.deque([torch.ones(3), {None: torch.ones(3)}], 7))
     rb, other, third = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(3))
@@ -112,7 +112,7 @@ def test_containers_come_back_as_they_were(tmp_path: Path) -> None:  # CP-05
         assert type(found["a"]) is collections.deque and found["a"].maxlen == 7 and list(found["a"][1]) == [None]
 
 
-def test_no_size_is_believed(tmp_path: Path) -> None:  # CP-01
+def test_no_size_is_believed(tmp_path: Path) -> None:
     def drawn() -> ReplayBuffer:
         return ReplayBuffer(storage=LazyTensorStorage(5), sampler=SamplerWithoutReplacement(), batch_size=2, prefetch=2)
 
@@ -127,7 +127,7 @@ def test_no_size_is_believed(tmp_path: Path) -> None:  # CP-01
                 drawn().loads(tmp_path)
 
 
-def test_states_of_passes_are_not_believed() -> None:  # CP-01
+def test_states_of_passes_are_not_believed() -> None:
     """The second would have been compared with a list of so many numbers."""
     for sampler, count in (
         (SamplerWithoutReplacement(), "known"),
@@ -151,7 +151,7 @@ def test_states_of_passes_are_not_believed() -> None:  # CP-01
         assert after["order"].tolist() == before["order"].tolist() and after[count] == before[count]
 
 
-def test_expanded_tensors_and_wrong_counts_are_no_state() -> None:  # CP-01
+def test_expanded_tensors_and_wrong_counts_are_no_state() -> None:
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2))
     rb.extend(torch.arange(15).reshape(3, 5))
     good = rb.state_dict()["_storage"]
@@ -176,7 +176,7 @@ def test_expanded_tensors_and_wrong_counts_are_no_state() -> None:  # CP-01
 
 
 @pytest.mark.parametrize(("name", "step"), few([("tree", 211), ("nested", 307), ("hooked", 499)]))
-def test_some_of_the_strings_and_numbers_are_harmless(name: str, step: int, tmp_path: Path) -> None:  # CP-01
+def test_some_of_the_strings_and_numbers_are_harmless(name: str, step: int, tmp_path: Path) -> None:
     count, wrong = checkpoint_fuzz.run(name, tmp_path, WATCH, step)
     assert count > 10 and not wrong, "\n".join(wrong)
 
@@ -217,7 +217,7 @@ def _burn(seconds: float) -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("name", checkpoint_fuzz.VARIANTS)
-def test_many_strings_and_numbers_are_harmless(name: str, tmp_path: Path) -> None:  # CP-01
+def test_many_strings_and_numbers_are_harmless(name: str, tmp_path: Path) -> None:
     """In a process of its own, for what Python reports to such a watch it reports for ever.
 
     Every eleventh edit is tried; all of them take ten minutes, with 1 as the last argument.
@@ -262,7 +262,7 @@ EDITS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("name", ["tensor", "flat", "nested", "h5"])
 @pytest.mark.parametrize("known", [False, True])
-def test_files_made_by_hand(edit: str, name: str, known: bool, tmp_path: Path) -> None:  # CP-01
+def test_files_made_by_hand(edit: str, name: str, known: bool, tmp_path: Path) -> None:
     filled(0, name).dumps(tmp_path)
     change(tmp_path, *EDITS[edit])
     assert "checkpoint" in refused(filled(30, name) if known else buffer(name), tmp_path)
@@ -330,7 +330,7 @@ def test_an_hdf5_file_has_an_object_for_each_step(objects: Any, tmp_path: Path) 
         other.loads(tmp_path)
 
 
-def test_no_pickle_is_read_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # CP-01
+def test_no_pickle_is_read_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pickle
 
     def refuse(*args: Any, **kwargs: Any) -> Any:

@@ -61,7 +61,7 @@ CODES = {
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_ctrl_c_beside_the_exchange(before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # CP-01
+def test_ctrl_c_beside_the_exchange(before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "it"
     filled(50).dumps(path)
     with monkeypatch.context() as patch:
@@ -80,7 +80,7 @@ def test_ctrl_c_beside_the_exchange(before: bool, tmp_path: Path, monkeypatch: p
     ("name", "first"),
     few(itertools.product(CODES, [False, True]), [("_finish", False)]),
 )
-def test_ctrl_c_in_any_line(name: str, first: bool, tmp_path: Path) -> None:  # CP-01
+def test_ctrl_c_in_any_line(name: str, first: bool, tmp_path: Path) -> None:
     new, seen = filled(100), []
     for at in range(1000):
         path = tmp_path / str(at)
@@ -105,9 +105,7 @@ def test_ctrl_c_in_any_line(name: str, first: bool, tmp_path: Path) -> None:  # 
         [("_delete", False, True)],
     ),
 )
-def test_ctrl_c_twice(
-    name: str, before: bool, first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # CP-01
+def test_ctrl_c_twice(name: str, before: bool, first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new = filled(100)
     for at in range(40):
         path = tmp_path / str(at)
@@ -124,7 +122,7 @@ def test_ctrl_c_twice(
 
 
 def test_ctrl_c_does_not_keep_the_lock(tmp_path: Path) -> None:
-    """CP-01: not even if the error is kept, as Jupyter does."""
+    """Not even if the error is kept, as Jupyter does."""
 
     def interrupt(data: Any) -> Any:
         raise KeyboardInterrupt
@@ -140,7 +138,7 @@ def test_ctrl_c_does_not_keep_the_lock(tmp_path: Path) -> None:
 
 
 def test_all_is_written_to_the_disk_by_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CP-01: Ctrl+C among others leaves locks that nobody opens, and a process that waits for ever."""
+    """Ctrl+C among others leaves locks that nobody opens, and a process that waits for ever."""
     threads: set[threading.Thread] = set()
     monkeypatch.setattr(folder, "sync", lambda path: threads.add(threading.current_thread()))
     filled(0).dumps(tmp_path)
@@ -150,7 +148,7 @@ def test_all_is_written_to_the_disk_by_one_thread(tmp_path: Path, monkeypatch: p
 # What the disk says when the new one counts ---------------------------------------------------------------------------
 
 
-def test_a_disk_that_fails_when_the_new_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # CP-01
+def test_a_disk_that_fails_when_the_new_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (
         f"[Errno 5] The checkpoint in {str(tmp_path)!r} was written and is what loads reads, and the system could not "
         "confirm that it is on the disk: Input/output error. Fix: look after the disk, and save again with dumps."
@@ -186,7 +184,7 @@ def needs_locks(missing: Any) -> None:
         missing("fcntl", "several save at once")
 
 
-def test_who_waits_for_a_first_checkpoint_that_fails(tmp_path: Path, missing: Any) -> None:  # CP-01
+def test_who_waits_for_a_first_checkpoint_that_fails(tmp_path: Path, missing: Any) -> None:
     needs_locks(missing)
     path, begun, go = tmp_path / "it", threading.Event(), threading.Event()
 
@@ -217,7 +215,7 @@ def test_who_waits_for_a_first_checkpoint_that_fails(tmp_path: Path, missing: An
     assert first_of(path) == 100 and names(path) == NAMES
 
 
-def test_one_saves_at_a_time_though_some_fail(tmp_path: Path, missing: Any) -> None:  # CP-01
+def test_one_saves_at_a_time_though_some_fail(tmp_path: Path, missing: Any) -> None:
     needs_locks(missing)
     inside, failures = [0], []
 
@@ -258,7 +256,7 @@ def test_one_saves_at_a_time_though_some_fail(tmp_path: Path, missing: Any) -> N
 
 
 @pytest.mark.parametrize("content", [[], "folder", 3, None, {}, {"folder": 3}, {"format": 3}])
-def test_a_manifest_that_is_none(content: Any, tmp_path: Path) -> None:  # CP-01
+def test_a_manifest_that_is_none(content: Any, tmp_path: Path) -> None:
     filled(0).dumps(tmp_path)
     files.write_document(tmp_path / "checkpoint.json", content)
     text = refused(buffer(), tmp_path)
@@ -271,7 +269,7 @@ def test_a_manifest_that_is_none(content: Any, tmp_path: Path) -> None:  # CP-01
     assert first_of(tmp_path) == 50
 
 
-def test_a_checkpoint_of_the_first_format_is_refused(tmp_path: Path) -> None:  # CP-01
+def test_a_checkpoint_of_the_first_format_is_refused(tmp_path: Path) -> None:
     """As it was written before: a file that names the folder that counts."""
     old = {"format": "rlnb-checkpoint-1", "checksum": "66ae42ff6bb0d4c8", "content": {"folder": "rlnb-checkpoint-1"}}
     files.write_document(tmp_path / "checkpoint.json", old)
@@ -288,7 +286,7 @@ def test_a_checkpoint_of_the_first_format_is_refused(tmp_path: Path) -> None:  #
 
 @pytest.mark.parametrize("name", ["storage", "state", ".rlnb-new", ".rlnb-ready"])
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])
-def test_what_somebody_else_keeps_under_the_name_of_a_part(name: str, kind: str, tmp_path: Path) -> None:  # CP-01
+def test_what_somebody_else_keeps_under_the_name_of_a_part(name: str, kind: str, tmp_path: Path) -> None:
     path, mine = tmp_path / "it", tmp_path / "mine"
     path.mkdir()
     mine.mkdir()
@@ -306,7 +304,7 @@ def test_what_somebody_else_keeps_under_the_name_of_a_part(name: str, kind: str,
     assert kept.read_text() == "mine" and names(path) == {".lock", name}
 
 
-def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:  # CP-01
+def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
     filled(0).dumps(tmp_path)
     (tmp_path / "checkpoint.json").unlink()
     (tmp_path / "checkpoint.json").mkdir()
@@ -321,7 +319,7 @@ def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:  # CP-01
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 0.999])
 def test_an_hdf5_file_that_may_not_grow(share: float, tmp_path: Path, missing: Any) -> None:
-    """CP-01: in a process of its own, as HDF5 may not survive it."""
+    """In a process of its own, as HDF5 may not survive it."""
     try:
         import resource
     except ImportError:
@@ -356,7 +354,7 @@ def test_an_hdf5_file_that_may_not_grow(share: float, tmp_path: Path, missing: A
         ("\ud800", "a name is text that can be encoded in UTF-8"),
     ],
 )
-def test_keys_that_hdf5_takes_for_others(key: Any, reason: str, tmp_path: Path) -> None:  # CP-01
+def test_keys_that_hdf5_takes_for_others(key: Any, reason: str, tmp_path: Path) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(8), checkpointer=H5StorageCheckpointer())
     rb.extend(steps_of([[t % 4 == 3 for t in range(8)]])[0].set(key, torch.arange(8)))
     with pytest.raises(ValueError) as caught:

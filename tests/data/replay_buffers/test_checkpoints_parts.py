@@ -44,7 +44,7 @@ def drawn(rb: Any, count: int = 4) -> list[Any]:
 # The parts and their names --------------------------------------------------------------------------------------------
 
 
-def test_parts_are_saved_on_their_own(tmp_path: Path) -> None:  # CP-01
+def test_parts_are_saved_on_their_own(tmp_path: Path) -> None:
     rb, other = (
         TensorDictPrioritizedReplayBuffer(alpha=1.0, beta=0.5, storage=LazyTensorStorage(9), batch_size=6)
         for _ in range(2)
@@ -61,7 +61,7 @@ def test_parts_are_saved_on_their_own(tmp_path: Path) -> None:  # CP-01
 
 @pytest.mark.parametrize("save", ["dumps", "dump", "save"])
 @pytest.mark.parametrize("load", ["loads", "load"])
-def test_the_names_of_the_methods(save: str, load: str, tmp_path: Path) -> None:  # CP-01
+def test_the_names_of_the_methods(save: str, load: str, tmp_path: Path) -> None:
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2))
     rb.extend(torch.arange(3))
     getattr(rb, save)(str(tmp_path / "a"))
@@ -71,7 +71,7 @@ def test_the_names_of_the_methods(save: str, load: str, tmp_path: Path) -> None:
     assert other[:].tolist() == [0, 1, 2]
 
 
-def test_the_checkpointer_can_be_set() -> None:  # CP-03 CP-04
+def test_the_checkpointer_can_be_set() -> None:
     mine = TensorStorageCheckpointer()
     storage = LazyTensorStorage(5)
     assert isinstance(storage.checkpointer, TensorStorageCheckpointer)
@@ -108,7 +108,7 @@ def rollout(first: int, steps: int, envs: int | None = None) -> TensorDict:
 
 
 @pytest.mark.parametrize("ndim", [1, 2])
-def test_hooks(ndim: int, tmp_path: Path) -> None:  # CP-12
+def test_hooks(ndim: int, tmp_path: Path) -> None:
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(20, ndim=ndim)) for _ in range(2))
     save, load = TED2Flat(), Flat2TED()
     rb.register_save_hook(save)
@@ -121,7 +121,7 @@ def test_hooks(ndim: int, tmp_path: Path) -> None:  # CP-12
     assert save.is_full and save.shift == rb.writer._cursor > 0
 
 
-def test_hooks_are_called_in_order_with_time_last(tmp_path: Path) -> None:  # CP-12
+def test_hooks_are_called_in_order_with_time_last(tmp_path: Path) -> None:
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(20, ndim=2)) for _ in range(2))
     seen: list[Any] = []
     rb.register_save_hook(lambda data: seen.append(data["a"].tolist()) or data.select("a"))
@@ -146,7 +146,7 @@ def ensemble() -> ReplayBufferEnsemble:
     return ReplayBufferEnsemble(*kinds, sample_from_all=True, batch_size=8)
 
 
-def test_ensembles_are_saved_through_their_members(tmp_path: Path) -> None:  # CP-07 EB-07
+def test_ensembles_are_saved_through_their_members(tmp_path: Path) -> None:
     rb, other = ensemble(), ensemble()
     assert isinstance(rb.storage.checkpointer, StorageEnsembleCheckpointer)
     rb[0].extend(as_tensordict(torch.arange(12)))
@@ -164,7 +164,7 @@ def test_ensembles_are_saved_through_their_members(tmp_path: Path) -> None:  # C
     assert torch.equal(*both)
 
 
-def test_a_damaged_member_leaves_all_members_as_they_were(tmp_path: Path) -> None:  # CP-07
+def test_a_damaged_member_leaves_all_members_as_they_were(tmp_path: Path) -> None:
     rb, other = ensemble(), ensemble()
     for member in (0, 1):
         rb[member].extend(as_tensordict(torch.arange(4)))
@@ -223,7 +223,7 @@ for name in ("Tensor", "Flat", "Nested", "H5"):
 
 
 @pytest.mark.deep
-def test_no_second_copy_of_the_data_is_made(tmp_path: Path, missing: Any) -> None:  # CP-01 CP-08 CP-09 CP-10
+def test_no_second_copy_of_the_data_is_made(tmp_path: Path, missing: Any) -> None:
     if not Path("/proc/self/clear_refs").exists():
         missing("/proc", "Linux says there how much memory was used")
     call = [sys.executable, "-c", MEASURE, str(tmp_path)]
@@ -239,7 +239,7 @@ def test_no_second_copy_of_the_data_is_made(tmp_path: Path, missing: Any) -> Non
 # Files of others ------------------------------------------------------------------------------------------------------
 
 
-def test_files_of_others_with_names_like_ours_stay(tmp_path: Path) -> None:  # CP-01
+def test_files_of_others_with_names_like_ours_stay(tmp_path: Path) -> None:
     theirs = {"rlnb-checkpoint-7/notes.txt": "mine", "storage-8": "a file", ".rlnb-new-1/a": "b"}
     for name, text in theirs.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -253,7 +253,7 @@ def test_files_of_others_with_names_like_ours_stay(tmp_path: Path) -> None:  # C
     assert first_of(tmp_path) == 40 and first_of(outside) == 70 and first_of(tmp_path / "rlnb-link") == 70
 
 
-def test_what_a_crash_left_is_deleted(tmp_path: Path) -> None:  # CP-01
+def test_what_a_crash_left_is_deleted(tmp_path: Path) -> None:
     filled(0).dumps(tmp_path)
     for crash in ({}, {".rlnb": "", "storage/0.memmap": "x"}):  # right after the folder was made, and later
         (tmp_path / ".rlnb-new" / "storage").mkdir(parents=True) if crash else (tmp_path / ".rlnb-new").mkdir()
@@ -268,7 +268,7 @@ def test_what_a_crash_left_is_deleted(tmp_path: Path) -> None:  # CP-01
 @pytest.mark.parametrize("moved", [(), ("storage",), ("storage", "state"), ("storage", "state", "checkpoint.json")])
 @pytest.mark.parametrize("first", [False, True])
 def test_an_exchange_that_was_cut_off_is_finished(moved: tuple[str, ...], first: bool, tmp_path: Path) -> None:
-    """CP-01: by the next load, with some of the parts in place, and the next one partly deleted."""
+    """By the next load, with some of the parts in place, and the next one partly deleted."""
     path, new = tmp_path / "it", tmp_path / "new"
     filled(100).dumps(new)
     if not first:
@@ -292,7 +292,7 @@ def test_an_exchange_that_was_cut_off_is_finished(moved: tuple[str, ...], first:
 
 @pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage])
 @pytest.mark.parametrize("ndim", [1, 2])
-def test_tensordict_reads_the_files(storage: Any, ndim: int, tmp_path: Path) -> None:  # CP-05
+def test_tensordict_reads_the_files(storage: Any, ndim: int, tmp_path: Path) -> None:
     """What is filled, with the batch size of each nested TensorDict; non-tensor data is left out."""
     rb = ReplayBuffer(storage=storage(12, ndim=ndim))
     data = rollout(0, 5, None if ndim == 1 else 2)
@@ -318,7 +318,7 @@ def test_tensordict_reads_the_files(storage: Any, ndim: int, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "key", ["a/b", "..", "x" * 300, "", "\ud800", "meta.json", "storage.json", "a.memmap", ".rlnb"]
 )
-def test_any_key_is_saved(key: str, tmp_path: Path) -> None:  # CP-05
+def test_any_key_is_saved(key: str, tmp_path: Path) -> None:
     """Keys that cannot be names of files, and branches that have the name of another file."""
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2))
     rb.extend(TensorDict({key: {key: torch.arange(3), "b": torch.ones(3)}, "a": torch.zeros(3)}, [3]))
@@ -329,7 +329,7 @@ def test_any_key_is_saved(key: str, tmp_path: Path) -> None:  # CP-05
     assert any(torch.equal(value, torch.arange(3)) for value in found.values(True, True))
 
 
-def test_a_file_in_the_place_of_the_pointer_is_not_replaced(tmp_path: Path) -> None:  # CP-01
+def test_a_file_in_the_place_of_the_pointer_is_not_replaced(tmp_path: Path) -> None:
     pointer = tmp_path / "checkpoint.json"
     pointer.write_text('{"epoch": 3}')
     with pytest.raises(FileExistsError, match=r"that is not of a checkpoint.*Fix: give dumps a folder of its own"):
@@ -344,7 +344,7 @@ def test_a_file_in_the_place_of_the_pointer_is_not_replaced(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
-def test_a_lock_that_is_not_a_file_blocks_nobody(kind: str, tmp_path: Path, missing: Any) -> None:  # CP-01
+def test_a_lock_that_is_not_a_file_blocks_nobody(kind: str, tmp_path: Path, missing: Any) -> None:
     if not hasattr(os, "mkfifo"):
         missing("pipes", "one lies where the lock should be")
     lock = tmp_path / ".lock"
@@ -361,7 +361,7 @@ def test_a_lock_that_is_not_a_file_blocks_nobody(kind: str, tmp_path: Path, miss
     assert not elsewhere.exists()
 
 
-def test_generators_of_members_are_saved(tmp_path: Path) -> None:  # EN-04 CP-01
+def test_generators_of_members_are_saved(tmp_path: Path) -> None:
     def make() -> ReplayBufferEnsemble:
         own = [torch.Generator().manual_seed(1), None, torch.Generator().manual_seed(2)]
         members = [ReplayBuffer(storage=LazyTensorStorage(50), generator=generator) for generator in own]

@@ -61,7 +61,7 @@ def extensions(draw: Any) -> tuple[int, list[list[list[bool]]]]:
 @pytest.mark.parametrize("name", few(["flat", "h5", "nested", "gzip"], 2))
 @given(world=extensions(), rows=st.integers(1, 20), known=st.booleans(), gap=st.booleans())
 def test_round_trips_are_exact(name: str, world: Any, rows: int, known: bool, gap: bool, tmp_path_factory: Any) -> None:
-    """CP-08 CP-09 CP-10: any episodes, any place of the cursor, one and several envs."""
+    """Any episodes, any place of the cursor, one and several envs."""
     envs, writes = world
     ndim = 1 if envs == 1 else 2
     rb, other = (buffer(name, rows * envs, ndim) for _ in range(2))
@@ -105,7 +105,7 @@ def test_breaks_that_are_no_positions_in_order_are_refused(breaks: list[int], tm
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_what_comes_after_several_steps_is_kept(name: str, tmp_path: Path) -> None:  # CP-08
+def test_what_comes_after_several_steps_is_kept(name: str, tmp_path: Path) -> None:
     ends = [[t in (7, 20) for t in range(30)]]
     data = MultiStep(gamma=0.9, n_steps=3)(steps_of(ends).exclude("agents", ("next", "agents")))[0]
     rb, other = buffer(name, 40, 1), buffer(name, 40, 1)
@@ -116,7 +116,7 @@ def test_what_comes_after_several_steps_is_kept(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_not_a_number_and_minus_zero_come_back(name: str, tmp_path: Path) -> None:  # CP-08
+def test_not_a_number_and_minus_zero_come_back(name: str, tmp_path: Path) -> None:
     values = torch.tensor([math.nan, 0.0, -0.0, 1.0, math.inf])
     below = TensorDict({"observation": torch.tensor([-0.0, 0.0, 1.0, math.inf, math.nan]), "done": values > 9}, [5])
     data = TensorDict({"observation": values, "next": below}, [5])
@@ -129,7 +129,7 @@ def test_not_a_number_and_minus_zero_come_back(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("ends_at", [10**9, 200])
-def test_sizes(name: str, ends_at: int, tmp_path: Path) -> None:  # CP-08
+def test_sizes(name: str, ends_at: int, tmp_path: Path) -> None:
     """At most 0.52 of the bytes, for observations that are most of the data."""
     steps = 2000
     observation = torch.randint(0, 255, (steps + 1, 500), dtype=torch.uint8)
@@ -145,7 +145,7 @@ def test_sizes(name: str, ends_at: int, tmp_path: Path) -> None:  # CP-08
     assert bytes_of(tmp_path / "other") <= 0.52 * bytes_of(tmp_path / "plain")
 
 
-def test_compression_makes_the_file_smaller(tmp_path: Path) -> None:  # CP-10
+def test_compression_makes_the_file_smaller(tmp_path: Path) -> None:
     sizes = {}
     for name, options in {
         "none": None,
@@ -160,7 +160,7 @@ def test_compression_makes_the_file_smaller(tmp_path: Path) -> None:  # CP-10
     assert sizes["9"] <= sizes["gzip"] < sizes["none"] / 2 and sizes["lzf"] < sizes["none"]
 
 
-def test_the_h5_file_can_be_read(tmp_path: Path) -> None:  # CP-10
+def test_the_h5_file_can_be_read(tmp_path: Path) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(90), checkpointer=H5StorageCheckpointer(checkpoint_file="steps.h5"))
     data = steps_of([[t % 10 == 9 for t in range(45)]])[0]
     rb.extend(data)
@@ -172,7 +172,7 @@ def test_the_h5_file_can_be_read(tmp_path: Path) -> None:  # CP-10
     assert torch.equal(found["data", "next", "reward"], data["next", "reward"])
 
 
-def test_a_row_of_nested_tensors_is_a_trajectory(tmp_path: Path) -> None:  # CP-09
+def test_a_row_of_nested_tensors_is_a_trajectory(tmp_path: Path) -> None:
     rb = buffer("nested", 10, 1)
     data = steps_of([[t % 6 == 5 for t in range(17)]])[0]
     rb.extend(data)  # ten of 17 stay: steps 10 to 16 lie before steps 7 to 9
@@ -189,7 +189,7 @@ def test_a_row_of_nested_tensors_is_a_trajectory(tmp_path: Path) -> None:  # CP-
     assert [row[:, 0].tolist() for row in same_rows] == rows
 
 
-def test_trajectories_of_several_envs_are_rows(tmp_path: Path) -> None:  # CP-09
+def test_trajectories_of_several_envs_are_rows(tmp_path: Path) -> None:
     rb = buffer("nested", 12, 2)
     rb.extend(steps_of([[False, True, False], [False, False, False]]))
     rb.storage.dumps(tmp_path)
@@ -197,7 +197,7 @@ def test_trajectories_of_several_envs_are_rows(tmp_path: Path) -> None:  # CP-09
     assert [row[:, 0].tolist() for row in found] == [[0, 1, -2], [2, 3], [10_000, 10_001, 10_002, 10_003]]
 
 
-def test_objects_beside_ted_data(tmp_path: Path) -> None:  # CP-08
+def test_objects_beside_ted_data(tmp_path: Path) -> None:
     data = steps_of([[False, True, False]])[0]
     data["task"] = NonTensorStack(*[NonTensorData(task) for task in ("left", ("right", 2), None)])
     data["next", "note"] = NonTensorStack(*[NonTensorData(number) for number in range(3)])
@@ -222,7 +222,7 @@ def test_objects_beside_ted_data(tmp_path: Path) -> None:  # CP-08
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_done_with_more_dimensions_is_refused(name: str, tmp_path: Path) -> None:  # CP-11
+def test_done_with_more_dimensions_is_refused(name: str, tmp_path: Path) -> None:
     shape = [3, 4]
     below = TensorDict({"observation": torch.zeros(3, 4, 2), "done": torch.zeros(3, 4, 5, dtype=torch.bool)}, shape)
     rb = buffer(name, 12, 2)
@@ -238,7 +238,7 @@ def test_done_with_more_dimensions_is_refused(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_data_that_is_not_ted_is_refused(name: str, tmp_path: Path) -> None:  # CP-11
+def test_data_that_is_not_ted_is_refused(name: str, tmp_path: Path) -> None:
     rb = buffer(name, 12, 1)
     rb.extend(TensorDict({"a": torch.zeros(3)}, [3]))
     with pytest.raises(
@@ -256,7 +256,7 @@ def test_data_that_is_not_ted_is_refused(name: str, tmp_path: Path) -> None:  # 
     )
 
 
-def test_other_names_of_the_end_signals(tmp_path: Path) -> None:  # CP-11
+def test_other_names_of_the_end_signals(tmp_path: Path) -> None:
     below = TensorDict({"observation": torch.arange(1.0, 4), "over": torch.tensor([False, True, False])}, [3])
     data = TensorDict({"observation": torch.arange(3.0), "next": below}, [3])
     rb = buffer("flat", 5, 1)
@@ -271,7 +271,7 @@ def test_other_names_of_the_end_signals(tmp_path: Path) -> None:  # CP-11
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_no_hooks(name: str) -> None:  # CP-12
+def test_no_hooks(name: str) -> None:
     rb = buffer(name, 5, 1)
     for register in (rb.register_save_hook, rb.register_load_hook):
         with pytest.raises(NotImplementedError) as caught:
@@ -282,7 +282,7 @@ def test_no_hooks(name: str) -> None:  # CP-12
         )
 
 
-def test_a_checkpoint_of_another_checkpointer_is_refused(tmp_path: Path) -> None:  # CP-03
+def test_a_checkpoint_of_another_checkpointer_is_refused(tmp_path: Path) -> None:
     rb, other = buffer("flat", 9, 1), buffer("nested", 9, 1)
     rb.extend(steps_of([[False] * 5])[0])
     rb.dumps(tmp_path)
@@ -299,7 +299,7 @@ def test_a_checkpoint_of_another_checkpointer_is_refused(tmp_path: Path) -> None
     same(other[:], rb[:])
 
 
-def test_arguments_of_the_h5_checkpointer() -> None:  # CP-10
+def test_arguments_of_the_h5_checkpointer() -> None:
     with pytest.raises(ValueError) as caught:
         H5StorageCheckpointer(checkpoint_file="a/b.h5")
     assert str(caught.value) == (
@@ -316,7 +316,7 @@ def test_arguments_of_the_h5_checkpointer() -> None:  # CP-10
 
 
 @pytest.mark.parametrize("name", [*MAKERS, "tensor"])
-def test_the_example_of_the_page(name: str, tmp_path: Path) -> None:  # CP-13
+def test_the_example_of_the_page(name: str, tmp_path: Path) -> None:
     env = SerialEnv(3, lambda: GymEnv("CartPole-v1", device=None))
     env.set_seed(0)
     torch.manual_seed(0)
@@ -336,7 +336,7 @@ def test_the_example_of_the_page(name: str, tmp_path: Path) -> None:  # CP-13
     collector.shutdown()
 
 
-def test_storages_that_see_nothing_of_ted(tmp_path: Path) -> None:  # CP-05
+def test_storages_that_see_nothing_of_ted(tmp_path: Path) -> None:
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(9, ndim=2)) for _ in range(2))
     rb.extend(as_tensordict(torch.arange(10).reshape(2, 5)))
     rb.dumps(tmp_path)
@@ -347,7 +347,7 @@ def test_storages_that_see_nothing_of_ted(tmp_path: Path) -> None:  # CP-05
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.int16, torch.bfloat16])
 @pytest.mark.parametrize("width", [3, 700])
-def test_all_widths_of_integers_come_back(name: str, dtype: torch.dtype, width: int, tmp_path: Path) -> None:  # CP-08
+def test_all_widths_of_integers_come_back(name: str, dtype: torch.dtype, width: int, tmp_path: Path) -> None:
     """Observations of a few bytes, and longer ones; torch writes unsigned integers not by index."""
     numbers = torch.arange(9 * width).reshape(9, width).to(dtype)
     done = torch.tensor([[0], [0], [1]] * 3)[:8].bool()

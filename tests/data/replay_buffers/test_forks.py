@@ -35,7 +35,7 @@ def _forks(missing):
 
 
 @pytest.mark.parametrize("make", [LazyTensorStorage, LazyMemmapStorage, ListStorage])
-def test_a_fork_among_busy_threads_finds_whole_rows(make: Callable[[int], Storage]) -> None:  # RB-01 RB-16
+def test_a_fork_among_busy_threads_finds_whole_rows(make: Callable[[int], Storage]) -> None:
     rb = ReplayBuffer(storage=make(SIZE))
     rb.extend(as_tensordict(torch.arange(SIZE)))
     stop = threading.Event()
@@ -88,7 +88,7 @@ def test_a_fork_does_not_hold_what_its_parent_holds(tmp_path: Path, alone: bool)
     assert status_of(child, 20) == 0
 
 
-def test_a_fork_does_not_wait_for_ever() -> None:  # RB-12 RB-16
+def test_a_fork_does_not_wait_for_ever() -> None:
     """A thread that holds the buffer may wait for the one that forks, as here: the transform of its batch forks."""
     rb = ReplayBuffer(storage=LazyTensorStorage(SIZE), batch_size=4, prefetch=1)
     rb.extend(torch.arange(SIZE))
@@ -105,7 +105,7 @@ def test_a_fork_does_not_wait_for_ever() -> None:  # RB-12 RB-16
     rb.shutdown()
 
 
-def test_a_thread_that_reads_leaves_no_lock_to_a_child() -> None:  # RB-12 RB-16
+def test_a_thread_that_reads_leaves_no_lock_to_a_child() -> None:
     storage, reading, go_on = TensorStorage(torch.arange(SIZE)), threading.Event(), threading.Event()
     rb = ReplayBuffer(storage=storage, writer=ImmutableDatasetWriter(), batch_size=4, prefetch=1)
 

@@ -93,7 +93,7 @@ def outcomes_of(name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", few(WRITES, 3))
-def test_whenever_a_write_is_cut_off_it_is_whole_or_not_there(name: str) -> None:  # RB-16
+def test_whenever_a_write_is_cut_off_it_is_whole_or_not_there(name: str) -> None:
     there, write = WRITES[name]
     rb, outcomes = filled(there), outcomes_of(name)
     found = []
@@ -110,7 +110,7 @@ def test_whenever_a_write_is_cut_off_it_is_whole_or_not_there(name: str) -> None
     assert found == sorted(found) and set(found) == {0, 1} and len(found) >= 3
 
 
-def test_rows_of_several_envs_are_whole_or_not_there() -> None:  # RB-16 ST-06
+def test_rows_of_several_envs_are_whole_or_not_there() -> None:
     rb, after = filled(6, 2), filled(6, 2)
     after.extend(rows(torch.arange(100, 105), 2))
     outcomes = [content(filled(6, 2)), content(after)]
@@ -122,7 +122,7 @@ def test_rows_of_several_envs_are_whole_or_not_there() -> None:  # RB-16 ST-06
     assert found == sorted(found) and set(found) == {0, 1}
 
 
-def test_who_finishes_a_write_can_be_cut_off_as_well() -> None:  # RB-16
+def test_who_finishes_a_write_can_be_cut_off_as_well() -> None:
     there, write = WRITES["extend over the end"]
     rb, outcomes = filled(there), outcomes_of("extend over the end")
     steps = files_at_every_step(rb, lambda: write(rb))
@@ -141,7 +141,7 @@ def finished(there: int, files: Files) -> Any:
     return content(rb)
 
 
-def test_a_load_that_is_cut_off_leaves_nothing_torn() -> None:  # RB-16
+def test_a_load_that_is_cut_off_leaves_nothing_torn() -> None:
     state = filled(11).state_dict()
     rb, outcomes = filled(3), [content(filled(3)), ([], 0, 0, 0), content(filled(11))]
     steps = files_at_every_step(rb, lambda: rb.load_state_dict(state))
@@ -155,7 +155,7 @@ def test_a_load_that_is_cut_off_leaves_nothing_torn() -> None:  # RB-16
 @pytest.mark.parametrize(
     "name", few(["extend over the end", "extend free places", "extend over old rows", "set a slice"])
 )
-def test_a_writer_that_is_killed_leaves_its_write_whole_or_not_there(name: str) -> None:  # RB-16
+def test_a_writer_that_is_killed_leaves_its_write_whole_or_not_there(name: str) -> None:
     there, write = WRITES[name]
     outcomes, source = outcomes_of(name), random.Random(name)
     for step in sorted(source.sample(range(1800), 8)):
@@ -165,7 +165,7 @@ def test_a_writer_that_is_killed_leaves_its_write_whole_or_not_there(name: str) 
         assert len(rb.extend(rows([5]))) == 1  # and nobody is blocked
 
 
-def test_a_fork_waits_for_the_write_under_way_which_the_child_then_finds_whole() -> None:  # RB-16
+def test_a_fork_waits_for_the_write_under_way_which_the_child_then_finds_whole() -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(SIZE))
     rb.extend(rows(torch.arange(11)))
     put, begun, go_on = Column.put, threading.Event(), threading.Event()
@@ -185,7 +185,7 @@ def test_a_fork_waits_for_the_write_under_way_which_the_child_then_finds_whole()
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_only_a_storage_that_others_know_of_keeps_a_log() -> None:  # RB-16
+def test_only_a_storage_that_others_know_of_keeps_a_log() -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(SIZE))
     rb.extend(rows(torch.arange(11)))
     rb[2] = rows(5)
@@ -200,7 +200,7 @@ def test_only_a_storage_that_others_know_of_keeps_a_log() -> None:  # RB-16
     assert (sent.storage.scratch_dir / LOG_FILE).exists()
 
 
-def test_a_killed_parent_does_not_leave_its_lock_to_its_children() -> None:  # RB-16
+def test_a_killed_parent_does_not_leave_its_lock_to_its_children() -> None:
     rb = filled(11)
     wait, go = os.pipe()
 
@@ -241,7 +241,7 @@ def read_for_ever(rb: ReplayBuffer, stop: int) -> None:
 
 
 @pytest.mark.deep
-def test_readers_see_no_torn_row_while_writers_are_killed_at_random() -> None:  # RB-16
+def test_readers_see_no_torn_row_while_writers_are_killed_at_random() -> None:
     rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(60))
     rb.extend(rows(torch.arange(60)))
     stop, go = os.pipe()
@@ -260,7 +260,7 @@ def test_readers_see_no_torn_row_while_writers_are_killed_at_random() -> None:  
     assert len(rb) == 60 and rb.write_count > 100
 
 
-def test_readers_do_not_keep_a_writer_out() -> None:  # RB-16
+def test_readers_do_not_keep_a_writer_out() -> None:
     rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(3000))
     rb.extend(rows(torch.arange(3000)))
     stop, go = os.pipe()

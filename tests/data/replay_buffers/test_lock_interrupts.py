@@ -267,7 +267,7 @@ DEEPER = [LazyMemmapStorage._adopt, TensorStorage._initialize, TensorStorage._ad
 )
 def test_an_interrupted_first_write_leaves_no_files_and_can_be_repeated(
     code: Any, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # ST-04
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     data = {"a": torch.arange(3), "b": {"c": torch.arange(3)}}
     for at in range(POINTS):

@@ -51,7 +51,7 @@ def agree(found: Any, numbers: list[int]) -> bool:
     return all(found[name].tolist() == [n + 100 * position for n in numbers] for position, name in enumerate(NAMES))
 
 
-def test_names_with_any_characters(tmp_path: Path) -> None:  # ST-04 RB-16
+def test_names_with_any_characters(tmp_path: Path) -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path / "rb"))
     rb.extend(named(torch.arange(4)))
     sent, copied = pickle.loads(pickle.dumps(rb)), copy.deepcopy(rb)
@@ -62,7 +62,7 @@ def test_names_with_any_characters(tmp_path: Path) -> None:  # ST-04 RB-16
 
 
 @pytest.mark.parametrize("method", few(METHODS))
-def test_a_worker_writes_entries_of_any_name(method: str) -> None:  # ST-04 RB-16
+def test_a_worker_writes_entries_of_any_name(method: str) -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(6))
     rb.extend(named(torch.arange(4)))
     worker = multiprocessing.get_context(method).Process(target=rb.extend, args=(named(torch.arange(4, 8)),))
@@ -71,7 +71,7 @@ def test_a_worker_writes_entries_of_any_name(method: str) -> None:  # ST-04 RB-1
     assert worker.exitcode == 0 and agree(rb[:], [6, 7, 2, 3, 4, 5])
 
 
-def test_a_file_in_the_way_is_found_by_its_name(tmp_path: Path) -> None:  # ST-04
+def test_a_file_in_the_way_is_found_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "a%20b.memmap").write_text("mine")
     rb = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path))
     with pytest.raises(FileExistsError, match=r"a%20b\.memmap exists already"):
@@ -91,7 +91,7 @@ def test_a_file_in_the_way_is_found_by_its_name(tmp_path: Path) -> None:  # ST-0
         ({"ring.log": {"x": 2}}, "('ring.log', 'x')", "ring.log, which the storage needs,"),
     ],
 )
-def test_names_that_meet_are_refused(data: Any, one: str, other: str, tmp_path: Path) -> None:  # ST-04
+def test_names_that_meet_are_refused(data: Any, one: str, other: str, tmp_path: Path) -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path / "rb"))
     with pytest.raises(ValueError) as caught:
         rb.add(torch.utils._pytree.tree_map(torch.tensor, data))

@@ -49,7 +49,7 @@ def write_many(rb: TensorDictReplayBuffer, first: int) -> None:
 
 
 @pytest.mark.parametrize("method", few(METHODS))
-def test_what_a_worker_writes_is_seen(method: str) -> None:  # RB-16
+def test_what_a_worker_writes_is_seen(method: str) -> None:
     context = multiprocessing.get_context(method)
     rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(21))
     rb.extend(TensorDict({"a": torch.zeros(10)}, [10]))
@@ -61,7 +61,7 @@ def test_what_a_worker_writes_is_seen(method: str) -> None:  # RB-16
     assert rb.add(TensorDict({"a": torch.tensor(2.0)})) == 20
 
 
-def test_rows_of_several_writers_are_all_there_and_whole() -> None:  # RB-16
+def test_rows_of_several_writers_are_all_there_and_whole() -> None:
     context = multiprocessing.get_context(METHODS[0])
     rb = TensorDictReplayBuffer(storage=LazyMemmapStorage(2000), batch_size=64)
     rb.extend(rows(torch.arange(100)))
@@ -78,7 +78,7 @@ def test_rows_of_several_writers_are_all_there_and_whole() -> None:  # RB-16
 
 @pytest.mark.parametrize("hold", ["lock", "reading"])
 @pytest.mark.parametrize("sent", ["before", "meanwhile"])
-def test_a_ring_that_is_held_lets_nobody_else_write(hold: str, sent: str, tmp_path: Path) -> None:  # RB-16
+def test_a_ring_that_is_held_lets_nobody_else_write(hold: str, sent: str, tmp_path: Path) -> None:
     ring = SharedRing(10, tmp_path / "ring")
     other = pickle.loads(pickle.dumps(ring)) if sent == "before" else None
     entered = []
@@ -98,7 +98,7 @@ def test_a_ring_that_is_held_lets_nobody_else_write(hold: str, sent: str, tmp_pa
     assert entered
 
 
-def test_a_storage_that_may_only_be_read_is_read_and_not_written(missing) -> None:  # ST-04 RB-16
+def test_a_storage_that_may_only_be_read_is_read_and_not_written(missing) -> None:
     if not hasattr(os, "fork"):
         missing("fork", "a process gives its rights away in a forked one")
     folder = Path(tempfile.mkdtemp())  # not below tmp_path, which only its owner may enter
@@ -185,7 +185,7 @@ NOT_SHARED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", NOT_SHARED)
-def test_a_new_process_gets_no_private_copy(kind: str) -> None:  # RB-16
+def test_a_new_process_gets_no_private_copy(kind: str) -> None:
     make, name = NOT_SHARED[kind]
     rb = make()
     with Starting(), pytest.raises(RuntimeError, match=f"Cannot share a (storage of type )?{name} between.*Fix: "):
@@ -199,7 +199,7 @@ def write_first(rb: ReplayBuffer) -> None:
 
 
 @pytest.mark.deep
-def test_memory_that_is_shared_is_shared() -> None:  # RB-16
+def test_memory_that_is_shared_is_shared() -> None:
     rb = ReplayBuffer(storage=TensorStorage(torch.zeros(5).share_memory_()))
     worker = multiprocessing.get_context("spawn").Process(target=write_first, args=(rb,))
     worker.start()

@@ -71,7 +71,7 @@ OTHER_FORM = "Nothing was written. Fix: give data of the form that was stored fi
         ),
     ],
 )
-def test_what_differs_is_refused_and_nothing_is_written(kind: str, data: Any, message: str) -> None:  # ST-05
+def test_what_differs_is_refused_and_nothing_is_written(kind: str, data: Any, message: str) -> None:
     rb = ReplayBuffer(storage=make_storage(kind, 4, 1, lambda numbers: steps(len(numbers))))
     rb.extend(steps(3) * 0)
     with pytest.raises(ValueError) as caught:
@@ -81,7 +81,7 @@ def test_what_differs_is_refused_and_nothing_is_written(kind: str, data: Any, me
     assert (rb[:]["a"] == 0).all() and (rb[:]["b", "c"] == 0).all()
 
 
-def test_trees_that_differ_are_refused() -> None:  # ST-05 RB-06
+def test_trees_that_differ_are_refused() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10))
     with pytest.raises(ValueError) as caught:
         rb.extend((torch.zeros(3), {"x": torch.zeros(2)}))
@@ -100,7 +100,7 @@ def test_trees_that_differ_are_refused() -> None:  # ST-05 RB-06
     )
 
 
-def test_the_order_of_keys_does_not_matter() -> None:  # ST-05
+def test_the_order_of_keys_does_not_matter() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10))
     rb.extend({"a": torch.zeros(1), "b": {"c": torch.ones(1), "d": torch.ones(1) * 2}})
     rb.extend({"b": {"d": torch.ones(1) * 5, "c": torch.ones(1) * 4}, "a": torch.ones(1) * 3})
@@ -111,7 +111,7 @@ def test_the_order_of_keys_does_not_matter() -> None:  # ST-05
     assert rb[:]["a"].tolist() == [0, 3] and rb[:]["b"].tolist() == [1, 2]
 
 
-def test_contiguous_memory_holds_no_strings() -> None:  # ST-01
+def test_contiguous_memory_holds_no_strings() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10))
     with pytest.raises(TypeError) as caught:
         rb.add("hello")
@@ -126,7 +126,7 @@ def test_contiguous_memory_holds_no_strings() -> None:  # ST-01
 
 @pytest.mark.parametrize("size", [0, -3, 2.5, True])
 @pytest.mark.parametrize("kind", [ListStorage, LazyTensorStorage, LazyMemmapStorage])
-def test_a_size_is_a_positive_integer(kind: type, size: Any) -> None:  # ST-05
+def test_a_size_is_a_positive_integer(kind: type, size: Any) -> None:
     with pytest.raises(ValueError) as caught:
         kind(size)
     assert str(caught.value) == f"max_size must be an integer of at least 1, and got {size!r}."
@@ -147,7 +147,7 @@ DTYPES = [
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", ["lazy", "memmap"])
 @pytest.mark.parametrize("width", [(), (3,), (40, 40)], ids=str)
-def test_every_dtype_and_length_of_row(dtype: torch.dtype, kind: str, width: tuple[int, ...]) -> None:  # ST-03 ST-04
+def test_every_dtype_and_length_of_row(dtype: torch.dtype, kind: str, width: tuple[int, ...]) -> None:
     values = torch.randint(0, 2, (9, *width)).to(dtype)
     rb = ReplayBuffer(storage=make_storage(kind, 7, 1, lambda numbers: numbers))
     rb.extend(values[:5])
@@ -164,7 +164,7 @@ def test_every_dtype_and_length_of_row(dtype: torch.dtype, kind: str, width: tup
 # Files ----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_files_are_those_of_a_memory_mapped_tensordict(tmp_path: Path) -> None:  # ST-04
+def test_the_files_are_those_of_a_memory_mapped_tensordict(tmp_path: Path) -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path / "rb"))
     rb.extend(as_tensordict(torch.arange(8)))
     loaded = TensorDict.load_memmap(tmp_path / "rb")
@@ -173,7 +173,7 @@ def test_the_files_are_those_of_a_memory_mapped_tensordict(tmp_path: Path) -> No
     assert loaded["next", "reward"].squeeze(-1).tolist() == [6, 7, 2, 3, 4, 5]
 
 
-def test_files_that_are_there_are_not_overwritten(tmp_path: Path) -> None:  # ST-04
+def test_files_that_are_there_are_not_overwritten(tmp_path: Path) -> None:
     first = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path))
     first.extend(steps(3))
     second = ReplayBuffer(storage=LazyMemmapStorage(6, scratch_dir=tmp_path))
@@ -189,7 +189,7 @@ def test_files_that_are_there_are_not_overwritten(tmp_path: Path) -> None:  # ST
     assert (third[:]["a"] == 5).all() and len(third) == 2
 
 
-def test_a_temporary_folder_goes_with_its_storage() -> None:  # ST-04
+def test_a_temporary_folder_goes_with_its_storage() -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(6))
     assert rb.storage.scratch_dir is None
     rb.extend(steps(3))
@@ -208,7 +208,7 @@ def test_a_temporary_folder_goes_with_its_storage() -> None:  # ST-04
     assert not folder.exists()
 
 
-def test_too_little_memory_is_said_and_a_smaller_buffer_goes_on() -> None:  # ST-03
+def test_too_little_memory_is_said_and_a_smaller_buffer_goes_on() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10**15))
     with pytest.raises(MemoryError) as caught:
         rb.extend(TensorDict({"a": torch.zeros(3, 100)}, [3]))
@@ -222,7 +222,7 @@ def test_too_little_memory_is_said_and_a_smaller_buffer_goes_on() -> None:  # ST
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.bfloat16, torch.float64, torch.complex64])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (512, 1024)])
-def test_memory_is_aligned_and_of_any_dtype(dtype: torch.dtype, shape: tuple[int, ...]) -> None:  # ST-03
+def test_memory_is_aligned_and_of_any_dtype(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(5))
     data = torch.randint(0, 2, (4, *shape)).to(dtype)
     rb.extend(data)
@@ -232,7 +232,7 @@ def test_memory_is_aligned_and_of_any_dtype(dtype: torch.dtype, shape: tuple[int
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [3, 40_000])  # blocks are written in one way or another by their size
-def test_lazy_conjugates_are_stored_as_what_they_say(kind: str, size: int, tmp_path: Path) -> None:  # ST-03 ST-04
+def test_lazy_conjugates_are_stored_as_what_they_say(kind: str, size: int, tmp_path: Path) -> None:
     def make(numbers: torch.Tensor) -> TensorDict:
         value = (numbers[..., None] * torch.ones(size)).to(torch.complex64) * (1 + 2j)
         entries = {"a": numbers.float(), "b": value.conj(), "c": value.conj().imag}
@@ -248,9 +248,7 @@ def test_lazy_conjugates_are_stored_as_what_they_say(kind: str, size: int, tmp_p
     assert (found["b"][:, 0] == found["a"] * (1 - 2j)).all() and (found["c"][:, -1] == -2 * found["a"]).all()
 
 
-def test_a_full_disk_is_said_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # ST-04
+def test_a_full_disk_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(1000, scratch_dir=tmp_path))
 
     def full(*_: Any) -> None:
@@ -273,7 +271,7 @@ def test_a_full_disk_is_said_before_anything_is_written(
 @pytest.mark.parametrize("write", [lambda rb: rb.extend(steps(3)), lambda rb: rb.__setitem__(0, steps(1)[0])])
 def test_a_full_disk_leaves_old_rows_as_they_were(
     write: Callable[[ReplayBuffer], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # ST-04
+) -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(4, scratch_dir=tmp_path))
     rb.extend(steps(4).apply_(torch.zero_))
     rb.storage.ring.share()  # from here on it keeps a log
@@ -306,14 +304,14 @@ except OSError as error:
 """
 
 
-def test_a_limit_on_the_size_of_files_ends_no_process(tmp_path: Path) -> None:  # ST-04
+def test_a_limit_on_the_size_of_files_ends_no_process(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     written, length, kind = done.stdout.split()
     assert (written, length, kind) == ("0", "0", "OSError")
 
 
-def test_files_hold_no_python_objects() -> None:  # ST-04
+def test_files_hold_no_python_objects() -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(4))
     with pytest.raises(TypeError) as caught:
         rb.extend(TensorDict({"a": torch.zeros(2), "name": NonTensorStack("x", "y")}, [2]))
@@ -328,7 +326,7 @@ def test_files_hold_no_python_objects() -> None:  # ST-04
 # Containers that are given --------------------------------------------------------------------------------------------
 
 
-def test_a_given_container_of_any_form() -> None:  # ST-02
+def test_a_given_container_of_any_form() -> None:
     rb = ReplayBuffer(storage=TensorStorage((torch.zeros(4), {"x": torch.zeros(4, 2)}), max_size=3))
     assert len(rb) == 3 and rb.storage.max_size == 3
     rb.add((torch.tensor(1.0), {"x": torch.ones(2)}))
@@ -340,7 +338,7 @@ def test_a_given_container_of_any_form() -> None:  # ST-02
     assert str(caught.value) == "max_size is 5, and the storage given has room for [3] items. Fix: leave max_size out."
 
 
-def test_data_on_another_device_is_moved() -> None:  # ST-03
+def test_data_on_another_device_is_moved() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(4, device="cpu"), batch_size=2)
     rb.extend(as_tensordict(torch.arange(3)))
     assert rb.sample().device == torch.device("cpu") and rb.storage.device == torch.device("cpu")
@@ -351,7 +349,7 @@ def test_data_on_another_device_is_moved() -> None:  # ST-03
     assert auto.device == torch.device("cpu")
 
 
-def test_rows_of_different_shapes_need_a_list() -> None:  # ST-01 ST-03
+def test_rows_of_different_shapes_need_a_list() -> None:
     rows = LazyStackedTensorDict(*[TensorDict({"a": torch.zeros(i)}) for i in range(1, 4)])
     rb = ReplayBuffer(storage=LazyTensorStorage(4))
     with pytest.raises(ValueError) as caught:
@@ -369,7 +367,7 @@ def test_rows_of_different_shapes_need_a_list() -> None:  # ST-01 ST-03
     assert rb[:]["a"][:, 0].tolist() == [0, 1, 2]
 
 
-def test_a_leaf_of_all_elements_can_be_looked_at() -> None:  # ST-05
+def test_a_leaf_of_all_elements_can_be_looked_at() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10, ndim=2))
     assert rb.storage.columns == {}
     rb.extend(as_tensordict(torch.arange(8).reshape(2, 4)))
@@ -384,7 +382,7 @@ def test_a_leaf_of_all_elements_can_be_looked_at() -> None:  # ST-05
     )
 
 
-def test_files_that_were_there_outlive_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # ST-04
+def test_files_that_were_there_outlive_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever may write over files must not lose them where new ones cannot be made."""
     first = ReplayBuffer(storage=LazyMemmapStorage(3, scratch_dir=tmp_path))
     first.extend(TensorDict({"a": torch.arange(3)}, 3))
@@ -404,13 +402,13 @@ def test_files_that_were_there_outlive_a_failure(tmp_path: Path, monkeypatch: py
 # What programs written for TorchRL do with storages -------------------------------------------------------------------
 
 
-def test_storages_are_kinds_of_one_another() -> None:  # ST-01
+def test_storages_are_kinds_of_one_another() -> None:
     assert issubclass(LazyMemmapStorage, LazyTensorStorage) and issubclass(LazyTensorStorage, TensorStorage)
     assert isinstance(LazyMemmapStorage(3), LazyTensorStorage) and not issubclass(ListStorage, TensorStorage)
 
 
 @pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage, ListStorage])
-def test_set_fills_the_places_that_are_next(storage: Any) -> None:  # ST-01
+def test_set_fills_the_places_that_are_next(storage: Any) -> None:
     made = storage(10)
     numbers = torch.arange(100, 110)
     made.set(range(4), numbers[:4])
@@ -431,7 +429,7 @@ def test_set_fills_the_places_that_are_next(storage: Any) -> None:  # ST-01
 @pytest.mark.parametrize(
     "index", [[2, 3], [1, 0], [0, 2], -1, 1, range(9, 12), range(12), slice(3, 5), [0.0, 1.0], [True]]
 )
-def test_set_leaves_no_holes(storage: Any, index: Any) -> None:  # ST-01
+def test_set_leaves_no_holes(storage: Any, index: Any) -> None:
     made = storage(10)
     count = 12 if index == range(12) else 2
     with pytest.raises((IndexError, TypeError, ValueError)):
@@ -442,14 +440,14 @@ def test_set_leaves_no_holes(storage: Any, index: Any) -> None:  # ST-01
     assert len(made) == 0
 
 
-def test_set_of_several_dimensions_fills_rows() -> None:  # ST-01
+def test_set_of_several_dimensions_fills_rows() -> None:
     made = LazyTensorStorage(12, ndim=2)
     made.set(range(3), torch.arange(6).reshape(3, 2))
     made.set(3, torch.tensor([6, 7]))
     assert made.shape == (4, 2) and made[:].flatten().tolist() == list(range(8))
 
 
-def test_the_memory_of_a_memory_map_knows_its_files(tmp_path: Path) -> None:  # ST-04
+def test_the_memory_of_a_memory_map_knows_its_files(tmp_path: Path) -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=tmp_path))
     assert rb._storage._storage is None
     rb.extend(TensorDict({"a": torch.arange(4), "n": {"b": torch.zeros(4, 2)}}, [4]))
@@ -461,7 +459,7 @@ def test_the_memory_of_a_memory_map_knows_its_files(tmp_path: Path) -> None:  # 
 
 
 @pytest.mark.parametrize("name", ["ring.state", "ring.log", "a.memmap", "meta.json"])
-def test_a_memory_map_takes_no_file_of_others(name: str, tmp_path: Path) -> None:  # ST-04
+def test_a_memory_map_takes_no_file_of_others(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("mine")
     rb = ReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=tmp_path))
     with pytest.raises(FileExistsError, match="existsok=True"):
@@ -470,7 +468,7 @@ def test_a_memory_map_takes_no_file_of_others(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage, ListStorage])
-def test_what_does_nothing_here_is_taken(storage: Any) -> None:  # ST-01
+def test_what_does_nothing_here_is_taken(storage: Any) -> None:
     assert storage(5, compilable=False).max_size == 5
     with pytest.raises(NotImplementedError, match=r"compilable=True is not available.*Fix: leave it out"):
         storage(5, compilable=True)

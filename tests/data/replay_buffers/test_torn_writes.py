@@ -32,7 +32,7 @@ def without_numbers(kind: str, count: int = 6) -> torch.Tensor:
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("kind", ["meta", "sparse"])
 @pytest.mark.parametrize("write", WRITES)
-def test_a_leaf_without_numbers_tears_no_element(storage: Any, kind: str, write: str) -> None:  # RB-01
+def test_a_leaf_without_numbers_tears_no_element(storage: Any, kind: str, write: str) -> None:
     rb = TensorDictReplayBuffer(storage=storage(6), batch_size=2)
     rb.extend(TensorDict({"first": torch.arange(6), "second": torch.ones(6, 3)}, [6]))
     before = rb[:].clone()
@@ -46,7 +46,7 @@ def test_a_leaf_without_numbers_tears_no_element(storage: Any, kind: str, write:
 
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
-def test_a_refused_first_write_decides_nothing(storage: Any) -> None:  # RB-01
+def test_a_refused_first_write_decides_nothing(storage: Any) -> None:
     quantized = torch.quantize_per_tensor(torch.ones(4), 1.0, 0, torch.quint8)
     rb = ReplayBuffer(storage=storage(6), batch_size=2)
     behind = {"a": torch.zeros(6), "b": without_numbers("sparse")}
@@ -60,7 +60,7 @@ def test_a_refused_first_write_decides_nothing(storage: Any) -> None:  # RB-01
     assert rb.extend(torch.arange(3)).tolist() == [0, 1, 2]
 
 
-def test_a_first_write_that_fails_late_decides_nothing() -> None:  # RB-01
+def test_a_first_write_that_fails_late_decides_nothing() -> None:
     """Whatever it is that cannot be copied, here a number that says so when it is asked."""
 
     class Failing(LazyTensorStorage):
@@ -76,7 +76,7 @@ def test_a_first_write_that_fails_late_decides_nothing() -> None:  # RB-01
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("dtype", STORABLE, ids=str)
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
-def test_every_storable_dtype_is_written_and_read(storage: Any, dtype: torch.dtype) -> None:  # ST-02
+def test_every_storable_dtype_is_written_and_read(storage: Any, dtype: torch.dtype) -> None:
     data = torch.randint(0, 2, (8, 1200), dtype=torch.uint8).view(dtype)  # rows that numpy gathers, and longer ones
     for columns in (2, data.shape[1]):
         rb = ReplayBuffer(storage=storage(6), batch_size=3)

@@ -82,7 +82,6 @@ def counting() -> type[Counting]:
 
 
 def test_pairs(pairs: str, tokenizer: str, tmp_path: Path) -> None:
-    # RL-04, RL-05
     given = {"root_dir": tmp_path, "from_disk": True, "tokenizer_model_name": tokenizer}
     data: Any = PairwiseDataset.from_dataset("train", pairs, 8, **given)
     assert data.batch_size == (2,) and isinstance(data.chosen_data, RewardData)
@@ -97,7 +96,6 @@ def test_pairs(pairs: str, tokenizer: str, tmp_path: Path) -> None:
 
 
 def test_prompts(tokenizer: str, tmp_path: Path) -> None:
-    # RL-03
     columns = {"prompt": ["a b", "c"], "label": [" c", " d e f g h"]}
     name = saved_dataset(tmp_path / "prompts", columns)
     given = {"root_dir": tmp_path / "tokenized", "from_disk": True, "tokenizer_model_name": tokenizer}
@@ -107,7 +105,6 @@ def test_prompts(tokenizer: str, tmp_path: Path) -> None:
 
 
 def test_tokenized_once(texts: str, tokenizer: str, tmp_path: Path, counting: type[Counting]) -> None:
-    # RL-06
     data = loader(texts, tmp_path, tokenizer, tokenizer_fn=counting).load()
     assert data.batch_size == (13**3,) and counting.calls == 3
     assert data["input_ids"][15].tolist() == [FIRST, FIRST + 1, FIRST + 2, PAD]
@@ -221,7 +218,6 @@ def test_a_killed_process_is_resumed_by_the_two_that_come_after(texts: str, toke
 
 @pytest.mark.parametrize("device", ["cpu", None])
 def test_loaders(device: str | None, pairs: str, tokenizer: str, tmp_path: Path) -> None:
-    # RL-07
     given = {"root_dir": tmp_path, "from_disk": True, "tokenizer_model_name": tokenizer}
     endless = get_dataloader(1, 8, PairwiseDataset, device, pairs, **given)
     batches = [next(endless) for _ in range(6)]
@@ -233,7 +229,6 @@ def test_loaders(device: str | None, pairs: str, tokenizer: str, tmp_path: Path)
 
 
 def test_an_infinite_iterator() -> None:
-    # RL-08
     assert list(itertools.islice(create_infinite_iterator({1: 2, 3: 4}), 5)) == [1, 3, 1, 3, 1]
     once = create_infinite_iterator(iter([1]))
     assert next(once) == 1

@@ -58,7 +58,6 @@ def log_prob(model: Any, text: list[int], token: int) -> float:
 
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_rollout_is_what_a_plain_loop_computes(models: tuple[Any, Any], side: str) -> None:
-    # RL-11
     model, reference = models
     model.train()
     rollouts = RolloutFromModel(model, reference, Score(), kl_coef=0.5, max_new_tokens=LIMIT, score_clip=1.0)
@@ -182,7 +181,6 @@ class Holder:
 
 
 def test_a_constant_controller() -> None:
-    # RL-09
     holder = Holder()
     controller = ConstantKLController(kl_coef=0.3, model=holder)
     assert holder.kl_coef == controller.update([100.0]) == controller.update() == 0.3
@@ -194,7 +192,6 @@ def test_a_constant_controller() -> None:
 def test_an_adaptive_controller_follows_the_equation(
     coef: float, target: float, horizon: int, values: list[float]
 ) -> None:
-    # RL-10
     holder = Holder()
     controller = AdaptiveKLController(init_kl_coef=coef, target=target, horizon=horizon, model=holder)
     assert holder.kl_coef == coef

@@ -20,7 +20,6 @@ SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6)
 
 @given(TEXTS, st.integers(1, 8), st.sampled_from(["max_length", "longest", True]), st.sampled_from(["left", "right"]))
 def test_ids_and_masks_are_those_of_the_bare_tokenizer(texts: list[str], length: int, padding: Any, side: str) -> None:
-    # RL-01
     tokenizer = make_tokenizer(padding_side=side)
     data = TensorDictTokenizer(tokenizer, length, padding=padding)({"text": texts, "other": [None] * len(texts)})
     bare = tokenizer(texts, max_length=length, padding=padding, truncation=True)
@@ -49,7 +48,6 @@ def test_without_truncation_all_are_as_long_as_the_longest() -> None:
 
 @given(SENTENCES, SENTENCES, st.integers(1, 12), st.sampled_from(["left", "right"]))
 def test_the_last_token_of_a_prompt(prompt: list[str], label: list[str], length: int, side: str) -> None:
-    # RL-02
     process = PromptTensorDictTokenizer(make_tokenizer(padding_side=side), length)
     example = {"prompt": " ".join(prompt) + " ", "label": " ".join(label)}
     data = process({key: [value, "a"] for key, value in example.items()})
@@ -82,7 +80,6 @@ def test_a_tokenizer_that_is_not_fast_finds_the_same_prompts(monkeypatch: pytest
 
 
 def test_prompts_alone() -> None:
-    # RL-03
     for side in ("left", "right"):
         example = {"prompt": ["a b", "c"], "label": [" c", " d e f"]}
         found = PromptTensorDictTokenizer(make_tokenizer(padding_side=side), 5)(example)

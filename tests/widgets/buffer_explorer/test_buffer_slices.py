@@ -1,4 +1,4 @@
-"""Whether slices are possible, and why not (SA-05)."""
+"""Whether slices are possible, and why not."""
 
 from __future__ import annotations
 

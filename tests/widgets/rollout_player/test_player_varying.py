@@ -24,7 +24,7 @@ def strip(model, label):
     return next(strip for strip in model.strips if strip.label == label)
 
 
-def test_the_size_is_drawn_and_the_values_are_told():  # DS-01
+def test_the_size_is_drawn_and_the_values_are_told():
     model = player_model(rollout())
     assert model.notes == ()
     assert strip(model, "size of observation").data[0, :, 0].tolist() == [1, 2, 3, 4, 5, 1, 2]
@@ -34,7 +34,7 @@ def test_the_size_is_drawn_and_the_values_are_told():  # DS-01
     assert model.leaf("next", "observation").text_at(0, 4) == "[3, 6, 2]: 5, 5, 5, 5, … (mean 5)"
 
 
-def test_rows_of_a_batch_have_sizes_of_their_own():  # DS-04
+def test_rows_of_a_batch_have_sizes_of_their_own():
     env = SerialEnv(2, [lambda: EnvWithDynamicSpec(5, 1), lambda: EnvWithDynamicSpec(3, 4)])
     model = player_model(env.rollout(6, return_contiguous=False, break_when_any_done=False))
     assert strip(model, "size of observation").data[..., 0].tolist() == [[1, 2, 3, 4, 5, 1], [4, 5, 6, 4, 5, 6]]

@@ -232,7 +232,7 @@ def varying(batch_by_time=False):
 
 
 @pytest.mark.parametrize("batch_by_time", [True, False])
-def test_stacks_of_stacks_are_compared(batch_by_time):  # DS-04
+def test_stacks_of_stacks_are_compared(batch_by_time):
     td = varying(batch_by_time)
     row = ted_model(td).row("x")
     assert (row.root.shape, row.carry) == ("[B=2 | T=4 | -1]", Carry("carried", True))

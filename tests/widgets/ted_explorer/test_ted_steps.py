@@ -77,7 +77,7 @@ def test_many_and_odd_entries_are_bounded_and_written():
     assert (fate.root, fate.next, fate.then, fate.kind) == ("'a'", "'a'", "'b'", "differs")
 
 
-def test_what_becomes_of_an_entry_with_a_size_of_its_own_at_each_step():  # DS-01
+def test_what_becomes_of_an_entry_with_a_size_of_its_own_at_each_step():
     rollout = EnvWithDynamicSpec().rollout(4, return_contiguous=False)
     (fate,) = [
         fate for fate in fates_at(rollout, rollout["next"], ted_model(rollout), 0, 0) if fate.path == ("observation",)
