@@ -14,8 +14,7 @@ SHORTER = {
     "07_dqn.ipynb": {"total_frames=25_000": "total_frames=1_536", "e07_dqn.parts()": "e07_dqn.parts(frames=1_024)"},
     "08_actor_critic.ipynb": {
         "monitor.watch(range(25))": "monitor.watch(range(3))",
-        "updates=60, critic_steps=10": "updates=3, critic_steps=10",
-        "updates=60, critic_steps=1)": "updates=3, critic_steps=1)",
+        "updates=60,": "updates=3,",
         "learn(batches=70)": "learn(batches=3)",
     },
     "09_ppo.ipynb": {

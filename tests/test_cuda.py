@@ -61,9 +61,10 @@ from rlnb.objectives import DQNLoss, SACLoss, SoftUpdate
 from rlnb.objectives.value import GAE
 from rlnb.search import MCTS
 from tests.objectives.golden.make import qvalue
+from tests.objectives.test_errors import normal_actor
 from tests.objectives.test_estimators import KINDS, make_data
 from tests.objectives.test_estimators import critic as exact_critic
-from tests.objectives.test_losses import LOSSES, ON_POLICY, normal_actor
+from tests.objectives.test_losses import LOSSES, ON_POLICY
 
 
 def pendulums(batch_size=(), device=None, seed=0):

@@ -112,25 +112,25 @@ class DQNLoss(OffPolicyLoss):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Compute "loss" of transitions ``[*B]``, and write "td_error" into them."""
         values = self._values(self._run(self.value_network, tensordict, make=_values_alone))
-        value = chosen(values, self._get(tensordict, "action"), self.action_space)
+        value = chosen(values, self._get(tensordict, "action"), self.action_space, keepdim=True)
         with torch.no_grad():
             target = self._returns(tensordict, self._next_value(tensordict))
-            self._prioritize(tensordict, (value - target).square_().unsqueeze(-1))
+            self._prioritize(tensordict, (value - target).square_())
         loss = self._distance(value, target, self.loss_function, tensordict, self._weights(tensordict))
-        return self._terms({"loss": loss})
+        return self._terms({"loss": loss.squeeze(-1) if self.reduction == "none" else loss})
 
     def _next_value(self, data: TensorDictBase) -> Tensor:
-        """Compute the value of the best next action, ``[*B]``."""
+        """Compute the value of the best next action, ``[*B, 1]``."""
         after, keys = self._after(data), self.tensor_keys
         found = self._run(self._target("value_network"), after, make=_values_alone)
         values = self._values(found)
         if not self.double_dqn:
             best = found.get(keys.value, None)  # it may leave out actions that are not allowed
-            return values.max(-1).values if best is None else best.squeeze(-1)
+            return values.max(-1, keepdim=True).values if best is None else best
         own = self._run(self.value_network, after)
         if keys.action in self.value_network.out_keys:
-            return chosen(values, own.get(keys.action), self.action_space)
-        return values.gather(-1, self._values(own).argmax(-1, keepdim=True)).squeeze(-1)
+            return chosen(values, own.get(keys.action), self.action_space, keepdim=True)
+        return values.gather(-1, self._values(own).argmax(-1, keepdim=True))
 
     def _values(self, found: Any) -> Tensor:
         values: Tensor | None = found.get(self.tensor_keys.action_value, None)

@@ -62,13 +62,14 @@ class OffPolicyLoss(LossModule):
         return found
 
     def _returns(self, data: TensorDictBase, next_value: Tensor) -> Tensor:
-        """Compute the target of each step, ``[*B]``, from the value of the next state, ``[*B]``."""
-        reward = self._get(data, "reward", after=True)
-        if next_value.shape != reward.shape:
-            if (*next_value.shape, 1) != reward.shape:
-                raise ValueError(wrong_value_shape(self, next_value, reward))
-            next_value = next_value.unsqueeze(-1)
-        return self.value_estimator.value_estimate(data, next_value=next_value).squeeze(-1)
+        """Compute the target of each step from the value of the next state, both ``[*B]`` or ``[*B, 1]``."""
+        reward, shape = self._get(data, "reward", after=True), next_value.shape
+        if shape == reward.shape:
+            return self.value_estimator.value_estimate(data, next_value=next_value)
+        if (*shape, 1) != reward.shape and shape != (*reward.shape, 1):
+            raise ValueError(wrong_value_shape(self, next_value, reward))
+        next_value = next_value.reshape(reward.shape)
+        return self.value_estimator.value_estimate(data, next_value=next_value).reshape(shape)
 
     def _prioritize(self, data: TensorDictBase, error: Tensor) -> None:
         """Write the TD errors, ``[*B]``, into the data."""
@@ -126,26 +127,28 @@ def action_space_of(owner: object, space: Any, network: Any) -> str:
     return name
 
 
-def chosen(values: Tensor, action: Tensor, space: str) -> Tensor:
+def chosen(values: Tensor, action: Tensor, space: str, keepdim: bool = False) -> Tensor:
     """Return the values ``[*B]`` of actions, given those of all actions, ``[*B, n]``.
 
     Args:
         values: may have leading dimensions that ``action`` has not.
         action: indices ``[*B]`` or ``[*B, 1]``, or one-hot vectors ``[*B, n]``.
         space: see :func:`action_space_of`.
+        keepdim: whether the result keeps its last dimension, ``[*B, 1]``.
 
     Example:
         >>> chosen(torch.tensor([[1.0, 2.0]]), torch.tensor([1]), "categorical")
         tensor([2.])
     """
     if space != "categorical":
-        return (values * action).sum(-1)
+        return (values * action).sum(-1, keepdim)
     if action.ndim and action.shape[-1] == 1 and action.ndim >= values.ndim:
         action = action.squeeze(-1)
     index = action.unsqueeze(-1)
     if action.shape != values.shape[:-1]:
         index = index.expand(*values.shape[:-1], 1)
-    return values.gather(-1, index.long()).squeeze(-1)
+    found = values.gather(-1, index.long())
+    return found if keepdim else found.squeeze(-1)
 
 
 def is_spec(value: object) -> bool:

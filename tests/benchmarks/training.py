@@ -124,7 +124,8 @@ def ppo(package: str, seed: int, watch: Watch) -> None:
         loss_critic_type="l2",
         normalize_advantage=True,
     )
-    optimizer = torch.optim.Adam(loss.parameters(), lr=PPO["lr"], eps=1e-5)
+    parameters = list(loss.parameters())  # to look for them in each update takes a tenth of its time
+    optimizer = torch.optim.Adam(parameters, lr=PPO["lr"], eps=1e-5)
     watch.begin()
     for batch in collector:
         buffer.extend(advantage(batch))
@@ -134,7 +135,7 @@ def ppo(package: str, seed: int, watch: Watch) -> None:
                 total = terms["loss_objective"] + terms["loss_critic"] + terms["loss_entropy"]
                 optimizer.zero_grad()
                 total.backward()
-                nn.utils.clip_grad_norm_(loss.parameters(), PPO["norm"])
+                nn.utils.clip_grad_norm_(parameters, PPO["norm"])
                 optimizer.step()
         collector.update_policy_weights_()
         if watch.done(batch.numel(), policy):
@@ -160,7 +161,8 @@ def dqn(package: str, seed: int, watch: Watch) -> None:
     loss = objectives.DQNLoss(values, loss_function="smooth_l1", delay_value=True, action_space=env.action_spec)
     loss.make_value_estimator(gamma=DQN["gamma"])
     target = objectives.HardUpdate(loss, value_network_update_interval=DQN["updates"])
-    optimizer = torch.optim.Adam(loss.parameters(), lr=DQN["lr"])
+    parameters = list(loss.parameters())
+    optimizer = torch.optim.Adam(parameters, lr=DQN["lr"])
     watch.begin()
     for batch in collector:
         buffer.extend(batch)
@@ -169,7 +171,7 @@ def dqn(package: str, seed: int, watch: Watch) -> None:
             value = loss(buffer.sample())["loss"]
             optimizer.zero_grad()
             value.backward()
-            nn.utils.clip_grad_norm_(loss.parameters(), DQN["norm"])
+            nn.utils.clip_grad_norm_(parameters, DQN["norm"])
             optimizer.step()
             target.step()
         if watch.done(batch.numel(), net):

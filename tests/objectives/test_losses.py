@@ -1,4 +1,4 @@
-"""All losses: equations of the papers, gradients, keywords, reductions, targets, keys, and what errors say."""
+"""All losses: equations of the papers, gradients, keywords, reductions, targets and keys."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import torch
 from tensordict import TensorDict
 from tensordict.nn import NormalParamExtractor, TensorDictModule, TensorDictSequential
 from torch import nn
-from torch.distributions import Categorical, Normal
 
-from rlnb.data import Bounded, Unbounded
 from rlnb.data import Categorical as CategoricalSpec
 from rlnb.data.ted.keys import as_tuple
 from rlnb.modules import (
@@ -23,7 +21,6 @@ from rlnb.modules import (
     QMixer,
     QValueActor,
     TanhNormal,
-    ValueOperator,
     VDNMixer,
 )
 from rlnb.objectives import (
@@ -449,6 +446,16 @@ def test_dqn_is_its_equation(double):
     assert torch.allclose(batch["td_error"][:, 0], error**2, atol=1e-5)
 
 
+@pytest.mark.parametrize("options", [{}, {"double_dqn": True}, {"reduction": "none"}])
+def test_dqn_takes_rewards_without_a_last_dimension(options):
+    loss, batch = made("DQNLoss", **options)
+    flat = batch.clone()
+    for key in ("reward", "done", "terminated"):
+        flat["next", key] = flat["next", key].squeeze(-1)
+    assert torch.equal(loss(flat)["loss"], loss(batch)["loss"])
+    assert torch.equal(flat["td_error"], batch["td_error"])
+
+
 def test_the_target_of_double_dqn_differs():
     losses = [apart(made("DQNLoss", double_dqn=double)[0])(by_index())["loss"] for double in (False, True)]
     assert not torch.equal(*losses)
@@ -695,243 +702,3 @@ def test_agents_with_parameters_of_their_own_learn_with_sac():
     assert not torch.equal(weight[0], weight[1])
     sum(all_losses(loss(data((12, 3)))).values()).backward()
     assert all(value.grad is not None and bool(value.grad.any()) for value in loss.parameters() if value.ndim)
-
-
-# What errors say -----------------------------------------------------------------------------------------------------
-
-
-def fails(error, call):
-    with pytest.raises(error) as info:
-        call()
-    return info.value.args[0]
-
-
-def normal_actor(spec=None, **options):
-    net = nn.Sequential(nn.Linear(OBS, 4), NormalParamExtractor())
-    module = TensorDictModule(net, ["observation"], ["loc", "scale"])
-    return ProbabilisticActor(module, ["loc", "scale"], spec=spec, **options)
-
-
-ERRORS = {
-    "run GAE first": (
-        KeyError,
-        lambda: PPOLoss(gaussian(), critic())(with_advantage().select("observation", "action")),
-        "PPOLoss needs the entry 'advantage'; a value estimator writes it. Fix: run GAE first, GAE(gamma=0.99, "
-        "lmbda=0.95, value_network=critic)(data). The data has 'action', 'observation'.",
-    ),
-    "no log-probability in the data": (
-        KeyError,
-        lambda: PPOLoss(gaussian(), critic())(with_advantage().select("observation", "action", "advantage")),
-        "PPOLoss needs the entry 'action_log_prob'; the policy writes it while data is collected. Fix: make the policy "
-        "with return_log_prob=True, or name its key: set_keys(sample_log_prob=...). The data has 'action', "
-        "'advantage', 'observation'.",
-    ),
-    "a policy without log-probabilities": (
-        TypeError,
-        lambda: ClipPPOLoss(plain(), critic()),
-        "ClipPPOLoss needs the log-probabilities of a stochastic policy, a module with get_dist, and got a "
-        "TensorDictModule. Fix: ProbabilisticActor(module, in_keys=[...], distribution_class=..., "
-        "return_log_prob=True).",
-    ),
-    "no policy": (
-        TypeError,
-        lambda: A2CLoss(critic_network=critic()),
-        "A2CLoss needs a policy. Fix: A2CLoss(actor_network=policy, critic_network=critic).",
-    ),
-    "not a network": (
-        TypeError,
-        lambda: DDPGLoss(lambda x: x, qvalue()),
-        "DDPGLoss needs actor_network, a TensorDictModule, and got a function. "
-        "Fix: TensorDictModule(net, in_keys=['observation'], out_keys=[...]).",
-    ),
-    "one log-probability for each number": (
-        ValueError,
-        lambda: A2CLoss(normal_actor(distribution_class=Normal), critic())(with_advantage()),
-        "A2CLoss expects one log-probability for each step: the advantage has shape [24, 1], and the log-probability "
-        "of the actions [24, 2]. A distribution over several numbers must join them. Fix: "
-        "torch.distributions.Independent(Normal(loc, scale), 1), or IndependentNormal.",
-    ),
-    "reduction": (
-        ValueError,
-        lambda: DQNLoss(nn.Linear(3, 2), action_space="categorical", reduction="average"),
-        "reduction must be one of 'mean', 'sum', 'none', and got 'average'.",
-    ),
-    "loss_function": (
-        ValueError,
-        lambda: DQNLoss(nn.Linear(3, 2), action_space="categorical", loss_function="huber"),
-        "The loss function must be one of 'l1', 'l2', 'smooth_l1', and got 'huber'.",
-    ),
-    "action_space": (
-        ValueError,
-        lambda: DQNLoss(nn.Linear(3, 2)),
-        "DQNLoss must know the action space, and found none in its network. Fix: action_space='categorical' for "
-        "indices, 'one-hot', or action_space=env.action_spec.",
-    ),
-    "kind of action_space": (
-        ValueError,
-        lambda: DQNLoss(nn.Linear(3, 2), action_space=Bounded(-1, 1, (2,))),
-        "DQNLoss must know the action space, and found BoundedContinuous. Fix: action_space='categorical' for indices, "
-        "'one-hot', or action_space=env.action_spec.",
-    ),
-    "double DQN": (
-        ValueError,
-        lambda: DQNLoss(nn.Linear(3, 2), action_space="categorical", delay_value=False, double_dqn=True),
-        "double_dqn needs a target network, which delay_value=False leaves out. Fix: delay_value=True.",
-    ),
-    "value key": (
-        KeyError,
-        lambda: DQNLoss(qvalues("q"), action_space="categorical")(by_index()),
-        "DQNLoss expects the values of all actions at 'action_value', but the value network writes ['q']. "
-        "Fix: loss.set_keys(action_value='q').",
-    ),
-    "local value key": (
-        KeyError,
-        lambda: QMixerLoss(
-            TensorDictModule(nn.Linear(OBS, 4), [("agents", "observation")], ["q"]),
-            VDNMixer(2),
-            action_space="categorical",
-        )(team()),
-        "QMixerLoss expects the values of all actions of each agent at ('agents', 'action_value'), but the local value "
-        "network writes ['q']. Fix: loss.set_keys(action_value='q').",
-    ),
-    "mixed value key": (
-        KeyError,
-        lambda: mixed(TensorDictModule(VDNMixer(2), [("agents", "chosen_action_value")], ["total"]))(team()),
-        "QMixerLoss expects the mixed value at 'chosen_action_value', but the mixer writes ['total']. "
-        "Fix: loss.set_keys(global_value='total').",
-    ),
-    "target entropy": (
-        ValueError,
-        lambda: SACLoss(gaussian(), qvalue()),
-        "SACLoss cannot tell how many numbers an action has, which target_entropy='auto' needs: the policy has no "
-        "spec. Fix: action_spec=env.action_spec, or target_entropy=-n for n numbers.",
-    ),
-    "number of actions": (
-        ValueError,
-        lambda: DiscreteSACLoss(choice(), qvalues(), action_space="categorical"),
-        "DiscreteSACLoss must know the number of actions for target_entropy='auto'. Fix: num_actions=4, or "
-        "action_space=env.action_spec.",
-    ),
-    "alpha": (
-        ValueError,
-        lambda: SACLoss(gaussian(), qvalue(), target_entropy=-2.0, alpha_init=0),
-        "alpha_init must be positive, and got 0. Fix: alpha_init=1.0.",
-    ),
-    "bounds": (
-        ValueError,
-        lambda: TD3Loss(plain(), qvalue()),
-        "TD3Loss needs one of bounds and action_spec, and got neither. Fix: action_spec=env.action_spec.",
-    ),
-    "no bounds": (
-        ValueError,
-        lambda: TD3Loss(plain(), qvalue(), action_spec=Unbounded((2,))),
-        "TD3Loss clips actions to the bounds of action_spec, and got a UnboundedContinuous, which has none. "
-        "Fix: bounds=(-1.0, 1.0), or DQNLoss for a choice between actions.",
-    ),
-    "clip_epsilon": (
-        ValueError,
-        lambda: ClipPPOLoss(gaussian(), critic(), clip_epsilon=1.5),
-        "clip_epsilon must be in (0, 1), or a pair of them for below and above 1, and got 1.5. Fix: clip_epsilon=0.2.",
-    ),
-    "clip_value": (
-        ValueError,
-        lambda: ClipPPOLoss(gaussian(), critic(), clip_epsilon=(0.1, 0.2), clip_value=True),
-        "clip_value=True takes clip_epsilon, which is a pair here. Fix: clip_value=0.2.",
-    ),
-    "increment": (
-        ValueError,
-        lambda: KLPENPPOLoss(gaussian(), critic(), increment=0.5),
-        "increment must be at least 1 and decrement at most 1, and got 0.5 and 0.5. Fix: increment=2, decrement=0.5.",
-    ),
-    "discount": (
-        ValueError,
-        lambda: DQNLoss(nn.Linear(3, 2), action_space="categorical", gamma=99),
-        "gamma must be in [0, 1], and got 99. With more than 1, the later a reward comes the more it would count. "
-        "Fix: gamma=0.99.",
-    ),
-    "no target": (
-        ValueError,
-        lambda: SoftUpdate(DQNLoss(nn.Linear(3, 2), action_space="categorical", delay_value=False), tau=0.1),
-        "This DQNLoss has no target network to update. Fix: DQNLoss(..., delay_value=True), or delay_qvalue or "
-        "delay_actor where it has them.",
-    ),
-    "tau and eps": (
-        ValueError,
-        lambda: SoftUpdate(DQNLoss(nn.Linear(3, 2), action_space="categorical"), tau=0.1, eps=0.9),
-        "SoftUpdate needs one of eps and tau = 1 - eps, and got both. Fix: tau=0.005.",
-    ),
-    "tau": (
-        ValueError,
-        lambda: SoftUpdate(DQNLoss(nn.Linear(3, 2), action_space="categorical"), tau=1.5),
-        "tau must be in [0, 1], and got 1.5. Fix: tau=0.005, or eps=0.995.",
-    ),
-    "interval": (
-        ValueError,
-        lambda: HardUpdate(DQNLoss(nn.Linear(3, 2), action_space="categorical"), value_network_update_interval=0),
-        "value_network_update_interval must be at least 1, and got 0. Fix: value_network_update_interval=1000.",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ERRORS)
-def test_an_error_says_what_to_write(name):
-    error, call, text = ERRORS[name]
-    assert fails(error, call) == text
-
-
-def test_a_term_that_is_not_finite_says_where_to_look():
-    loss, batch = made("DQNLoss")
-    batch["next", "reward"][0] = float("inf")
-    assert fails(FloatingPointError, lambda: loss(batch)) == (
-        "DQNLoss is not finite: 'loss' is NaN or infinite (loss inf). No parameter was changed. Likely causes: rewards "
-        "or observations that are NaN (data.isfinite().all() names the entry), a learning rate that is too large, or "
-        "actions at the bounds of a TanhNormal. Fix: look at the batch that this loss got, or clip with "
-        "nn.utils.clip_grad_norm_ before the step."
-    )
-
-
-def test_a_value_of_the_wrong_shape_is_refused():
-    wide = TensorDictModule(nn.Linear(OBS, 2), ["observation"], ["state_value"])
-    assert "shape" in fails(ValueError, lambda: A2CLoss(gaussian(), wide)(with_advantage()))
-
-
-def test_an_action_spec_that_does_not_fit_the_distribution_is_refused_where_the_policy_is_made():
-    assert fails(ValueError, lambda: normal_actor(CategoricalSpec(4), distribution_class=Normal)) == (
-        "The spec of 'action' is a Categorical and Normal draws real numbers, which the env would not take. "
-        "Fix: distribution_class=torch.distributions.Categorical, with in_keys=['logits']."
-    )
-
-
-def test_a_policy_of_indices_has_a_loss_of_its_own():
-    logits = TensorDictModule(nn.Linear(OBS, 4), ["observation"], ["logits"])
-    actor = ProbabilisticActor(logits, ["logits"], distribution_class=Categorical)
-    batch = TensorDictSequential(actor)(by_index())
-    with pytest.raises(NotImplementedError):
-        SACLoss(actor, qvalue(), target_entropy=-1.0)(batch)
-
-
-def test_a_network_that_is_copied_needs_its_sizes():
-    lazy = TensorDictModule(MLP(out_features=2), ["observation"], ["action_value"])
-    with pytest.raises(ValueError) as info:
-        DQNLoss(lazy, action_space="one-hot", delay_value=True)
-    assert str(info.value) == (
-        "DQNLoss copies value_network, and its parameter 'module.0.weight' has no size yet: the layer is lazy, and the "
-        "network was never run. Fix: value_network(env.reset()) before the loss is made, or a network with "
-        "in_features, such as MLP(in_features=4, out_features=2)."
-    )
-    DQNLoss(lazy, action_space="one-hot", delay_value=False)
-    with pytest.raises(ValueError, match="SACLoss copies qvalue_network"):
-        SACLoss(gaussian(), ValueOperator(MLP(out_features=1), ["observation", "action"]))
-
-
-def test_arguments_of_old_programs():
-    for kind in (ClipPPOLoss, A2CLoss):
-        for name, fix in [
-            ("critic_coef", " Fix: critic_coeff=..."),
-            ("entropy_coef", " Fix: entropy_coeff=..."),
-            ("advantage_key", " Fix: loss.set_keys(advantage=...) after the loss is made."),
-            ("epsilon", ""),
-        ]:
-            with pytest.raises(TypeError) as info:
-                kind(gaussian(), critic(), **{name: 1.0})
-            assert str(info.value) == f"{kind.__name__} has no argument {name!r}.{fix}"

@@ -306,7 +306,11 @@ def one_step(td_error: Callable[..., Any]) -> Outcome:
 
 
 def train_actor_critic(
-    advantage: Callable[..., Any] = _one_step, *, updates: int, critic_steps: int = 10
+    advantage: Callable[..., Any] = _one_step,
+    *,
+    updates: int,
+    critic_steps: int = 10,
+    report: Callable[[int, float], object] | None = None,
 ) -> tuple[list[float], torch.nn.Module, torch.nn.Module]:
     """Train an actor and a critic on pieces of episodes with one-step advantages.
 
@@ -314,6 +318,7 @@ def train_actor_critic(
         advantage: computes the TD error from reward, V, V_next, terminated and gamma. Default: as it should.
         updates: number of batches of 16 x 32 steps.
         critic_steps: how many steps the critic takes on each batch.
+        report: called after each batch with the number of batches and the mean return.
 
     Returns:
         The mean return after each batch, the actor and the critic.
@@ -342,6 +347,8 @@ def train_actor_critic(
         loss.backward()
         actor_optimizer.step()
         curve.append(sum(poles.returns[-20:]) / max(len(poles.returns[-20:]), 1))
+        if report is not None:
+            report(len(curve), curve[-1])
     return curve, actor, critic
 
 
