@@ -124,7 +124,7 @@ def ppo(package: str, seed: int, watch: Watch) -> None:
         loss_critic_type="l2",
         normalize_advantage=True,
     )
-    parameters = list(loss.parameters())  # to look for them in each update takes a tenth of its time
+    parameters = list(loss.parameters())  # looking for them at each update takes time
     optimizer = torch.optim.Adam(parameters, lr=PPO["lr"], eps=1e-5)
     watch.begin()
     for batch in collector:
