@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +19,31 @@ from rlnb.data.ted.hdf5 import damage, import_h5py, is_stored
 from rlnb.data.ted.keys import as_key
 
 
+@dataclass(slots=True)
 class H5Column:
     """A dataset of a file, in h5py's interface to the C library: its objects take longer than reading a short episode.
 
-    Args:
+    Attributes:
         dataset: the identifier of the dataset.
         path: its path in the file.
-
-    Attributes:
         shape: the number of rows, and the shape of each.
         dtype: its dtype in NumPy.
-        row_bytes: the size of a row.
+        offset: the position in the file of the rows, if they follow one another as NumPy holds them.
     """
 
-    def __init__(self, dataset: Any, path: tuple[str, ...]) -> None:
-        # Each of h5py's objects is made once: that takes longer than to read a few rows.
-        self.dataset, self.path, self.shape, self.stored_type = dataset, path, dataset.shape, dataset.get_type()
-        self.dtype = self.stored_type.dtype
-        self.row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
+    dataset: Any
+    path: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int | None
+
+    @property
+    def row_bytes(self) -> int:
+        """The size of a row."""
+        return self.dtype.itemsize * math.prod(self.shape[1:])
 
     def __len__(self) -> int:
-        return int(self.shape[0])
+        return self.shape[0]
 
 
 #: The columns below a group of a file, by their paths.
@@ -78,19 +83,25 @@ class H5Source:
         self._h5py = import_h5py(user, "datasets")
         with self._damage(f"The file {os.fspath(self.path)!r}"):
             self.file = self._h5py.File(self.path, "r")
+            # HDF5 states positions of data that is not in the file, if a block of the user precedes it.
+            self._positions = self.file.userblock_size == 0
+        self._bytes = self.path.open("rb", buffering=0)
+        # The types of the file, with their dtypes and whether NumPy has the same bytes: h5py needs long to find out.
+        self._types: list[tuple[Any, np.dtype[Any], bool]] = []
 
     def __enter__(self) -> H5Source:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._bytes.close()
         self.file.close()
 
     def groups(self) -> list[str]:
         """List the names of the groups at the root of the file, numbers in names in their order."""
         with self._damage(self._name(())):
             top = self.file.id
-            names = [name.decode() for name in top]
-            names = [name for name in names if isinstance(self._item(top, (name,)), self._h5py.h5g.GroupID)]
+            links = self._links(top).items()
+            names = [name for name, kind in links if isinstance(self._item(top, (name,), kind), self._h5py.h5g.GroupID)]
         return sorted(names, key=lambda name: [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)])
 
     def columns(
@@ -139,20 +150,28 @@ class H5Source:
         if address in seen or len(below) > _MAX_DEPTH:
             raise ValueError(f"{self._name(path)} contains itself, or is nested more than {_MAX_DEPTH} deep.")
         seen.add(address)
-        for name in [name.decode() for name in group]:
-            item = self._item(group, (*path, name), listed=True)
+        for name, kind in self._links(group).items():
+            item = self._item(group, (*path, name), kind)
             if isinstance(item, self._h5py.h5g.GroupID):
                 self._walk(item, (*path, name), (*below, name), found, blobs, seen)
             elif (column := self._column(item, (*path, name), (*below, name) in blobs)) is not None:
                 found[*below, name] = column
 
-    def _item(self, group: Any, path: tuple[str, ...], listed: bool = False) -> Any:
-        """Return the identifier of the group or dataset at a path, whose name may have been listed already."""
+    @staticmethod
+    def _links(group: Any) -> dict[str, int]:
+        """List the names in a group, with the kinds of links that they are."""
+        found: dict[str, int] = {}
+        group.links.iterate(lambda name, link: found.update({name.decode(): link.type}), info=True)
+        return found
+
+    def _item(self, group: Any, path: tuple[str, ...], kind: int | None = None) -> Any:
+        """Return the identifier of the group or dataset at a path, the kind of whose link may be known."""
         name = path[-1].encode()
-        if not listed and not group.links.exists(name):
-            raise ValueError(f"{self._name(path)} is missing. Fix: look whether it is the file that it should be.")
-        hard = group.links.get_info(name).type == self._h5py.h5l.TYPE_HARD
-        item = self._h5py.h5o.open(group, name) if hard else None
+        if kind is None:
+            if not group.links.exists(name):
+                raise ValueError(f"{self._name(path)} is missing. Fix: look whether it is the file that it should be.")
+            kind = group.links.get_info(name).type
+        item = self._h5py.h5o.open(group, name) if kind == self._h5py.h5l.TYPE_HARD else None
         if not isinstance(item, (self._h5py.h5g.GroupID, self._h5py.h5d.DatasetID)):
             raise ValueError(
                 f"{self._name(path)} is not data, but a link to another place or file, or a type, which no dataset "
@@ -162,14 +181,17 @@ class H5Source:
 
     def _column(self, dataset: Any, path: tuple[str, ...], blobs: bool) -> H5Column | None:
         """Check a dataset; text and single values are not columns."""
-        settings = dataset.get_create_plist()
-        virtual = settings.get_layout() == self._h5py.h5d.VIRTUAL
-        if virtual or settings.get_external_count():
-            raise ValueError(
-                f"{self._name(path)} has its data in another file, which no dataset needs. "
-                "Fix: do not use a file that you do not trust."
-            )
-        column = H5Column(dataset, path)
+        offset = dataset.get_offset() if self._positions else None
+        if offset is None:  # asking for more takes longer
+            settings = dataset.get_create_plist()
+            virtual = settings.get_layout() == self._h5py.h5d.VIRTUAL
+            if virtual or settings.get_external_count():
+                raise ValueError(
+                    f"{self._name(path)} has its data in another file, which no dataset needs. "
+                    "Fix: do not use a file that you do not trust."
+                )
+        dtype, same = self._dtype(dataset.get_type())
+        column = H5Column(dataset, path, dataset.shape, dtype, offset if same else None)
         if not column.shape or self._h5py.check_string_dtype(column.dtype) is not None:
             return None
         if blobs and self._h5py.check_vlen_dtype(column.dtype) == np.uint8:
@@ -188,20 +210,30 @@ class H5Source:
             )
         return column
 
+    def _dtype(self, stored: Any) -> tuple[np.dtype[Any], bool]:
+        """Return the dtype of a type in the file, and whether NumPy has the same bytes."""
+        for known, dtype, same in self._types:
+            if known.equal(stored):
+                return dtype, same
+        dtype = stored.dtype
+        same = dtype.kind in "biufc" and self._h5py.h5t.py_create(dtype, logical=True).equal(stored)
+        self._types.append((stored, dtype, same and dtype.isnative))
+        return self._types[-1][1:]
+
     def read(self, column: H5Column, start: int = 0, stop: int | None = None) -> torch.Tensor:
         """Read some rows of a column; see ``columns``."""
         stop = len(column) if stop is None else min(stop, len(column))
         # Of the byte order of this machine, which torch needs.
         array = np.empty((max(stop - start, 0), *column.shape[1:]), column.dtype.newbyteorder("="))
-        with self._reading(column):
-            if array.size:
-                h5s = self._h5py.h5s
-                memory, place = h5s.ALL, h5s.ALL
-                if len(array) != len(column):
-                    memory, place = h5s.create_simple(array.shape), column.dataset.get_space()
-                    place.select_hyperslab((start, *[0] * (array.ndim - 1)), array.shape)
-                native = column.stored_type if column.dtype.isnative else None
-                column.dataset.read(memory, place, array, native)
+        if array.size:
+            with self._reading(column):
+                if column.offset is None:
+                    self._h5py.Dataset(column.dataset).read_direct(array, np.s_[start:stop])
+                else:
+                    # For short episodes, the library takes longer than the disk.
+                    self._bytes.seek(column.offset + start * column.row_bytes)
+                    if self._bytes.readinto(array) != array.nbytes:
+                        raise OSError("the file is cut short")
         return torch.from_numpy(array)
 
     def _reading(self, column: H5Column) -> contextlib.AbstractContextManager[None]:

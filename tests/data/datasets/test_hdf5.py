@@ -37,6 +37,26 @@ def test_rows_of_every_kind_of_number(dtype: str, options: Any, path: Path) -> N
             assert torch.equal(found, torch.from_numpy(array[start:stop].astype(array.dtype.newbyteorder("="))))
 
 
+@pytest.mark.parametrize("block", [0, 512])
+def test_rows_that_are_not_stored_as_numpy_holds_them(block: int, path: Path) -> None:
+    brain = h5py.h5t.IEEE_F16LE.copy()  # bfloat16, for which NumPy has a wider type
+    brain.set_fields(15, 7, 8, 0, 7)
+    brain.set_ebias(127)
+    compact = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    compact.set_layout(h5py.h5d.COMPACT)
+    space = h5py.h5s.create_simple((3,))
+    values = np.array([1.0, -0.5, 2.0], np.float32)
+    with h5py.File(path, "w", userblock_size=block) as file:
+        file["plain"] = values
+        file.create_dataset("never written", (3,), "f4", fillvalue=7)
+        for name, kind, options in ((b"brain", brain, None), (b"compact", h5py.h5t.IEEE_F32LE, compact)):
+            h5py.h5d.create(file.id, name, kind, space, options).write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    with H5Source(path) as source:
+        found = {name: source.read(column).tolist() for (name,), column in source.columns().items()}
+    assert found.pop("never written") == [7, 7, 7] and set(map(tuple, found.values())) == {(1, -0.5, 2)}
+    assert set(found) == {"plain", "brain", "compact"}
+
+
 def test_groups_columns_and_what_is_neither(path: Path) -> None:
     def fill(file: Any) -> None:
         for number in (10, 9, 1):
