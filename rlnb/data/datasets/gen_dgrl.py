@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from tensordict import TensorDict
 
-from rlnb.data.datasets.archives import ArchiveError, iterate, load_npy
+from rlnb.data.datasets.archives import iterate, load_npy, load_npz
 from rlnb.data.datasets.common import BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import ted_steps
 from rlnb.data.datasets.download import RemoteFile
@@ -130,14 +129,7 @@ class GenDGRLExperienceReplay(BaseDatasetExperienceReplay):
 def _load_episode(file: Any, name: str, allow_pickle: bool) -> dict[str, np.ndarray]:
     """Load the arrays of an episode: an npz archive, or an npy file with a pickled dictionary."""
     if file.peek(2)[:2] == b"PK":
-        try:
-            with zipfile.ZipFile(io.BytesIO(file.read())) as arrays:
-                episode = {}
-                for array in arrays.namelist():
-                    with arrays.open(array) as content:
-                        episode[array.removesuffix(".npy")] = load_npy(content, name=f"{array} in {name}")
-        except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-            raise ArchiveError(f"{name} is damaged ({error}).") from error
+        episode = load_npz(io.BytesIO(file.read()), name=name)
     else:
         pickled = load_npy(file, allow_pickle=allow_pickle, needed_by="GenDGRLExperienceReplay", name=name)
         found = pickled.item() if pickled.dtype == object and pickled.size == 1 else None
