@@ -22,6 +22,7 @@ _NAMES = (
     "plunder starpilot"
 )
 GAMES = _NAMES.split()
+_ARRAYS = ("observations", "actions", "rewards", "dones")
 """The games of Procgen."""
 CATEGORIES = {
     "1M_E": "1M/expert/{}.tar.xz",
@@ -136,9 +137,11 @@ def _load_episode(file: Any, name: str, allow_pickle: bool) -> dict[str, np.ndar
         if not isinstance(found, Mapping):
             raise ValueError(f"{name} holds no dictionary of arrays, but an array of {pickled.dtype}.")
         episode = {key: np.asarray(value) for key, value in found.items()}
-    lacks = [key for key in ("observations", "actions", "rewards", "dones") if key not in episode]
+    lacks = [key for key in _ARRAYS if key not in episode]
     if lacks:
         raise ValueError(f"{name} has no {lacks[0]!r}. Its arrays are: {', '.join(episode) or 'none at all'}.")
+    if single := [key for key, array in episode.items() if not array.ndim and key in _ARRAYS]:
+        raise ValueError(f"{name} has one number as {single[0]!r}, and not an array with a row for each step.")
     return episode
 
 

@@ -108,13 +108,15 @@ class H5Source:
         self,
         *group: str,
         required: Iterable[tuple[str, ...] | str] = (),
+        nested: Collection[str] = (),
         blobs: Collection[tuple[str, ...]] = (),
     ) -> Columns:
         """List the datasets of numbers below a group, by their paths in it.
 
         Args:
             *group: path of the group. Default: the root of the file.
-            required: paths that the group must have, as datasets or groups.
+            required: paths of datasets that the group must have.
+            nested: those of the required names that may be groups of datasets, too.
             blobs: paths of datasets whose rows are files, such as images, for :meth:`read_blobs`.
 
         Raises:
@@ -128,7 +130,7 @@ class H5Source:
             self._walk(top, group, (), found, blobs, set())
         for path in required:
             parts = (path,) if isinstance(path, str) else path
-            if not any(each[: len(parts)] == parts for each in found):
+            if parts not in found and not (path in nested and any(each[: len(parts)] == parts for each in found)):
                 here = ", ".join(repr(as_key(each)) for each in found) or "nothing"
                 raise ValueError(
                     f"{self._name(group)} has no entry {as_key(parts)!r} of numbers; it has {here}. "
@@ -146,16 +148,20 @@ class H5Source:
         seen: set[Any],
     ) -> None:
         """Collect the columns below a group."""
-        address = self._h5py.h5o.get_info(group).addr
-        if address in seen or len(below) > _MAX_DEPTH:
-            raise ValueError(f"{self._name(path)} contains itself, or is nested more than {_MAX_DEPTH} deep.")
-        seen.add(address)
+        self._check_new(group, path, seen)
         for name, kind in self._links(group).items():
             item = self._item(group, (*path, name), kind)
             if isinstance(item, self._h5py.h5g.GroupID):
                 self._walk(item, (*path, name), (*below, name), found, blobs, seen)
             elif (column := self._column(item, (*path, name), (*below, name) in blobs)) is not None:
                 found[*below, name] = column
+
+    def _check_new(self, group: Any, path: tuple[str, ...], seen: set[Any]) -> None:
+        """Refuse a group that was met before, or is below too many others."""
+        address = self._h5py.h5o.get_info(group).addr
+        if address in seen or len(path) > _MAX_DEPTH:
+            raise ValueError(f"{self._name(path)} contains itself, or is nested more than {_MAX_DEPTH} deep.")
+        seen.add(address)
 
     @staticmethod
     def _links(group: Any) -> dict[str, int]:
@@ -179,17 +185,20 @@ class H5Source:
             )
         return item
 
+    def _check_inside(self, dataset: Any, path: tuple[str, ...]) -> None:
+        """Refuse a dataset whose data is in another file."""
+        settings = dataset.get_create_plist()
+        if settings.get_layout() == self._h5py.h5d.VIRTUAL or settings.get_external_count():
+            raise ValueError(
+                f"{self._name(path)} has its data in another file, which no dataset needs. "
+                "Fix: do not use a file that you do not trust."
+            )
+
     def _column(self, dataset: Any, path: tuple[str, ...], blobs: bool) -> H5Column | None:
         """Check a dataset; text and single values are not columns."""
         offset = dataset.get_offset() if self._positions else None
         if offset is None:  # asking for more takes longer
-            settings = dataset.get_create_plist()
-            virtual = settings.get_layout() == self._h5py.h5d.VIRTUAL
-            if virtual or settings.get_external_count():
-                raise ValueError(
-                    f"{self._name(path)} has its data in another file, which no dataset needs. "
-                    "Fix: do not use a file that you do not trust."
-                )
+            self._check_inside(dataset, path)
         dtype, same = self._dtype(dataset.get_type())
         column = H5Column(dataset, path, dataset.shape, dtype, offset if same else None)
         if not column.shape or self._h5py.check_string_dtype(column.dtype) is not None:
@@ -247,15 +256,15 @@ class H5Source:
 
     def plain(self, group: str) -> dict[str, Any]:
         """Read all of a group as text, numbers, lists and dictionaries, which JSON can hold; empty without it."""
-        left = _MAX_PLAIN_BYTES
+        left, seen = _MAX_PLAIN_BYTES, set[Any]()
 
         def convert(item: Any, path: tuple[str, ...]) -> Any:
             nonlocal left
-            if len(path) > _MAX_DEPTH:
-                raise ValueError(f"{self._name(path)} is nested more than {_MAX_DEPTH} deep.")
             if isinstance(item, self._h5py.h5g.GroupID):
-                names = [name.decode() for name in item]
-                return {name: convert(self._item(item, (*path, name)), (*path, name)) for name in names}
+                self._check_new(item, path, seen)
+                links = self._links(item).items()
+                return {name: convert(self._item(item, (*path, name), kind), (*path, name)) for name, kind in links}
+            self._check_inside(item, path)
             dataset = self._h5py.Dataset(item)
             left -= dataset.size * max(dataset.dtype.itemsize, 16)
             if left < 0:

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -359,7 +360,7 @@ class _Source:
         if self.version == 2:
             chunk = number // int(self.info.get("chunks_size", 1000))
             named = {"episode_chunk": chunk, "episode_index": number, "video_key": camera}
-            return _Video(self._inside(self.info["video_path"].format(**named)), 0.0)
+            return _Video(self._video_path(named), 0.0)
         try:
             row = self._episodes[number]
             named = {name: row[f"videos/{camera}/{name}"] for name in ("chunk_index", "file_index")}
@@ -368,9 +369,20 @@ class _Source:
             raise ValueError(
                 f"meta/episodes does not say where the video {camera!r} of episode {number} is."
             ) from error
-        return _Video(self._inside(self.info["video_path"].format(video_key=camera, **named)), start)
+        return _Video(self._video_path({"video_key": camera, **named}), start)
 
-    def _inside(self, path: str) -> Path:
+    def _video_path(self, named: Mapping[str, Any]) -> Path:
+        """Fill the fields of the path that info.json has for videos, such as ``{episode_index:06d}``."""
+
+        def field(match: re.Match[str]) -> str:
+            value = named[match[1]]
+            return str(value) if match[2] is None else f"{int(value):0{match[2]}d}"
+
+        try:
+            # Not with str.format, whose fields may ask for any width.
+            path = re.sub(r"\{(\w+)(?::0(\d)d)?\}", field, str(self.info["video_path"]))
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"info.json has no path of videos that can be filled in ({error}). {_FIX}") from error
         found = (self.folder / path).resolve()
         if not found.is_relative_to(self.folder.resolve()):
             raise ValueError(f"info.json names a video outside of the dataset: {path!r}. Fix: do not use the dataset.")

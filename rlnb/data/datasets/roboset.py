@@ -73,7 +73,7 @@ class RobosetExperienceReplay(BaseDatasetExperienceReplay):
                     yield from self._trajectory(source, group, {"seed": seed, EPISODE: episode})
 
     def _trajectory(self, source: H5Source, group: str, numbers: dict[str, int]) -> Iterator[TensorDictBase]:
-        columns = source.columns(group, required=_NEEDED)
+        columns = source.columns(group, required=_NEEDED, nested=("observations", "actions"))
         rows = len(columns["rewards",])
         source.same_rows({path: each for path, each in columns.items() if path[0] in (*_NEEDED, "done")}, rows)
         columns = {path: each for path, each in columns.items() if len(each) == rows}

@@ -408,6 +408,9 @@ class TokenizedDatasetLoader:
         Returns:
             The memory-mapped TensorDict.
 
+        Raises:
+            ValueError: If there is no entry to write.
+
         Example:
             >>> import tempfile
             >>> data = {"tokens": torch.arange(6).view(3, 2), "valid": torch.tensor([True, False, True])}
@@ -417,6 +420,8 @@ class TokenizedDatasetLoader:
             [[0, 1], [4, 5]]
         """
         names = list(features if features is not None else getattr(dataset, "features", None) or dataset.keys())
+        if not names:
+            raise ValueError("There is no entry to write. Fix: features=[...], names of columns of the dataset.")
         entries = {name: torch.as_tensor(np.asarray(dataset[name])) for name in names}
         data = TensorDict(entries, next(iter(entries.values())).shape[:batch_dims])
         valid = data.get(valid_mask_key, None) if valid_mask_key is not None else None

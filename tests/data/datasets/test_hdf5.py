@@ -127,6 +127,20 @@ def test_data_in_other_files(path: Path, tmp_path: Path) -> None:
     refused(path, lambda file: file.create_virtual_dataset("x", layout), text)
 
 
+def test_metadata_is_not_trusted_either(path: Path, tmp_path: Path) -> None:
+    def outside(file: Any) -> None:
+        file.create_dataset("about/x", (4,), "u1", external=[(str(tmp_path / "secret"), 0, 4)])
+
+    def loops(file: Any) -> None:
+        group = file.create_group("about")
+        group["a"] = group["b"] = group  # 2 to the power of 32 paths, if none is noticed
+
+    for fill, text in ((outside, "^The entry .'about', 'x'. .* in another file"), (loops, "'a'. .* contains itself")):
+        write(path, fill)
+        with H5Source(path) as source, pytest.raises(ValueError, match=text):
+            source.plain("about")
+
+
 def test_data_that_is_not_numbers(path: Path) -> None:
     def ragged(file: Any) -> None:
         file.create_dataset("x", (2,), h5py.vlen_dtype(np.int32))
@@ -158,6 +172,10 @@ def test_what_is_missing(path: Path) -> None:
         "Fix: look whether it is the file that it should be."
     )
     refused(path, lambda file: file.create_group("a"), text, "a", required=[("x", "y")])
+    text = text.replace("('x', 'y')", "'x'").replace("nothing", "('x', 'y')")
+    refused(path, lambda file: file.update({"a/x/y": [1.0]}), text, "a", required=["x"])
+    with H5Source(path) as source:
+        assert list(source.columns("a", required=["x"], nested=["x"])) == [("x", "y")]
 
 
 @pytest.mark.deep

@@ -281,6 +281,13 @@ def test_videos_that_are_not_right(refused: Any) -> None:
     first = path.replace("000001", "000000")
     text = "The video '{folder}/" + first + f"' cannot be read (it has 32 x 48 pixels, not (3, 32, 96)). {FIX}"
     refused(ValueError, text, files("v2.1", **{CAMERA: feature}))
+    for template in ("{episode}.mp4", "{video_key:09d}.mp4"):
+        info = {**description("v2.1"), "video_path": template}
+        text = f"info.json has no path of videos that can be filled in (ANY). {FIX}"
+        refused(ValueError, text, {**tree, "meta/info.json": json.dumps(info).encode()})
+    info = {**description("v2.1"), "video_path": "{episode_index:9999999999d}.mp4"}  # as many digits would be asked for
+    text = "The video '{folder}/" + "{{episode_index:9999999999d}}.mp4" + f"' cannot be read (ANY). {FIX}"
+    refused(ValueError, text, {**tree, "meta/info.json": json.dumps(info).encode()})
     info = {**description("v2.1"), "video_path": "../../../{episode_index}.mp4"}
     text = "info.json names a video outside of the dataset: '../../../0.mp4'. Fix: do not use the dataset."
     refused(ValueError, text, {**tree, "meta/info.json": json.dumps(info).encode()})
