@@ -241,7 +241,7 @@ class H5Source:
                 else:
                     # For short episodes, the library takes longer than the disk.
                     self._bytes.seek(column.offset + start * column.row_bytes)
-                    if self._bytes.readinto(array) != array.nbytes:
+                    if self._bytes.readinto(array.data) != array.nbytes:
                         raise OSError("the file is cut short")
         return torch.from_numpy(array)
 

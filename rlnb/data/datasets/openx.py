@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -487,8 +488,8 @@ def _stack(values: Sequence[Any], key: tuple[str, ...], texts: _Texts) -> Any:
     first = values[0]
     if isinstance(first, Mapping) and "bytes" in first and set(first) <= {"bytes", "path"}:
         # TIFF has the depths that are numbers with a fraction.
-        how = {"needed_by": "OpenXExperienceReplay", "formats": ["JPEG", "PNG", "TIFF"]}
-        return _images([decode_image(value["bytes"], **how) for value in values])
+        decode = partial(decode_image, needed_by="OpenXExperienceReplay", formats=["JPEG", "PNG", "TIFF"])
+        return _images([decode(value["bytes"]) for value in values])
     if isinstance(first, Mapping):
         return {
             name: _stack([value[name] for value in values], (*key, name), texts)

@@ -262,9 +262,7 @@ def test_numbers_to_memory_maps(tmp_path: Path) -> None:
         valid_mask_key="ok",
     )
     assert masked["p", "a"].tolist() == [0, 2] and list(masked["p"].keys()) == ["a"]
-    with pytest.raises(
-        ValueError, match=r"^There is no entry to write\. Fix: features=\[\.\.\.\], names of columns of"
-    ):
+    with pytest.raises(ValueError, match=r"^There is no entry to write\. Fix: features=\[\.\.\.\], names of columns"):
         write(rows, tmp_path / "d", features=[])
 
 
