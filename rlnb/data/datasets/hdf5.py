@@ -96,13 +96,22 @@ class H5Source:
         self._bytes.close()
         self.file.close()
 
-    def groups(self) -> list[str]:
-        """List the names of the groups at the root of the file, numbers in names in their order."""
+    def groups(self, **options: Any) -> Iterator[tuple[str, Columns]]:
+        """Iterate over the groups at the root of the file, numbers in names in their order.
+
+        Args:
+            **options: as for :meth:`columns`, which is called for each group.
+
+        Yields:
+            The name of a group, and its columns.
+        """
         with self._damage(self._name(())):
-            top = self.file.id
-            links = self._links(top).items()
-            names = [name for name, kind in links if isinstance(self._item(top, (name,), kind), self._h5py.h5g.GroupID)]
-        return sorted(names, key=lambda name: [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)])
+            links = self._links(self.file.id)
+        for name in sorted(links, key=lambda name: [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)]):
+            with self._damage(self._name((name,))):
+                group = self._item(self.file.id, (name,), links[name])
+            if isinstance(group, self._h5py.h5g.GroupID):
+                yield name, self._columns(group, (name,), **options)
 
     def columns(
         self,
@@ -122,11 +131,22 @@ class H5Source:
         Raises:
             ValueError: If an entry is refused, or one that is required is missing.
         """
-        found: Columns = {}
         with self._damage(self._name(group)):
             top: Any = self.file.id
             for depth in range(len(group)):
                 top = self._item(top, group[: depth + 1])
+        return self._columns(top, group, required, nested, blobs)
+
+    def _columns(
+        self,
+        top: Any,
+        group: tuple[str, ...],
+        required: Iterable[tuple[str, ...] | str] = (),
+        nested: Collection[str] = (),
+        blobs: Collection[tuple[str, ...]] = (),
+    ) -> Columns:
+        found: Columns = {}
+        with self._damage(self._name(group)):
             self._walk(top, group, (), found, blobs, set())
         for path in required:
             parts = (path,) if isinstance(path, str) else path
@@ -201,12 +221,13 @@ class H5Source:
             self._check_inside(dataset, path)
         dtype, same = self._dtype(dataset.get_type())
         column = H5Column(dataset, path, dataset.shape, dtype, offset if same else None)
-        if not column.shape or self._h5py.check_string_dtype(column.dtype) is not None:
+        number = dtype.kind in "biufc"
+        if not column.shape or (not number and self._h5py.check_string_dtype(dtype) is not None):
             return None
-        if blobs and self._h5py.check_vlen_dtype(column.dtype) == np.uint8:
+        if blobs and self._h5py.check_vlen_dtype(dtype) == np.uint8:
             return column
         # torch has no numbers of 16 bytes.
-        if column.dtype.kind not in "biufc" or column.dtype.itemsize > (16 if column.dtype.kind == "c" else 8):
+        if not number or dtype.itemsize > (16 if dtype.kind == "c" else 8):
             raise ValueError(
                 f"{self._name(path)} holds {column.dtype}, not numbers. "
                 "Fix: write it as an array of numbers, or delete it from the file with h5py."

@@ -233,8 +233,7 @@ def _image(data: bytes, space: dict[str, Any], what: str) -> np.ndarray[Any, Any
 def _hdf5_episodes(folder: Path, leaves: dict[Path_, dict[str, Any]]) -> Iterator[tuple[int, dict[Path_, _Column]]]:
     with H5Source(folder / "main_data.hdf5", "MinariExperienceReplay needs") as source:
         images = {path for path, space in leaves.items() if _is_image(space)}
-        for number, group in enumerate(source.groups()):
-            found = source.columns(group, required=_SIGNALS, blobs=images)
+        for number, (_, found) in enumerate(source.groups(required=_SIGNALS, blobs=images)):
             columns = {}
             for path, column in found.items():
                 if path in images and list(column.shape[1:]) != leaves[path]["shape"]:

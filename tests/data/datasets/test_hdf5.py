@@ -67,7 +67,8 @@ def test_groups_columns_and_what_is_neither(path: Path) -> None:
 
     write(path, fill)
     with H5Source(path) as source:
-        assert source.groups() == ["Trial1", "Trial9", "Trial10"]
+        assert [name for name, _ in source.groups()] == ["Trial1", "Trial9", "Trial10"]
+        assert [len(columns["data", "x"]) for _, columns in source.groups(required=[("data", "x")])] == [1, 9, 10]
         assert {key: len(column) for key, column in source.columns("Trial9").items()} == {("data", "x"): 9}
         assert list(source.columns("Trial9", "data")) == [("x",)] and ("root",) in source.columns()
         assert source.plain("Trial1") == {"data": {"x": [[0, 0]]}, "note": ["text"], "single": 3}
