@@ -451,6 +451,37 @@ def load_npy(
     return flat.reshape(shape[::-1]).T if fortran_order else flat.reshape(shape)
 
 
+def load_npz(
+    file: str | os.PathLike[str] | IO[bytes], *, max_bytes: int = 2**30, name: str | None = None
+) -> dict[str, np.ndarray]:
+    """Read all arrays of an npz file, but none with pickled objects.
+
+    Args:
+        file: its path, or an opened file that is seekable.
+        max_bytes: the most bytes that the arrays may have.
+        name: what to call the file in errors. Default: its path.
+
+    Raises:
+        ArchiveError: If it is damaged, cut off, is not an npz file, or has more bytes.
+        ValueError: If it holds pickled objects.
+
+    Example:
+        >>> file = io.BytesIO()
+        >>> np.savez(file, a=np.arange(3), b=np.zeros(2))
+        >>> load_npz(file)["a"].tolist()
+        [0, 1, 2]
+    """
+    name = name or (os.fspath(file) if isinstance(file, str | os.PathLike) else "the file")
+    arrays = {}
+    with _damage_explained(name):
+        for member, size, content in _zip_members(file, name, b"", max_bytes, MAX_FILES):
+            if content is not None:
+                content = _guard(content, name, size, exact=True)
+                array = load_npy(content, needed_by="numpy.load", name=f"{member} in {name}")
+                arrays[member.removesuffix(".npy")] = array
+    return arrays
+
+
 def iterate_npy(file: IO[bytes], rows: int, name: str = "the array") -> Iterator[np.ndarray]:
     """Iterate over the rows of an npy file in blocks, so that an array larger than the memory can be read.
 

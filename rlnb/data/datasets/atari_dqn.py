@@ -172,7 +172,10 @@ class AtariDQNExperienceReplay(BaseDatasetExperienceReplay):
         if any(column.shape != (total,) for column in columns.values()):
             shapes = ", ".join(f"{name} {list(column.shape)}" for name, column in columns.items())
             raise ValueError(f"Checkpoint {number} of {self.dataset_id} has arrays of different shapes: {shapes}.")
-        written = int(_column(folder / f"add_count_ckpt.{number}.gz")) % total or total
+        counts = _column(folder / f"add_count_ckpt.{number}.gz")
+        if not total or counts.size != 1:
+            raise ValueError(f"Checkpoint {number} of {self.dataset_id} has no steps, or no one count of them.")
+        written = int(counts.item()) % total or total
         columns = {name: column[:written] for name, column in columns.items()}
         first, candidates = _may_be_padding(columns)
         held: TensorDict | None = None  # the last chunk, whose last step may be the last one of all

@@ -49,6 +49,9 @@ def ted_steps(
         Data of batch size ``[T]``, with "done" (terminated or truncated), "terminated" and "truncated" of shape
         ``[T, 1]`` under "next", and at the root, where they are False.
 
+    Raises:
+        ValueError: If there is not one flag for each step.
+
     Example:
         >>> observation = torch.arange(4.0)[:, None]
         >>> data = ted_steps(
@@ -61,6 +64,12 @@ def ted_steps(
         ([False, False, True], False)
     """
     steps = len(reward)
+    for name, flag in ((TERMINATED, terminated), (TRUNCATED, truncated)):
+        if flag is not None and flag.shape not in ((steps,), (steps, 1)):
+            raise ValueError(
+                f"{name!r} has the shape {list(flag.shape)}, and the {steps} steps need one flag each: [{steps}] or "
+                f"[{steps}, 1]."
+            )
     ended = terminated.bool().reshape(steps, 1)
     cut = torch.zeros_like(ended) if truncated is None else truncated.bool().reshape(steps, 1)
     before = {name: torch.zeros_like(ended) for name in (DONE, TERMINATED, TRUNCATED)}

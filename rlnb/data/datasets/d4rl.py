@@ -152,7 +152,8 @@ class D4RLExperienceReplay(BaseDatasetExperienceReplay):
                 yield from self._read(source)
 
     def _read(self, source: H5Source) -> Iterator[TensorDictBase]:
-        columns = source.columns(required=("observations", "actions", "rewards", "terminals"))
+        needed = ("observations", "actions", "rewards", "terminals")
+        columns = source.columns(required=needed, nested=needed[:2])
         steps = len(columns["rewards",])
         self.keep_metadata(source.plain("metadata"))
         # Numbers of another length are not of the steps: those of a policy, or of the env.

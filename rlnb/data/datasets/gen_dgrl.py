@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from tensordict import TensorDict
 
-from rlnb.data.datasets.archives import ArchiveError, iterate, load_npy
+from rlnb.data.datasets.archives import iterate, load_npy, load_npz
 from rlnb.data.datasets.common import BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import ted_steps
 from rlnb.data.datasets.download import RemoteFile
@@ -23,6 +22,7 @@ _NAMES = (
     "plunder starpilot"
 )
 GAMES = _NAMES.split()
+_ARRAYS = ("observations", "actions", "rewards", "dones")
 """The games of Procgen."""
 CATEGORIES = {
     "1M_E": "1M/expert/{}.tar.xz",
@@ -130,23 +130,18 @@ class GenDGRLExperienceReplay(BaseDatasetExperienceReplay):
 def _load_episode(file: Any, name: str, allow_pickle: bool) -> dict[str, np.ndarray]:
     """Load the arrays of an episode: an npz archive, or an npy file with a pickled dictionary."""
     if file.peek(2)[:2] == b"PK":
-        try:
-            with zipfile.ZipFile(io.BytesIO(file.read())) as arrays:
-                episode = {}
-                for array in arrays.namelist():
-                    with arrays.open(array) as content:
-                        episode[array.removesuffix(".npy")] = load_npy(content, name=f"{array} in {name}")
-        except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-            raise ArchiveError(f"{name} is damaged ({error}).") from error
+        episode = load_npz(io.BytesIO(file.read()), name=name)
     else:
         pickled = load_npy(file, allow_pickle=allow_pickle, needed_by="GenDGRLExperienceReplay", name=name)
         found = pickled.item() if pickled.dtype == object and pickled.size == 1 else None
         if not isinstance(found, Mapping):
             raise ValueError(f"{name} holds no dictionary of arrays, but an array of {pickled.dtype}.")
         episode = {key: np.asarray(value) for key, value in found.items()}
-    lacks = [key for key in ("observations", "actions", "rewards", "dones") if key not in episode]
+    lacks = [key for key in _ARRAYS if key not in episode]
     if lacks:
         raise ValueError(f"{name} has no {lacks[0]!r}. Its arrays are: {', '.join(episode) or 'none at all'}.")
+    if single := [key for key, array in episode.items() if not array.ndim and key in _ARRAYS]:
+        raise ValueError(f"{name} has one number as {single[0]!r}, and not an array with a row for each step.")
     return episode
 
 

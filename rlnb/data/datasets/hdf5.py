@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +19,31 @@ from rlnb.data.ted.hdf5 import damage, import_h5py, is_stored
 from rlnb.data.ted.keys import as_key
 
 
+@dataclass(slots=True)
 class H5Column:
     """A dataset of a file, in h5py's interface to the C library: its objects take longer than reading a short episode.
 
-    Args:
+    Attributes:
         dataset: the identifier of the dataset.
         path: its path in the file.
-
-    Attributes:
         shape: the number of rows, and the shape of each.
         dtype: its dtype in NumPy.
-        row_bytes: the size of a row.
+        offset: the position in the file of the rows, if they follow one another as NumPy holds them.
     """
 
-    def __init__(self, dataset: Any, path: tuple[str, ...]) -> None:
-        # Each of h5py's objects is made once: that takes longer than to read a few rows.
-        self.dataset, self.path, self.shape, self.stored_type = dataset, path, dataset.shape, dataset.get_type()
-        self.dtype = self.stored_type.dtype
-        self.row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
+    dataset: Any
+    path: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int | None
+
+    @property
+    def row_bytes(self) -> int:
+        """The size of a row."""
+        return self.dtype.itemsize * math.prod(self.shape[1:])
 
     def __len__(self) -> int:
-        return int(self.shape[0])
+        return self.shape[0]
 
 
 #: The columns below a group of a file, by their paths.
@@ -78,46 +83,74 @@ class H5Source:
         self._h5py = import_h5py(user, "datasets")
         with self._damage(f"The file {os.fspath(self.path)!r}"):
             self.file = self._h5py.File(self.path, "r")
+            # HDF5 states positions of data that is not in the file, if a block of the user precedes it.
+            self._positions = self.file.userblock_size == 0
+        self._bytes = self.path.open("rb", buffering=0)
+        # The types of the file, with their dtypes and whether NumPy has the same bytes: h5py needs long to find out.
+        self._types: list[tuple[Any, np.dtype[Any], bool]] = []
 
     def __enter__(self) -> H5Source:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._bytes.close()
         self.file.close()
 
-    def groups(self) -> list[str]:
-        """List the names of the groups at the root of the file, numbers in names in their order."""
+    def groups(self, **options: Any) -> Iterator[tuple[str, Columns]]:
+        """Iterate over the groups at the root of the file, numbers in names in their order.
+
+        Args:
+            **options: as for :meth:`columns`, which is called for each group.
+
+        Yields:
+            The name of a group, and its columns.
+        """
         with self._damage(self._name(())):
-            top = self.file.id
-            names = [name.decode() for name in top]
-            names = [name for name in names if isinstance(self._item(top, (name,)), self._h5py.h5g.GroupID)]
-        return sorted(names, key=lambda name: [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)])
+            links = self._links(self.file.id)
+        for name in sorted(links, key=lambda name: [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)]):
+            with self._damage(self._name((name,))):
+                group = self._item(self.file.id, (name,), links[name])
+            if isinstance(group, self._h5py.h5g.GroupID):
+                yield name, self._columns(group, (name,), **options)
 
     def columns(
         self,
         *group: str,
         required: Iterable[tuple[str, ...] | str] = (),
+        nested: Collection[str] = (),
         blobs: Collection[tuple[str, ...]] = (),
     ) -> Columns:
         """List the datasets of numbers below a group, by their paths in it.
 
         Args:
             *group: path of the group. Default: the root of the file.
-            required: paths that the group must have, as datasets or groups.
+            required: paths of datasets that the group must have.
+            nested: those of the required names that may be groups of datasets, too.
             blobs: paths of datasets whose rows are files, such as images, for :meth:`read_blobs`.
 
         Raises:
             ValueError: If an entry is refused, or one that is required is missing.
         """
-        found: Columns = {}
         with self._damage(self._name(group)):
             top: Any = self.file.id
             for depth in range(len(group)):
                 top = self._item(top, group[: depth + 1])
+        return self._columns(top, group, required, nested, blobs)
+
+    def _columns(
+        self,
+        top: Any,
+        group: tuple[str, ...],
+        required: Iterable[tuple[str, ...] | str] = (),
+        nested: Collection[str] = (),
+        blobs: Collection[tuple[str, ...]] = (),
+    ) -> Columns:
+        found: Columns = {}
+        with self._damage(self._name(group)):
             self._walk(top, group, (), found, blobs, set())
         for path in required:
             parts = (path,) if isinstance(path, str) else path
-            if not any(each[: len(parts)] == parts for each in found):
+            if parts not in found and not (path in nested and any(each[: len(parts)] == parts for each in found)):
                 here = ", ".join(repr(as_key(each)) for each in found) or "nothing"
                 raise ValueError(
                     f"{self._name(group)} has no entry {as_key(parts)!r} of numbers; it has {here}. "
@@ -135,24 +168,36 @@ class H5Source:
         seen: set[Any],
     ) -> None:
         """Collect the columns below a group."""
-        address = self._h5py.h5o.get_info(group).addr
-        if address in seen or len(below) > _MAX_DEPTH:
-            raise ValueError(f"{self._name(path)} contains itself, or is nested more than {_MAX_DEPTH} deep.")
-        seen.add(address)
-        for name in [name.decode() for name in group]:
-            item = self._item(group, (*path, name), listed=True)
+        self._check_new(group, path, seen)
+        for name, kind in self._links(group).items():
+            item = self._item(group, (*path, name), kind)
             if isinstance(item, self._h5py.h5g.GroupID):
                 self._walk(item, (*path, name), (*below, name), found, blobs, seen)
             elif (column := self._column(item, (*path, name), (*below, name) in blobs)) is not None:
                 found[*below, name] = column
 
-    def _item(self, group: Any, path: tuple[str, ...], listed: bool = False) -> Any:
-        """Return the identifier of the group or dataset at a path, whose name may have been listed already."""
+    def _check_new(self, group: Any, path: tuple[str, ...], seen: set[Any]) -> None:
+        """Refuse a group that was met before, or is below too many others."""
+        address = self._h5py.h5o.get_info(group).addr
+        if address in seen or len(path) > _MAX_DEPTH:
+            raise ValueError(f"{self._name(path)} contains itself, or is nested more than {_MAX_DEPTH} deep.")
+        seen.add(address)
+
+    @staticmethod
+    def _links(group: Any) -> dict[str, int]:
+        """List the names in a group, with the kinds of links that they are."""
+        found: dict[str, int] = {}
+        group.links.iterate(lambda name, link: found.update({name.decode(): link.type}), info=True)
+        return found
+
+    def _item(self, group: Any, path: tuple[str, ...], kind: int | None = None) -> Any:
+        """Return the identifier of the group or dataset at a path, the kind of whose link may be known."""
         name = path[-1].encode()
-        if not listed and not group.links.exists(name):
-            raise ValueError(f"{self._name(path)} is missing. Fix: look whether it is the file that it should be.")
-        hard = group.links.get_info(name).type == self._h5py.h5l.TYPE_HARD
-        item = self._h5py.h5o.open(group, name) if hard else None
+        if kind is None:
+            if not group.links.exists(name):
+                raise ValueError(f"{self._name(path)} is missing. Fix: look whether it is the file that it should be.")
+            kind = group.links.get_info(name).type
+        item = self._h5py.h5o.open(group, name) if kind == self._h5py.h5l.TYPE_HARD else None
         if not isinstance(item, (self._h5py.h5g.GroupID, self._h5py.h5d.DatasetID)):
             raise ValueError(
                 f"{self._name(path)} is not data, but a link to another place or file, or a type, which no dataset "
@@ -160,22 +205,29 @@ class H5Source:
             )
         return item
 
-    def _column(self, dataset: Any, path: tuple[str, ...], blobs: bool) -> H5Column | None:
-        """Check a dataset; text and single values are not columns."""
+    def _check_inside(self, dataset: Any, path: tuple[str, ...]) -> None:
+        """Refuse a dataset whose data is in another file."""
         settings = dataset.get_create_plist()
-        virtual = settings.get_layout() == self._h5py.h5d.VIRTUAL
-        if virtual or settings.get_external_count():
+        if settings.get_layout() == self._h5py.h5d.VIRTUAL or settings.get_external_count():
             raise ValueError(
                 f"{self._name(path)} has its data in another file, which no dataset needs. "
                 "Fix: do not use a file that you do not trust."
             )
-        column = H5Column(dataset, path)
-        if not column.shape or self._h5py.check_string_dtype(column.dtype) is not None:
+
+    def _column(self, dataset: Any, path: tuple[str, ...], blobs: bool) -> H5Column | None:
+        """Check a dataset; text and single values are not columns."""
+        offset = dataset.get_offset() if self._positions else None
+        if offset is None:  # asking for more takes longer
+            self._check_inside(dataset, path)
+        dtype, same = self._dtype(dataset.get_type())
+        column = H5Column(dataset, path, dataset.shape, dtype, offset if same else None)
+        number = dtype.kind in "biufc"
+        if not column.shape or (not number and self._h5py.check_string_dtype(dtype) is not None):
             return None
-        if blobs and self._h5py.check_vlen_dtype(column.dtype) == np.uint8:
+        if blobs and self._h5py.check_vlen_dtype(dtype) == np.uint8:
             return column
         # torch has no numbers of 16 bytes.
-        if column.dtype.kind not in "biufc" or column.dtype.itemsize > (16 if column.dtype.kind == "c" else 8):
+        if not number or dtype.itemsize > (16 if dtype.kind == "c" else 8):
             raise ValueError(
                 f"{self._name(path)} holds {column.dtype}, not numbers. "
                 "Fix: write it as an array of numbers, or delete it from the file with h5py."
@@ -188,20 +240,30 @@ class H5Source:
             )
         return column
 
+    def _dtype(self, stored: Any) -> tuple[np.dtype[Any], bool]:
+        """Return the dtype of a type in the file, and whether NumPy has the same bytes."""
+        for known, dtype, same in self._types:
+            if known.equal(stored):
+                return dtype, same
+        dtype = stored.dtype
+        same = dtype.kind in "biufc" and self._h5py.h5t.py_create(dtype, logical=True).equal(stored)
+        self._types.append((stored, dtype, same and dtype.isnative))
+        return self._types[-1][1:]
+
     def read(self, column: H5Column, start: int = 0, stop: int | None = None) -> torch.Tensor:
         """Read some rows of a column; see ``columns``."""
         stop = len(column) if stop is None else min(stop, len(column))
         # Of the byte order of this machine, which torch needs.
         array = np.empty((max(stop - start, 0), *column.shape[1:]), column.dtype.newbyteorder("="))
-        with self._reading(column):
-            if array.size:
-                h5s = self._h5py.h5s
-                memory, place = h5s.ALL, h5s.ALL
-                if len(array) != len(column):
-                    memory, place = h5s.create_simple(array.shape), column.dataset.get_space()
-                    place.select_hyperslab((start, *[0] * (array.ndim - 1)), array.shape)
-                native = column.stored_type if column.dtype.isnative else None
-                column.dataset.read(memory, place, array, native)
+        if array.size:
+            with self._reading(column):
+                if column.offset is None:
+                    self._h5py.Dataset(column.dataset).read_direct(array, np.s_[start:stop])
+                else:
+                    # For short episodes, the library takes longer than the disk.
+                    self._bytes.seek(column.offset + start * column.row_bytes)
+                    if self._bytes.readinto(array.data) != array.nbytes:
+                        raise OSError("the file is cut short")
         return torch.from_numpy(array)
 
     def _reading(self, column: H5Column) -> contextlib.AbstractContextManager[None]:
@@ -215,15 +277,15 @@ class H5Source:
 
     def plain(self, group: str) -> dict[str, Any]:
         """Read all of a group as text, numbers, lists and dictionaries, which JSON can hold; empty without it."""
-        left = _MAX_PLAIN_BYTES
+        left, seen = _MAX_PLAIN_BYTES, set[Any]()
 
         def convert(item: Any, path: tuple[str, ...]) -> Any:
             nonlocal left
-            if len(path) > _MAX_DEPTH:
-                raise ValueError(f"{self._name(path)} is nested more than {_MAX_DEPTH} deep.")
             if isinstance(item, self._h5py.h5g.GroupID):
-                names = [name.decode() for name in item]
-                return {name: convert(self._item(item, (*path, name)), (*path, name)) for name in names}
+                self._check_new(item, path, seen)
+                links = self._links(item).items()
+                return {name: convert(self._item(item, (*path, name), kind), (*path, name)) for name, kind in links}
+            self._check_inside(item, path)
             dataset = self._h5py.Dataset(item)
             left -= dataset.size * max(dataset.dtype.itemsize, 16)
             if left < 0:

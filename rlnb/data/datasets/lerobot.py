@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import itertools
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -20,6 +20,7 @@ from rlnb.data.datasets.common import INSTALL, BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import CHUNK_BYTES
 from rlnb.data.datasets.download import RemoteFile
 from rlnb.data.datasets.hub import list_files
+from rlnb.data.datasets.images import decode_image
 from rlnb.data.replay_buffers.samplers.slice_sampler import SliceSampler
 from rlnb.data.replay_buffers.storages.tensor import TensorStorage
 from rlnb.data.ted.keys import DONE, EPISODE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
@@ -36,6 +37,7 @@ _DEFAULT_KEYS: dict[str, NestedKey] = {
 _IMAGES = "observation.images."
 #: Columns with a number for each frame, whose shape is stated as [1].
 _NUMBERS = ("episode_index", "frame_index", "index", "task_index", "timestamp")
+_MAX_TASKS = 1 << 20
 _FIX = "Fix: delete the file, and make the dataset again."
 
 
@@ -305,6 +307,13 @@ class _Source:
                     f"{', '.join(map(repr, table.column_names))}. {_FIX}"
                 )
         found = {name: self._numbers(file, name, table.column(name)) for name in plain if name != "index"}
+        if self.tasks and (numbers := found.get("task_index")) is not None and len(numbers):
+            least, most = int(numbers.min()), int(numbers.max())
+            if least < 0 or most >= len(self.tasks):
+                raise ValueError(
+                    f"The file {os.fspath(file)!r} has steps of task {least if least < 0 else most}, and there are "
+                    f"{len(self.tasks)} tasks. {_FIX}"
+                )
         return found, {name: table.column(name) for name in self.images}
 
     def _decoded(self, name: str, column: Any) -> Iterator[torch.Tensor]:
@@ -351,7 +360,7 @@ class _Source:
         if self.version == 2:
             chunk = number // int(self.info.get("chunks_size", 1000))
             named = {"episode_chunk": chunk, "episode_index": number, "video_key": camera}
-            return _Video(self._inside(self.info["video_path"].format(**named)), 0.0)
+            return _Video(self._video_path(named), 0.0)
         try:
             row = self._episodes[number]
             named = {name: row[f"videos/{camera}/{name}"] for name in ("chunk_index", "file_index")}
@@ -360,9 +369,20 @@ class _Source:
             raise ValueError(
                 f"meta/episodes does not say where the video {camera!r} of episode {number} is."
             ) from error
-        return _Video(self._inside(self.info["video_path"].format(video_key=camera, **named)), start)
+        return _Video(self._video_path({"video_key": camera, **named}), start)
 
-    def _inside(self, path: str) -> Path:
+    def _video_path(self, named: Mapping[str, Any]) -> Path:
+        """Fill the fields of the path that info.json has for videos, such as ``{episode_index:06d}``."""
+
+        def field(match: re.Match[str]) -> str:
+            value = named[match[1]]
+            return str(value) if match[2] is None else f"{int(value):0{match[2]}d}"
+
+        try:
+            # Not with str.format, whose fields may ask for any width.
+            path = re.sub(r"\{(\w+)(?::0(\d)d)?\}", field, str(self.info["video_path"]))
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"info.json has no path of videos that can be filled in ({error}). {_FIX}") from error
         found = (self.folder / path).resolve()
         if not found.is_relative_to(self.folder.resolve()):
             raise ValueError(f"info.json names a video outside of the dataset: {path!r}. Fix: do not use the dataset.")
@@ -370,25 +390,26 @@ class _Source:
 
     def _read_tasks(self) -> list[str]:
         lines, table = self.folder / "meta" / "tasks.jsonl", self.folder / "meta" / "tasks.parquet"
-        if lines.exists():
-            rows = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines() if line.strip()]
-        elif table.exists():
-            found = self._table(table)
-            texts = next((name for name in ("task", "__index_level_0__") if name in found.column_names), None)
-            rows = (
-                []
-                if texts is None
-                else [
-                    {"task_index": index, "task": text}
-                    for index, text in zip(found["task_index"].to_pylist(), found[texts].to_pylist(), strict=True)
-                ]
+        file = lines if lines.exists() else table
+        if not file.exists():
+            return []
+        try:
+            if file == lines:
+                rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+                found = {int(row["task_index"]): str(row["task"]) for row in rows}
+            else:
+                columns = self._table(file)
+                texts = "task" if "task" in columns.column_names else "__index_level_0__"  # pandas' index
+                indices = map(int, columns["task_index"].to_pylist())
+                found = dict(zip(indices, map(str, columns[texts].to_pylist()), strict=True))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{os.fspath(file)!r} is not a list of tasks of LeRobot ({error}). {_FIX}") from error
+        if wrong := [index for index in found if not 0 <= index < _MAX_TASKS]:
+            raise ValueError(
+                f"{os.fspath(file)!r} gives a task the number {wrong[0]:,}, and not one from 0 to {_MAX_TASKS - 1:,}. "
+                f"{_FIX}"
             )
-        else:
-            rows = []
-        tasks = [""] * (max((int(row["task_index"]) for row in rows), default=-1) + 1)
-        for row in rows:
-            tasks[int(row["task_index"])] = str(row["task"])
-        return tasks
+        return [found.get(index, "") for index in range(max(found, default=-1) + 1)]
 
     def _read_episodes(self) -> dict[int, dict[str, Any]]:
         found: dict[int, dict[str, Any]] = {}
@@ -452,16 +473,12 @@ def _pixels_of(name: str, feature: dict[str, Any]) -> tuple[int, ...]:
 
 
 def _image(cell: Any, pixels: tuple[int, ...], what: str) -> torch.Tensor:
-    images = _import("PIL.Image")
     try:
         data = cell["bytes"] if isinstance(cell, dict) else cell
-        with images.open(io.BytesIO(data), formats=["PNG", "JPEG"]) as image:
-            # Its stated size is checked before memory for it is taken.
-            if (3, image.height, image.width) != pixels:
-                raise ValueError(f"it has {image.height} x {image.width} pixels, not {pixels}")
-            return torch.from_numpy(np.array(image.convert("RGB"))).movedim(-1, 0).contiguous()
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"The image {what} cannot be read ({error}). {_FIX}") from error
+        array = decode_image(data, pixels[1:], needed_by="LeRobotExperienceReplay", mode="RGB")
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"The column {what} cannot be read: {error}. {_FIX}") from error
+    return torch.from_numpy(array).movedim(-1, 0).contiguous()
 
 
 def _import(module: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import glob
-import io
 import itertools
 import json
 import os
@@ -22,6 +21,7 @@ from rlnb.data.datasets.conversion import CHUNK_BYTES, ted_steps
 from rlnb.data.datasets.download import RemoteFile
 from rlnb.data.datasets.hdf5 import H5Column, H5Source
 from rlnb.data.datasets.hub import list_files, list_repos
+from rlnb.data.datasets.images import decode_image
 from rlnb.data.ted.keys import EPISODE, as_key, nested_dict
 
 _OWNER = "farama-minari"
@@ -220,15 +220,11 @@ def _is_image(space: dict[str, Any] | None) -> bool:
 
 
 def _image(data: bytes, space: dict[str, Any], what: str) -> np.ndarray[Any, Any]:
-    images = require_library("PIL.Image", "MinariExperienceReplay", INSTALL)
     try:
-        with images.open(io.BytesIO(data), formats=["JPEG"]) as image:
-            # Its stated size is checked before memory for it is taken.
-            if [image.height, image.width] != space["shape"][:2]:
-                raise ValueError(f"it has {image.height} x {image.width} pixels, not {space['shape']}")
-            return np.asarray(image, np.uint8).reshape(space["shape"])
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{what} has an image that cannot be read ({error}). {_FIX}") from error
+        pixels = decode_image(data, space["shape"][:2], needed_by="MinariExperienceReplay", formats=["JPEG"])
+        return pixels.reshape(space["shape"])
+    except ValueError as error:
+        raise ValueError(f"{what} cannot be read: {error}. {_FIX}") from error
 
 
 # HDF5 -----------------------------------------------------------------------------------------------------------------
@@ -237,8 +233,7 @@ def _image(data: bytes, space: dict[str, Any], what: str) -> np.ndarray[Any, Any
 def _hdf5_episodes(folder: Path, leaves: dict[Path_, dict[str, Any]]) -> Iterator[tuple[int, dict[Path_, _Column]]]:
     with H5Source(folder / "main_data.hdf5", "MinariExperienceReplay needs") as source:
         images = {path for path, space in leaves.items() if _is_image(space)}
-        for number, group in enumerate(source.groups()):
-            found = source.columns(group, required=_SIGNALS, blobs=images)
+        for number, (_, found) in enumerate(source.groups(required=_SIGNALS, blobs=images)):
             columns = {}
             for path, column in found.items():
                 if path in images and list(column.shape[1:]) != leaves[path]["shape"]:

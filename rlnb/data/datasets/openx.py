@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
-from rlnb._libraries import require_library
 from rlnb.data.datasets.archives import ArchiveMember, iterate, load_pickle, pickle_refused
-from rlnb.data.datasets.common import INSTALL, BaseDatasetExperienceReplay
+from rlnb.data.datasets.common import BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import ted_steps
 from rlnb.data.datasets.download import RemoteFile, open_stream
 from rlnb.data.datasets.hub import list_files
+from rlnb.data.datasets.images import decode_image
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.samplers.slice_sampler import MASK_KEY, SliceSampler, SliceSamplerWithoutReplacement
 from rlnb.data.replay_buffers.samplers.uniform import RandomSampler, SamplerWithoutReplacement
@@ -487,7 +487,9 @@ def _stack(values: Sequence[Any], key: tuple[str, ...], texts: _Texts) -> Any:
     """Stack the values of all steps: a tensor, or a dictionary of tensors."""
     first = values[0]
     if isinstance(first, Mapping) and "bytes" in first and set(first) <= {"bytes", "path"}:
-        return _images([_decoded(value["bytes"]) for value in values])
+        # TIFF has the depths that are numbers with a fraction.
+        decode = partial(decode_image, needed_by="OpenXExperienceReplay", formats=["JPEG", "PNG", "TIFF"])
+        return _images([decode(value["bytes"]) for value in values])
     if isinstance(first, Mapping):
         return {
             name: _stack([value[name] for value in values], (*key, name), texts)
@@ -503,15 +505,6 @@ def _stack(values: Sequence[Any], key: tuple[str, ...], texts: _Texts) -> Any:
         return _images(arrays)
     stacked = np.stack(arrays)
     return torch.from_numpy(stacked.astype(_WIDER.get(stacked.dtype, stacked.dtype)))
-
-
-def _decoded(content: bytes) -> np.ndarray:
-    images = require_library("PIL.Image", "OpenXExperienceReplay", INSTALL)
-    try:
-        with images.open(io.BytesIO(content)) as image:
-            return np.asarray(image)
-    except (OSError, images.DecompressionBombError) as error:
-        raise ValueError(f"an image cannot be decoded ({error})") from error
 
 
 def _images(arrays: Sequence[np.ndarray]) -> torch.Tensor:

@@ -13,7 +13,7 @@ from tensordict import TensorDictBase
 from rlnb.data.datasets.common import BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import ted_steps
 from rlnb.data.datasets.download import RemoteFile
-from rlnb.data.datasets.hdf5 import H5Source, cut_rows
+from rlnb.data.datasets.hdf5 import Columns, H5Source, cut_rows
 from rlnb.data.datasets.hub import Folders
 from rlnb.data.ted.keys import EPISODE, nested_dict
 
@@ -69,11 +69,11 @@ class RobosetExperienceReplay(BaseDatasetExperienceReplay):
             named = re.search(r"seed_?(\d+)", file.stem)
             seed = int(named[1]) if named else number
             with H5Source(file, "RobosetExperienceReplay needs") as source:
-                for episode, group in enumerate(source.groups()):
-                    yield from self._trajectory(source, group, {"seed": seed, EPISODE: episode})
+                groups = source.groups(required=_NEEDED, nested=("observations", "actions"))
+                for episode, (_, columns) in enumerate(groups):
+                    yield from self._trajectory(source, columns, {"seed": seed, EPISODE: episode})
 
-    def _trajectory(self, source: H5Source, group: str, numbers: dict[str, int]) -> Iterator[TensorDictBase]:
-        columns = source.columns(group, required=_NEEDED)
+    def _trajectory(self, source: H5Source, columns: Columns, numbers: dict[str, int]) -> Iterator[TensorDictBase]:
         rows = len(columns["rewards",])
         source.same_rows({path: each for path, each in columns.items() if path[0] in (*_NEEDED, "done")}, rows)
         columns = {path: each for path, each in columns.items() if len(each) == rows}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from tensordict import TensorDictBase
 
+from rlnb.data.datasets.archives import load_npz
 from rlnb.data.datasets.common import BaseDatasetExperienceReplay
 from rlnb.data.datasets.conversion import CHUNK_BYTES, ted_steps
 from rlnb.data.datasets.download import RemoteFile, download
@@ -37,7 +36,8 @@ class VD4RLExperienceReplay(BaseDatasetExperienceReplay):
         dataset_id: such as ``"main/walker_walk/random/64px"``, a folder on the hub.
         batch_size: number of steps in a sample, or of trajectories.
         totensor: whether samples have pictures ``[3, height, width]`` of numbers from 0 to 1, unless a transform
-            ``ToTensorImage`` is given. With False, they are as they are stored.
+            that takes images with the channels last is given, as ``ToTensorImage`` does: one whose attribute
+            ``takes_channels_last`` is True. With False, they are as they are stored.
         image_size: size of the pictures in samples: that of a square, or height and width. Default: as stored.
         num_workers: number of files to download at once. 0: four.
         **kwargs: as for :class:`BaseDatasetExperienceReplay`.
@@ -73,7 +73,7 @@ class VD4RLExperienceReplay(BaseDatasetExperienceReplay):
             raise ValueError(f"num_workers must be at least 0, got {num_workers}.")
         self.num_workers = num_workers
         super().__init__(dataset_id, batch_size, transform=transform, **kwargs)
-        convert = totensor and not _has_to_tensor(transform)
+        convert = totensor and not _takes_channels_last(transform)
         if convert or image_size is not None:
             size = (image_size, image_size) if isinstance(image_size, int) else image_size
             # The first one: a transform that is given sees pictures as those of an env.
@@ -128,10 +128,11 @@ def _resized(pixels: torch.Tensor, size: tuple[int, ...], channels_first: bool) 
     return resized if channels_first else resized.movedim(-3, -1)
 
 
-def _has_to_tensor(transform: Any) -> bool:
-    """Whether a transform, or one of several, converts pictures itself."""
-    several = getattr(transform, "transforms", ())
-    return type(transform).__name__ == "ToTensorImage" or any(map(_has_to_tensor, several))
+def _takes_channels_last(transform: Any) -> bool:
+    """Whether a transform, or one of several, says that it takes pictures as they are stored."""
+    if getattr(transform, "takes_channels_last", False):
+        return True
+    return any(map(_takes_channels_last, getattr(transform, "transforms", ())))
 
 
 def _steps(rows: Mapping[str, torch.Tensor], last: torch.Tensor) -> TensorDictBase:
@@ -154,16 +155,15 @@ def _steps(rows: Mapping[str, torch.Tensor], last: torch.Tensor) -> TensorDictBa
 
 def _npz_episode(file: Path) -> Iterator[TensorDictBase]:
     """Read an episode of DreamerV2's format."""
+    arrays = load_npz(file, max_bytes=_MAX_FILE_BYTES)
     fix = "Fix: delete the file, and make the dataset again."
-    try:
-        with zipfile.ZipFile(file) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size > _MAX_FILE_BYTES:
-            raise ValueError(f"it states {size:,} bytes")
-        with np.load(file, allow_pickle=False) as arrays:
-            rows = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"The file {os.fspath(file)!r} cannot be read ({error}). {fix}") from error
+    if wrong := [name for name, array in arrays.items() if array.dtype.kind not in "biuf" or not array.ndim]:
+        kind, shape = arrays[wrong[0]].dtype, list(arrays[wrong[0]].shape)
+        raise ValueError(
+            f"The entry {wrong[0]!r} of the file {os.fspath(file)!r} holds {kind} of shape {shape}, not a number or "
+            f"more for each row. {fix}"
+        )
+    rows = {name: torch.from_numpy(array.astype(array.dtype.newbyteorder("="))) for name, array in arrays.items()}
     if missing := {"image", "action", "reward"} - rows.keys():
         raise ValueError(
             f"The file {os.fspath(file)!r} has no entry {min(missing)!r}; it has "

@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -178,8 +179,10 @@ class TokenizedDatasetLoader:
         root_dir: folder of tokenized datasets. Default: ``~/.cache/rlnb/data``.
         from_disk: whether to read the dataset with ``datasets.load_from_disk``, instead of ``datasets.load_dataset``.
         valid_size: number of rows to use of splits whose name starts with "valid".
-        num_workers: accepted for code written for TorchRL. Tokenizers use all cores by themselves.
-        tokenizer_class: a class with ``from_pretrained``. Default: ``transformers.AutoTokenizer``.
+        num_workers: ignored; accepted for code written for TorchRL, where it is the number of processes that tokenize.
+            Here one does, and fast tokenizers use all cores in threads.
+        tokenizer_class: a class with ``from_pretrained``, as those of ``transformers``. Default:
+            ``transformers.AutoTokenizer``.
         tokenizer_model_name: name of the tokenizer on the hub, or the path of a saved one. Default: "gpt2".
 
     Raises:
@@ -229,7 +232,8 @@ class TokenizedDatasetLoader:
         """Make a tokenizer. If it has no padding token, it pads with the token that ends sequences.
 
         Args:
-            tokenizer_class: a class with ``from_pretrained``. Default: ``transformers.AutoTokenizer``.
+            tokenizer_class: a class with ``from_pretrained``, as those of ``transformers``. Default:
+                ``transformers.AutoTokenizer``.
             tokenizer_model_name: name on the hub, or the path of a saved tokenizer.
 
         Raises:
@@ -237,8 +241,11 @@ class TokenizedDatasetLoader:
         """
         if tokenizer_class is None:
             tokenizer_class = require_library("transformers", "TokenizedDatasetLoader", INSTALL).AutoTokenizer
+        known = Path(tokenizer_model_name).exists() or _hub_answers()
         try:
-            tokenizer = tokenizer_class.from_pretrained(tokenizer_model_name)
+            tokenizer = tokenizer_class.from_pretrained(
+                tokenizer_model_name, **({} if known else {"local_files_only": True})
+            )
         except (OSError, ValueError) as error:
             raise FileNotFoundError(
                 f"The tokenizer {tokenizer_model_name!r} is not on this machine and cannot be downloaded. Fix: where "
@@ -362,6 +369,8 @@ class TokenizedDatasetLoader:
 
     def _read_hub(self, datasets: Any) -> Any:
         try:
+            if not (Path(self.dataset_name).exists() or _hub_answers() or _is_cached(datasets, self.dataset_name)):
+                raise ConnectionError("The Hugging Face hub does not answer.")
             return datasets.load_dataset(self.dataset_name, split=self.split)
         except (ConnectionError, FileNotFoundError) as error:
             name = self.dataset_name
@@ -399,6 +408,9 @@ class TokenizedDatasetLoader:
         Returns:
             The memory-mapped TensorDict.
 
+        Raises:
+            ValueError: If there is no entry to write.
+
         Example:
             >>> import tempfile
             >>> data = {"tokens": torch.arange(6).view(3, 2), "valid": torch.tensor([True, False, True])}
@@ -408,6 +420,8 @@ class TokenizedDatasetLoader:
             [[0, 1], [4, 5]]
         """
         names = list(features if features is not None else getattr(dataset, "features", None) or dataset.keys())
+        if not names:
+            raise ValueError("There is no entry to write. Fix: features=[...], names of columns of the dataset.")
         entries = {name: torch.as_tensor(np.asarray(dataset[name])) for name in names}
         data = TensorDict(entries, next(iter(entries.values())).shape[:batch_dims])
         valid = data.get(valid_mask_key, None) if valid_mask_key is not None else None
@@ -471,7 +485,7 @@ def get_dataloader(
         split: name of the split.
         root_dir: folder of tokenized datasets; see :class:`TokenizedDatasetLoader`.
         from_disk: whether ``dataset_name`` is the path of a saved dataset.
-        num_workers: accepted for code written for TorchRL.
+        num_workers: ignored; accepted for code written for TorchRL.
         **kwargs: more arguments of ``from_dataset``, such as ``tokenizer_model_name``.
 
     Returns:
@@ -506,6 +520,25 @@ def get_dataloader(
         transform=None if device is None else lambda batch: batch.to(device),
     )
     return create_infinite_iterator(loader) if infinite else loader
+
+
+def _hub_answers() -> bool:
+    """Whether the hub can be reached: without a network, its libraries keep trying for most of a minute."""
+    hub = require_library("huggingface_hub", "TokenizedDatasetLoader", INSTALL)
+    try:
+        hub.get_session().head(hub.constants.ENDPOINT, timeout=5)
+    except Exception:  # of the library for HTTP, which is another one from version to version
+        return False
+    return True
+
+
+def _is_cached(datasets: Any, name: str) -> bool:
+    """Whether there may be a copy of a dataset on this machine: its folder is called nearly as the dataset is."""
+    cache = Path(datasets.config.HF_DATASETS_CACHE)
+    plain, *folders = (
+        re.sub(r"[\W_]", "", each.lower()) for each in (name, *(os.listdir(cache) if cache.is_dir() else ()))
+    )
+    return any(folder.endswith(plain) for folder in folders)
 
 
 def _positive(name: str, number: int) -> int:

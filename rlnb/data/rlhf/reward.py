@@ -118,7 +118,7 @@ class PairwiseDataset:
             max_length: length of the sequences, in tokens.
             root_dir: folder of tokenized datasets.
             from_disk: whether ``dataset_name`` is the path of a saved dataset.
-            num_workers: accepted for code written for TorchRL.
+            num_workers: ignored; accepted for code written for TorchRL.
             tokenizer_class: as for :class:`TokenizedDatasetLoader`, which also says what is raised.
             tokenizer_model_name: likewise.
 

@@ -155,6 +155,9 @@ class ToTensorImage(ImageTransform):
         (torch.Size([3, 4, 5]), tensor(1.))
     """
 
+    #: Datasets of pictures look at this: where it is True, they leave pictures as they are stored.
+    takes_channels_last = True
+
     def __init__(
         self,
         from_int: bool | None = None,

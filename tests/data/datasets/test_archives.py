@@ -24,6 +24,7 @@ from rlnb.data.datasets.archives import (
     iterate,
     iterate_npy,
     load_npy,
+    load_npz,
     load_pickle,
     open_gzip,
     read_npy_header,
@@ -448,6 +449,24 @@ def test_arrays_are_what_they_were(tmp_path, array):
     (tmp_path / "a.npy").write_bytes(npy(array))
     for found in (load_npy(tmp_path / "a.npy"), load_npy(Stream(npy(array)))):
         assert found.dtype == array.dtype and found.shape == array.shape and np.array_equal(found, array)
+
+
+def test_npz_files(tmp_path):
+    arrays = {"a": np.arange(3), "b/c": np.zeros((2, 2), np.float32)}
+    for save in (np.savez, np.savez_compressed):
+        save(tmp_path / "x.npz", **arrays)
+        found = load_npz(tmp_path / "x.npz")
+        assert found.keys() == arrays.keys() and all(np.array_equal(found[key], arrays[key]) for key in arrays)
+    content = (tmp_path / "x.npz").read_bytes()
+    for part, text in ((content[:-30], "^it is damaged or cut off "), (b"", "^it is damaged or cut off ")):
+        with pytest.raises(ArchiveError, match=text):
+            load_npz(io.BytesIO(part), name="it")
+    np.savez_compressed(tmp_path / "x.npz", bomb=np.zeros(10**6, np.uint8))
+    with pytest.raises(ArchiveError, match=r"x\.npz contains more than 1,000,000 bytes, which is more than it may\."):
+        load_npz(tmp_path / "x.npz", max_bytes=10**6)
+    np.savez(tmp_path / "x.npz", objects=np.array([{}]))
+    with pytest.raises(ValueError, match=r"^objects\.npy in .*x\.npz holds pickled Python objects\."):
+        load_npz(tmp_path / "x.npz")
 
 
 def test_rows_in_blocks():

@@ -219,6 +219,16 @@ def test_arrays_that_do_not_fit_together(server, tmp_path, monkeypatch, array):
         AtariDQNExperienceReplay("Pong/1", root=tmp_path)
 
 
+def test_a_checkpoint_of_no_steps(server, tmp_path, monkeypatch):
+    agent = Agent((30, 30))
+    agent.saved[0] = {name: value if isinstance(value, int) else value[:0] for name, value in agent.saved[0].items()}
+    agent.put(server, "Pong/1")
+    monkeypatch.setattr(AtariDQNExperienceReplay, "url", server.url)
+    monkeypatch.setattr(AtariDQNExperienceReplay, "_max_runs", 1)
+    with pytest.raises(ValueError, match=r"^Checkpoint 0 of Pong/1 has no steps, or no one count of them\.$"):
+        AtariDQNExperienceReplay("Pong/1", root=tmp_path)
+
+
 def test_damaged_files(server, tmp_path, monkeypatch):
     agent = Agent((30, 30))
     agent.put(server, "Pong/1")

@@ -127,6 +127,9 @@ def test_ted_steps() -> None:
     assert data["next", "done"].flatten().tolist() == [False, True, True] and data["next", "reward"].shape == (3, 2)
     assert data["next", "truncated"].shape == (3, 1) and data["next", "terminated"].dtype == torch.bool
     assert check_ted(walks()).ok
+    text = r"^'truncated' has the shape \[3, 2\], and the 3 steps need one flag each: \[3\] or \[3, 1\]\.$"
+    with pytest.raises(ValueError, match=text):
+        ted_steps({}, {}, reward=torch.zeros(3), terminated=torch.zeros(3), truncated=torch.zeros(3, 2))
 
 
 def test_split_chunks() -> None:

@@ -171,6 +171,7 @@ def test_unknown_names(tmp_path):
         (lambda e: npz({"observations": e["observations"]}), "has no 'actions'. Its arrays are: observations."),
         (lambda e: npz(e | {"actions": e["actions"][:-2]}), "do not fit together: observations [6, 3, 64, 64]"),
         (lambda e: npz(e)[:-40], "is damaged"),
+        (lambda e: npz(e | {"dones": np.array(1)}), "has one number as 'dones', and not an array with a row for each"),
         (lambda e: b"<html>", "is damaged or is not an npy file"),
         (lambda e: pickled([1]), "holds no dictionary of arrays"),
     ],

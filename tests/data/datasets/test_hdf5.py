@@ -37,6 +37,26 @@ def test_rows_of_every_kind_of_number(dtype: str, options: Any, path: Path) -> N
             assert torch.equal(found, torch.from_numpy(array[start:stop].astype(array.dtype.newbyteorder("="))))
 
 
+@pytest.mark.parametrize("block", [0, 512])
+def test_rows_that_are_not_stored_as_numpy_holds_them(block: int, path: Path) -> None:
+    brain = h5py.h5t.IEEE_F16LE.copy()  # bfloat16, for which NumPy has a wider type
+    brain.set_fields(15, 7, 8, 0, 7)
+    brain.set_ebias(127)
+    compact = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    compact.set_layout(h5py.h5d.COMPACT)
+    space = h5py.h5s.create_simple((3,))
+    values = np.array([1.0, -0.5, 2.0], np.float32)
+    with h5py.File(path, "w", userblock_size=block) as file:
+        file["plain"] = values
+        file.create_dataset("never written", (3,), "f4", fillvalue=7)
+        for name, kind, options in ((b"brain", brain, None), (b"compact", h5py.h5t.IEEE_F32LE, compact)):
+            h5py.h5d.create(file.id, name, kind, space, options).write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    with H5Source(path) as source:
+        found = {name: source.read(column).tolist() for (name,), column in source.columns().items()}
+    assert found.pop("never written") == [7, 7, 7] and set(map(tuple, found.values())) == {(1, -0.5, 2)}
+    assert set(found) == {"plain", "brain", "compact"}
+
+
 def test_groups_columns_and_what_is_neither(path: Path) -> None:
     def fill(file: Any) -> None:
         for number in (10, 9, 1):
@@ -47,7 +67,8 @@ def test_groups_columns_and_what_is_neither(path: Path) -> None:
 
     write(path, fill)
     with H5Source(path) as source:
-        assert source.groups() == ["Trial1", "Trial9", "Trial10"]
+        assert [name for name, _ in source.groups()] == ["Trial1", "Trial9", "Trial10"]
+        assert [len(columns["data", "x"]) for _, columns in source.groups(required=[("data", "x")])] == [1, 9, 10]
         assert {key: len(column) for key, column in source.columns("Trial9").items()} == {("data", "x"): 9}
         assert list(source.columns("Trial9", "data")) == [("x",)] and ("root",) in source.columns()
         assert source.plain("Trial1") == {"data": {"x": [[0, 0]]}, "note": ["text"], "single": 3}
@@ -107,6 +128,20 @@ def test_data_in_other_files(path: Path, tmp_path: Path) -> None:
     refused(path, lambda file: file.create_virtual_dataset("x", layout), text)
 
 
+def test_metadata_is_not_trusted_either(path: Path, tmp_path: Path) -> None:
+    def outside(file: Any) -> None:
+        file.create_dataset("about/x", (4,), "u1", external=[(str(tmp_path / "secret"), 0, 4)])
+
+    def loops(file: Any) -> None:
+        group = file.create_group("about")
+        group["a"] = group["b"] = group  # 2 to the power of 32 paths, if none is noticed
+
+    for fill, text in ((outside, "^The entry .'about', 'x'. .* in another file"), (loops, "'a'. .* contains itself")):
+        write(path, fill)
+        with H5Source(path) as source, pytest.raises(ValueError, match=text):
+            source.plain("about")
+
+
 def test_data_that_is_not_numbers(path: Path) -> None:
     def ragged(file: Any) -> None:
         file.create_dataset("x", (2,), h5py.vlen_dtype(np.int32))
@@ -138,6 +173,10 @@ def test_what_is_missing(path: Path) -> None:
         "Fix: look whether it is the file that it should be."
     )
     refused(path, lambda file: file.create_group("a"), text, "a", required=[("x", "y")])
+    text = text.replace("('x', 'y')", "'x'").replace("nothing", "('x', 'y')")
+    refused(path, lambda file: file.update({"a/x/y": [1.0]}), text, "a", required=["x"])
+    with H5Source(path) as source:
+        assert list(source.columns("a", required=["x"], nested=["x"])) == [("x", "y")]
 
 
 @pytest.mark.deep

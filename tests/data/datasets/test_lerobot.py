@@ -188,6 +188,15 @@ def test_images_in_parquet_files(server: Server, tmp_path: Path) -> None:
     real = torch.from_numpy(np.stack([picture(number) for number in range(FRAMES)])).movedim(-1, 1)
     assert torch.equal(data["observation", "image"], real)
 
+    tree["data/chunk-000/episode_000000.parquet"] = parquet(
+        {**{name: value[: LENGTHS[0]] for name, value in arrays().items()}, "observation.image": [b"no"] * LENGTHS[0]}
+    )
+    server.put_hub(NAME, tree)
+    with pytest.raises(ValueError) as caught:
+        LeRobotExperienceReplay(NAME, root=tmp_path, decode_video=False, download="force")
+    start, end = "The column 'observation.image' cannot be read: an image cannot be decoded (", f"). {FIX}"
+    assert str(caught.value).startswith(start) and str(caught.value).endswith(end)
+
 
 def test_columns_in_memory() -> None:
     columns = {name: torch.from_numpy(value) for name, value in arrays().items()}
@@ -245,6 +254,23 @@ def test_parquet_files_that_are_not_right(refused: Any) -> None:
     refused(ValueError, text, {**tree, path: tree[path][: len(tree[path]) // 2]})
 
 
+def test_tasks_that_are_not_right(refused: Any) -> None:
+    for version, path in (("v2.1", "meta/tasks.jsonl"), ("v3.0", "meta/tasks.parquet")):
+        tree = files(version)
+        text = "'{folder}/" + path + f"' gives a task the number NUMBER, and not one from 0 to 1,048,575. {FIX}"
+        for number in (-1, 1 << 60):
+            rows = {"task_index": [0, number], "task": TASKS}
+            lines = [json.dumps({"task_index": index, "task": "a"}) for index in rows["task_index"]]
+            content = parquet(rows) if version == "v3.0" else "\n".join(lines).encode()
+            refused(ValueError, text.replace("NUMBER", f"{number:,}"), {**tree, path: content})
+        text = "'{folder}/" + path + f"' is not a list of tasks of LeRobot (ANY). {FIX}"
+        content = parquet({"task_index": [0]}) if version == "v3.0" else b'{"task": "a"}'
+        refused(ValueError, text, {**tree, path: content})
+    data = "data/chunk-000/episode_000001.parquet"
+    text = "The file '{folder}/" + data + f"' has steps of task 1, and there are 1 tasks. {FIX}"
+    refused(ValueError, text, {**files("v2.1"), "meta/tasks.jsonl": b'{"task_index": 0, "task": "a"}'})
+
+
 def test_videos_that_are_not_right(refused: Any) -> None:
     path, tree = f"videos/chunk-000/{CAMERA}/episode_000001.mp4", files("v2.1")
     text = "The video '{folder}/" + path + f"' ends after 2 of 3 frames of an episode. {FIX}"
@@ -255,6 +281,13 @@ def test_videos_that_are_not_right(refused: Any) -> None:
     first = path.replace("000001", "000000")
     text = "The video '{folder}/" + first + f"' cannot be read (it has 32 x 48 pixels, not (3, 32, 96)). {FIX}"
     refused(ValueError, text, files("v2.1", **{CAMERA: feature}))
+    for template in ("{episode}.mp4", "{video_key:09d}.mp4"):
+        info = {**description("v2.1"), "video_path": template}
+        text = f"info.json has no path of videos that can be filled in (ANY). {FIX}"
+        refused(ValueError, text, {**tree, "meta/info.json": json.dumps(info).encode()})
+    info = {**description("v2.1"), "video_path": "{episode_index:9999999999d}.mp4"}  # as many digits would be asked for
+    text = "The video '{folder}/" + "{{episode_index:9999999999d}}.mp4" + f"' cannot be read (ANY). {FIX}"
+    refused(ValueError, text, {**tree, "meta/info.json": json.dumps(info).encode()})
     info = {**description("v2.1"), "video_path": "../../../{episode_index}.mp4"}
     text = "info.json names a video outside of the dataset: '../../../0.mp4'. Fix: do not use the dataset."
     refused(ValueError, text, {**tree, "meta/info.json": json.dumps(info).encode()})

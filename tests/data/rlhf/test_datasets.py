@@ -257,6 +257,8 @@ def test_numbers_to_memory_maps(tmp_path: Path) -> None:
         valid_mask_key="ok",
     )
     assert masked["p", "a"].tolist() == [0, 2] and list(masked["p"].keys()) == ["a"]
+    with pytest.raises(ValueError, match=r"^There is no entry to write\. Fix: features=\[\.\.\.\], names of columns"):
+        write(rows, tmp_path / "d", features=[])
 
 
 def test_a_dataset_by_name(tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,8 +280,9 @@ def test_without_a_network(tokenizer: str, tmp_path: Path, monkeypatch: pytest.M
     import datasets
     import huggingface_hub.constants
 
-    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    start = time.monotonic()
     text = (
         "The dataset 'some/texts' is not on this machine and cannot be downloaded. Fix: where there is a network, "
         "datasets.load_dataset('some/texts').save_to_disk('texts'); bring the folder here and pass "
@@ -294,6 +297,13 @@ def test_without_a_network(tokenizer: str, tmp_path: Path, monkeypatch: pytest.M
     )
     with pytest.raises(FileNotFoundError, match=f"^{re.escape(text)}$"):
         TokenizedDatasetLoader.make_tokenizer(tokenizer_model_name="no/tokenizer")
+    assert time.monotonic() - start < 20  # the libraries try again for 23 seconds each
+    (tmp_path / "cache" / "some___Texts").mkdir(parents=True)  # datasets is asked, since it may be there
+    asked: list[str] = []
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, split: asked.append(name) or [])
+    with pytest.raises(ValueError, match=r"^No row of 'some/texts', split 'train', is left to tokenize\."):
+        loader("some/texts", tmp_path, tokenizer, from_disk=False).load()
+    assert asked == ["some/texts"]
 
 
 def test_a_tokenizer_without_padding_pads_with_its_end(tmp_path: Path) -> None:
