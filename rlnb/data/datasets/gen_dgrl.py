@@ -21,8 +21,8 @@ _NAMES = (
     "bigfish bossfight caveflyer chaser climber coinrun dodgeball fruitbot heist jumper leaper maze miner ninja "
     "plunder starpilot"
 )
-GAMES = _NAMES.split()
 _ARRAYS = ("observations", "actions", "rewards", "dones")
+GAMES = _NAMES.split()
 """The games of Procgen."""
 CATEGORIES = {
     "1M_E": "1M/expert/{}.tar.xz",
