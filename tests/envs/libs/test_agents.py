@@ -12,7 +12,7 @@ from tensordict.nn import TensorDictModule
 
 from rlnb.data import Binary, Categorical, Composite, NonTensor, OneHot, Unbounded
 from rlnb.envs import MarlGroupMapType, SerialEnv, TransformedEnv, check_env_specs
-from rlnb.envs.libs.agents import AgentsEnv, AgentSpecs
+from rlnb.envs.libs.agents import AgentsEnv, AgentSpecs, Found
 from rlnb.envs.transforms import Compose, DoubleToFloat, ObservationNorm, RewardScaling, RewardSum
 
 NAMES = ["red_0", "blue_0", "red_1"]
@@ -44,7 +44,7 @@ class Walk(AgentsEnv):
         self.t, self.live = 0, list(NAMES)
         self.places = dict.fromkeys(NAMES, 0.0)
         self.start = float(self.rng.uniform())
-        return self._find()
+        return Found.by_agent(*self._find())
 
     def _find(self):
         leaves, masks, life = self.settings
@@ -67,7 +67,7 @@ class Walk(AgentsEnv):
         self.t += 1
         for name, action in actions.items():
             self.places[name] += action
-        return self._find()
+        return Found.by_agent(*self._find())
 
 
 class TestData:
@@ -246,8 +246,8 @@ def test_a_copy_goes_its_own_way():
 def test_a_subclass_that_overrides_something_fills_no_rows():
     class Loud(Walk):
         def _advance(self, actions):
-            agents, shared = super()._advance(actions)
-            return {name: {**record, "reward": 9.0} for name, record in agents.items()}, shared
+            found = super()._advance(actions)
+            return found._replace(entries={**found.entries, "reward": dict.fromkeys(found.present, 9.0)})
 
     assert not Loud()._fills_rows
     assert (Loud().rollout(3)["next", "red", "reward"] == 9).all()
@@ -332,7 +332,7 @@ class TestErrors:
             Forgetful().rollout(9)
         assert str(caught.value) == (
             "The agent 'red_1' has no 'clock' at this step, which its spec has. "
-            "Fix: let the env return what its spaces say at each reset and step."
+            "Fix: let the env return it for each agent that it returns an observation of."
         )
 
     def test_entries_of_another_shape(self):
