@@ -209,5 +209,4 @@ def _shared(name: str) -> bool:
 
 def _spec(described: Any) -> TensorSpec:
     """The spec of an observation or reward. A number has shape ``[1]``."""
-    spec = spec_from_dm_env(described)
-    return spec if spec.shape else spec.expand(1)
+    return spec_from_dm_env(described, number_shape=(1,))
