@@ -144,6 +144,7 @@ class TestAgainstTheLibrary:
         for task, parallel, options in (
             ("simple_spread_v3", True, {}),
             ("simple_tag_v3", True, {"use_mask": True}),
+            ("simple_tag_v3", True, {"continuous_actions": True}),
             ("tictactoe_v3", False, {"use_mask": True, "categorical_actions": False}),
             ("leduc_holdem_v4", False, {"use_mask": True}),
         ):

@@ -570,7 +570,7 @@ class AgentsEnv(EnvBase):
                 and self._root_ends
                 and found == self._entries  # the specs may have been replaced
                 and set(self.action_keys) == set(self._decoders)
-                and (len(self._decoders) == 1 or self._can_choose())
+                and (len(self._decoders) == 1 or self._can_choose() or self._can_sample())
             )
         return self._cache["fills_rows"]
 
@@ -606,13 +606,19 @@ class AgentsEnv(EnvBase):
 
     def _draw_numbers(self, n: int) -> torch.Tensor:
         """Draw the numbers that choices of n steps follow from, ``[n, n_choices]``, as the action specs would."""
+        if self._can_sample():
+            specs = [self.full_action_spec[key] for key in self._decoders]
+            return torch.stack([torch.cat([spec.rand().flatten() for spec in specs]) for _ in range(n)])
         total = sum(len(names) for _, names, _ in self._choices)
         if self._legal:
             return torch.rand((n, total), dtype=torch.float64)
         return torch.randint(self._choices[0][-1].n, (n, total))
 
     def _choose(self, numbers: list[Any]) -> tuple[list[int], dict[str, Any]]:
-        """Turn numbers into legal choices: their positions, and the actions by agent."""
+        """Turn numbers into legal choices: their positions, and the actions by agent. Samples are what they are."""
+        if self._can_sample():
+            sampled = torch.tensor(numbers, dtype=torch.float64)
+            return numbers, self._by_agent({key: value.numpy() for key, value in self._split(sampled).items()})
         if not self._legal:
             return numbers, {name: number + start for (name, start), number in zip(self._starts, numbers, strict=True)}
         positions: list[int] = []
@@ -627,6 +633,8 @@ class AgentsEnv(EnvBase):
 
     def _chosen(self, choices: list[list[int]]) -> dict[NestedKey, torch.Tensor]:
         """Convert positions into the entries of the actions."""
+        if self._can_sample():
+            return self._split(torch.tensor(choices, dtype=torch.float64))
         found: dict[NestedKey, torch.Tensor] = {}
         positions = torch.tensor(choices)
         for key, names, spec in self._choices:
@@ -659,6 +667,23 @@ class AgentsEnv(EnvBase):
         if not all(isinstance(spec, (Categorical, OneHot)) for spec in specs) or len(self._slots) != len(specs):
             return False
         return len(masked) == len(specs) or (not masked and len({cast("Any", spec).n for spec in specs}) == 1)
+
+    def _can_sample(self) -> bool:
+        """Whether the random actions of several steps can be drawn at once: there are several, all of floats."""
+        if "can_sample" not in self._cache:
+            pairs = [(spec.dtype, self.full_action_spec[key].dtype) for key, spec in self._decoders.items()]
+            is_float = [own is not None and own.is_floating_point and own == current for own, current in pairs]
+            self._cache["can_sample"] = len(is_float) > 1 and all(is_float)
+        return self._cache["can_sample"]
+
+    def _split(self, numbers: torch.Tensor) -> dict[NestedKey, torch.Tensor]:
+        """Split samples ``[..., n]`` into the actions that they were concatenated of."""
+        specs = self._decoders
+        parts = numbers.split([spec.shape.numel() for spec in specs.values()], -1)
+        return {
+            key: part.reshape(*part.shape[:-1], *spec.shape).to(cast("torch.dtype", spec.dtype))
+            for (key, spec), part in zip(specs.items(), parts, strict=True)
+        }
 
     def _is_masked(self, name: str) -> bool:
         return ACTION_MASK in self._agents[name].observation

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 
-from rlnb.data import Binary, Categorical, Composite, NonTensor, OneHot, Unbounded
+from rlnb.data import Binary, Bounded, Categorical, Composite, NonTensor, OneHot, Unbounded
 from rlnb.envs import MarlGroupMapType, SerialEnv, TransformedEnv, check_env_specs
 from rlnb.envs.libs.agents import AgentsEnv, AgentSpecs, Found
 from rlnb.envs.transforms import Compose, DoubleToFloat, ObservationNorm, RewardScaling, RewardSum
@@ -66,7 +66,7 @@ class Walk(AgentsEnv):
     def _advance(self, actions):
         self.t += 1
         for name, action in actions.items():
-            self.places[name] += action
+            self.places[name] += np.sum(action)
         return Found.by_agent(*self._find())
 
 
@@ -187,6 +187,29 @@ def test_the_generator_is_where_single_draws_would_leave_it(masks):
         found.append([env.rand_action()["red", "action"].tolist(), torch.rand(()).item()])
         found[-1].append(env.rollout(1100, break_when_any_done=False)["blue", "action"].flatten().tolist())
     assert found[0] == found[1]
+
+
+def test_several_continuous_actions_are_drawn_as_steps_draw_them():
+    class Glide(Walk):
+        """The agents of each group have an action space of another size and dtype."""
+
+        def __init__(self):
+            self.__dict__["settings"] = False, False, LIFE
+            observation = {"observation": Composite(place=Unbounded((2,))), "clock": Unbounded((1,), dtype=torch.int64)}
+            red, blue = Bounded(-1, 1, (2,), dtype=torch.float32), Bounded(-1, 1, (), dtype=torch.float64)
+            agents = {
+                name: AgentSpecs(
+                    observation, {"action": blue if name == "blue_0" else red}, {"reward": Unbounded((1,))}
+                )
+                for name in NAMES
+            }
+            AgentsEnv.__init__(self, None, agents, GROUPS, shared={"state": Unbounded((3,))})
+
+    (rows, *after), (stepped, *expected) = (outcome(Glide(), 30, by_rows=way) for way in (True, False))
+    assert set(rows.keys(True, True)) == set(stepped.keys(True, True))
+    for key in rows.keys(True, True):
+        assert rows[key].dtype == stepped[key].dtype and torch.equal(rows[key], stepped[key]), key
+    assert after[0] == expected[0] and rows["next", "done"].sum() == 10
 
 
 def test_rows_with_a_policy_that_writes_several_actions():
