@@ -113,16 +113,16 @@ class MeltingpotWrapper(AgentsEnv):
     def _advance(self, actions: dict[str, Any]) -> Found:
         step = self._env.step([actions[name] for name in self.agent_names])
         self._steps += 1
-        found = self._found(step)
+        entries, shared, present, acting = self._found(step)
         over = bool(step.last()) or self._steps == self.max_steps
         rewards = dict(zip(self.agent_names, step.reward, strict=True))
-        return found._replace(entries={**found.entries, "reward": rewards}, shared={**found.shared, TERMINATED: over})
+        return {**entries, "reward": rewards}, {**shared, TERMINATED: over}, present, acting
 
     def _found(self, step: Any) -> Found:
         observations = dict(zip(self.agent_names, step.observation, strict=True))
         seen = step.observation[0]
         self._world = {name.removeprefix(_WORLD): value for name, value in seen.items() if _shared(name)}
-        return Found({"observation": observations}, self._world, observations.keys(), self.agent_names)
+        return {"observation": observations}, self._world, observations.keys(), self.agent_names
 
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:

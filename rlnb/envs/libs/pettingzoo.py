@@ -174,7 +174,7 @@ class PettingZooWrapper(AgentsEnv):
                 for name, where in self._mask_in.items()
                 if name in observations
             }
-        return Found(entries, {"state": self._env.state()} if self.return_state else {}, observations.keys(), acting)
+        return entries, {"state": self._env.state()} if self.return_state else {}, observations.keys(), acting
 
     def render(self) -> Any:
         """Return the output of the env's ``render``: with ``render_mode="rgb_array"`` an array ``[height, width, 3]``.

@@ -101,8 +101,8 @@ class SMACv2Wrapper(AgentsEnv):
 
     def _advance(self, actions: dict[str, Any]) -> Found:
         reward, terminated, info = self._env.step([actions[name] for name in self.agent_names])
-        found = self._found(info)
-        return found._replace(shared={**found.shared, "reward": float(reward), TERMINATED: bool(terminated)})
+        entries, shared, present, acting = self._found(info)
+        return entries, {**shared, "reward": float(reward), TERMINATED: bool(terminated)}, present, acting
 
     def _found(self, info: Mapping[str, Any]) -> Found:
         env, names = self._env, self.agent_names
@@ -111,7 +111,7 @@ class SMACv2Wrapper(AgentsEnv):
         entries = {"observation": dict(zip(names, seen, strict=True)), ACTION_MASK: legal}
         infos = {name: info.get(name, False) for name in _INFOS}
         shared = {"state": np.asarray(env.get_state(), dtype=np.float32), INFO: infos}
-        return Found(entries, shared, legal.keys(), names)
+        return entries, shared, legal.keys(), names
 
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:
