@@ -159,7 +159,7 @@ def collect_rows(
         choose = _PolicyActions(env, act, data, block)
     step, reset = env._row_functions(block)
     # Where neither the policy nor the env reads root rows, they are carried at the end, an episode at a time.
-    later = isinstance(choose, _RandomActions) and getattr(env, "_reads_no_rows", False)
+    later = isinstance(choose, (_RandomActions, _RowActions)) and getattr(env, "_reads_no_rows", False)
     t, starts, is_batch = 0, [0], bool(env.batch_size)
     while True:
         done = step(t, choose(t, block))

@@ -10,6 +10,7 @@ import pytest
 import torch
 from mpe2 import simple_spread_v3, simple_tag_v3
 from pettingzoo.classic import connect_four_v3, leduc_holdem_v4, tictactoe_v3
+from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, BaseWrapper, OrderEnforcingWrapper
 
 from rlnb.envs import MarlGroupMapType, ParallelEnv, PettingZooEnv, PettingZooWrapper
 from tests.libs.wrappers import assert_keeps_promises, assert_plays_frames, assert_same
@@ -110,10 +111,40 @@ class TestAgainstTheLibrary:
             t += 1
         assert t == len(data) and data["next", "done"].flatten().tolist() == [False] * (t - 1) + [True]
 
+    def test_what_wrappers_of_others_change(self):
+        """The attributes of PettingZoo's own wrappers are read behind them, those of other wrappers are not."""
+
+        class Doubled(BaseWrapper):
+            @property
+            def rewards(self):
+                return {name: 2 * reward for name, reward in self.env.rewards.items()}
+
+        class Numbered(BaseWrapper):
+            def reset(self, seed=None, options=None):
+                super().reset(seed, options)
+                self.steps = 0
+                self.infos = {name: {"steps": 0} for name in self.env.agents}
+
+            def step(self, action):
+                super().step(action)
+                self.steps += 1
+                self.infos = {name: {"steps": self.steps} for name in self.env.agents}
+
+        game = tictactoe_v3.raw_env()
+        assert PettingZooWrapper(OrderEnforcingWrapper(AssertOutOfBoundsWrapper(game)), use_mask=True)._holder is game
+        for wrap in (lambda env: Doubled(Numbered(env)), lambda env: OrderEnforcingWrapper(Numbered(Doubled(env)))):
+            env = PettingZooWrapper(wrap(AssertOutOfBoundsWrapper(tictactoe_v3.raw_env())), use_mask=True)
+            torch.manual_seed(0)  # this game has a winner
+            data = env.rollout(9)["next"]
+            for name in env.agent_names:
+                assert data[name, "info", "steps"].flatten().tolist() == list(range(1, len(data) + 1))
+            assert {data[name, "reward"][-1].item() for name in env.agent_names} == {-2.0, 2.0}  # and not -1 and 1
+
     def test_rows_hold_the_data_of_steps(self):
         for task, parallel, options in (
             ("simple_spread_v3", True, {}),
             ("simple_tag_v3", True, {"use_mask": True}),
+            ("simple_tag_v3", True, {"continuous_actions": True}),
             ("tictactoe_v3", False, {"use_mask": True, "categorical_actions": False}),
             ("leduc_holdem_v4", False, {"use_mask": True}),
         ):

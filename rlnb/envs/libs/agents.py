@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -26,8 +27,34 @@ from rlnb.envs.rows import overridden
 
 MASK, ACTION_MASK, INFO = "mask", "action_mask", "info"
 
-Found = tuple[Mapping[str, Mapping[str, Any]], Mapping[str, Any]]
-"""What a reset or a step found: the entries of each agent by its name, and those that all agents share."""
+Entries = Mapping[str, Mapping[str, Any]]
+"""The data of agents, by entry and then by agent, such as ``{"reward": {"ann": 1.0, "bob": 0.0}}``."""
+
+Found = tuple[Entries, Mapping[str, Any], Set[str], Collection[str]]
+"""What a reset or a step of the backend returned.
+
+The data of agents; the entries that all agents share, by name; the names of the agents that have data; and the names of
+those that act at the next step, which are read if agents may be absent. (A NamedTuple would take 1 us more a step.)
+"""
+
+
+def found_by_agent(agents: Mapping[str, Mapping[str, Any]], shared: Mapping[str, Any] | None = None) -> Found:
+    """Sort data of each agent by entry. An agent acts unless its "mask" is False.
+
+    Example:
+        >>> found_by_agent({"ann": {"place": 3.0}, "bob": {"place": 1.0, "mask": False}})[0]["place"]
+        {'ann': 3.0, 'bob': 1.0}
+    """
+    entries: dict[str, dict[str, Any]] = {}
+    for name, record in agents.items():
+        for entry_name, value in record.items():
+            entries.setdefault(entry_name, {})[name] = value
+    acting = {name for name, record in agents.items() if record.get(MASK, True)}
+    return entries, shared or {}, agents.keys(), acting
+
+
+Leaf = tuple[str, Callable[[np.ndarray, int, Any], None], np.ndarray]
+"""A leaf of an agent's data: the entry that it is in, a function that writes the entry's value into a row, the rows."""
 
 
 class AgentSpecs(NamedTuple):
@@ -45,9 +72,9 @@ class AgentsEnv(EnvBase):
     ...]``, in the order of the names in the group. Entries that all agents share are at the root.
 
     A subclass passes the specs of each agent to ``__init__`` and implements two methods: :meth:`_restart` and
-    :meth:`_advance`, which return data by agent. Three entries of an agent have a meaning: "mask" says whether it acts
-    at the next step, "action_mask" which actions are legal then (it masks the action spec, so that random actions are
-    legal), and what "info" lacks is zero.
+    :meth:`_advance`, which return what :data:`Found` describes. Two entries of agents have a meaning: "action_mask"
+    says which actions are legal at the next step (it masks the action spec, so that random actions are legal), and what
+    "info" lacks is zero.
 
     Args:
         env: the backend.
@@ -81,14 +108,14 @@ class AgentsEnv(EnvBase):
         ...         super().__init__(None, {"ann": spec, "bob": spec}, MarlGroupMapType.ALL_IN_ONE_GROUP)
         ...     def _restart(self, seed, names=None):
         ...         self.places = dict.fromkeys(self.agent_names, 0)
-        ...         return {name: {"place": 0.0} for name in self.agent_names}, {}
+        ...         return found_by_agent({name: {"place": 0.0} for name in self.agent_names})
         ...     def _advance(self, actions):
         ...         found = {}
         ...         for name, action in actions.items():
         ...             place = self.places[name] = self.places[name] + 1 + int(action)
         ...             ends = {"terminated": place >= 3, "truncated": False}
         ...             found[name] = {"place": float(place), "reward": -1.0, **ends}
-        ...         return found, {}
+        ...         return found_by_agent(found)
         >>> actions = torch.tensor([[0, 0], [0, 1]])
         >>> Race().rollout(9, actions=actions)["next", "agents", "place"].squeeze(-1)
         tensor([[1., 1.],
@@ -165,8 +192,8 @@ class AgentsEnv(EnvBase):
                 one of another name than "action".
 
         Returns:
-            The observations, rewards and end signals ("terminated" and "truncated") of each agent by name, and the
-            shared entries.
+            The observations, rewards and end signals ("terminated" and "truncated") of the agents, and the shared
+            entries.
         """
 
     def _set_seed(self, seed: int | None) -> None:
@@ -246,13 +273,16 @@ class AgentsEnv(EnvBase):
     def _begin(self, names: list[str] | None = None, **kwargs: Any) -> Found:
         options = kwargs if names is None else {"names": names, **kwargs}
         found = self._restart(self._seed, **options)
-        self._seed = None  # only now: a reset that fails leaves the seed to the next
+        # Only where they change: torch's modules, of which an env is one, take 4 us to set an attribute.
+        if self._seed is not None:
+            self._seed = None  # only now: a reset that fails leaves the seed to the next
         if names is None:
             self._over.clear()
             self._present.clear()
         for name in names or ():
             self._over.pop(name, None)
-        self._running = True
+        if not self._running:
+            self._running = True
         return found
 
     def _marked(self, tensordict: TensorDictBase) -> list[str] | None:
@@ -315,88 +345,97 @@ class AgentsEnv(EnvBase):
     def _writer(self, block: TEDBlock | EnvRows, at_step: bool) -> Callable[[int, Found], bool]:
         """Make the function that writes what was found into row t, which holds zeros, and says whether it is done."""
         rows = block.next if at_step else block.root
-        writers = {
-            name: self._agent_writer(path, i if self._stacked else None, name, rows, at_step)
+        agents = [
+            (name, *self._agent_writers(path, i if self._stacked else None, name, rows, at_step))
             for path, names in self._slots
             for i, name in enumerate(names)
-        }
-        leaves = _leaves(self._shared, rows, ())
+        ]
+        together = _leaves(self._shared, rows, ())
         if at_step and self._rewards_shared:
-            leaves += _leaves(dict(self.full_reward_spec.items()), rows, ())
+            together += _leaves(dict(self.full_reward_spec.items()), rows, ())
         legal = [
             (as_key((*path, self._masked_action)), rows[as_key((*path, ACTION_MASK))])
             for path, names in self._slots
             if self._is_masked(names[0])
         ]
+        ends, over, present_only = at_step and self._agents_end, self._over, self.use_mask
+        never = None if self._truncates else dict.fromkeys(self.agent_names, False)
         finish = self._end_writer(rows) if at_step else None
 
         def write(t: int, found: Found) -> bool:
-            agents, shared = found
+            entries, shared, present, acting = found
+            terminated = entries.get(TERMINATED, {}) if ends else {}
+            truncated = never or entries.get(TRUNCATED, {})
             known = 0
-            for name, write_agent in writers.items():
-                record = agents.get(name)
-                known += record is not None
-                write_agent(t, record)
-            if known != len(agents):
-                raise self._unknown_agents(agents)
-            for put, column in leaves:
-                put(column, t, shared)
-            for key, masks in legal:
-                self._legal[key] = masks[t]
+            for name, leaves, write_rest in agents:
+                if name in present:
+                    known += 1
+                    try:
+                        for key, put, column in leaves:
+                            put(column, t, entries[key][name])
+                        if ends and (over or terminated[name] or truncated[name]):
+                            self._note_end(name, bool(terminated[name]), bool(truncated[name]))
+                    except KeyError as error:
+                        raise self._lacks(name, entries, [leaf[0] for leaf in leaves], error) from None
+                elif not present_only:
+                    raise self._absent(name)
+                if write_rest is not None:
+                    write_rest(t, entries, present, acting)
+            if known != len(present):
+                raise self._unknown_agents(present)
+            for key, put, column in together:
+                put(column, t, shared[key])
+            for action, masks in legal:
+                self._legal[action] = masks[t]
             return finish(t, shared) if finish is not None else False
 
         return write
 
-    def _agent_writer(
+    def _agent_writers(
         self, path: tuple[str, ...], index: int | None, name: str, rows: Mapping[NestedKey, np.ndarray], at_step: bool
-    ) -> Callable[[int, Mapping[str, Any] | None], None]:
-        """Make the function that writes one agent's entries into row t; ``None`` for an agent that is absent."""
+    ) -> tuple[list[Leaf], Callable[[int, Entries, Set[str], Collection[str]], None] | None]:
+        """List the leaves of one agent, and make the function that writes its masks and infos, if it has any."""
         specs = self._agents[name]
         plain = {key: spec for key, spec in specs.observation.items() if key not in (ACTION_MASK, INFO)}
         leaves = _leaves(plain, rows, path, index)
         if at_step and not self._rewards_shared:
             leaves += _leaves(specs.reward, rows, path, index)
-        infos = _leaves({INFO: specs.observation[INFO]}, rows, path, index) if INFO in specs.observation else []
+        infos: list[Leaf] = []
+        if INFO in specs.observation:
+            nested = dict(cast("Composite", specs.observation[INFO]).items())
+            infos = _leaves(nested, rows, (*path, INFO), index)
         legal = _column(rows, (*path, ACTION_MASK), index) if ACTION_MASK in specs.observation else None
         widths = _widths(specs.action[self._masked_action]) if legal is not None else []
         acts = _column(rows, (*path, MASK), index) if self.use_mask else None
-        ends, over, present, truncates = at_step and self._agents_end, self._over, self._present, self._truncates
+        if not infos and legal is None and acts is None:
+            return leaves, None
+        took_part = self._present
 
-        def write(t: int, record: Mapping[str, Any] | None) -> None:
-            if record is None:
-                if acts is None:
-                    raise self._absent(name)
-                if legal is not None:
-                    legal[t] = True
-                return
-            acting = True if acts is None else record[MASK]
-            try:
-                for put, column in leaves:
-                    put(column, t, record)
-                if ends:
-                    terminated, truncated = record[TERMINATED], truncates and record[TRUNCATED]
-                    if terminated or truncated:
-                        over[name] = bool(terminated), bool(truncated)
-                    elif over:
-                        over.pop(name, None)
-            except KeyError as error:
-                raise self._lacks(name, error) from None
-            for put, column in infos:
-                try:
-                    put(column, t, record)
-                except KeyError:  # not all infos are there at each step
-                    continue
-            if acts is not None:
-                acts[t] = acting
-                present.add(name)
+        def write(t: int, entries: Entries, present: Set[str], acting: Collection[str]) -> None:
+            acts_next = name in present
+            if acts_next and acts is not None:
+                took_part.add(name)
+                acts[t] = acts_next = name in acting
             if legal is not None:
-                legal[t] = self._checked_mask(name, record, widths) if acting else True
+                legal[t] = self._checked_mask(name, entries, widths) if acts_next else True
+            if infos and name in present:
+                record = entries.get(INFO, {}).get(name, {})
+                for key, put, column in infos:
+                    with contextlib.suppress(KeyError):  # not all infos are there at each step
+                        put(column, t, record[key])
 
-        return write
+        return leaves, write
 
     @property
     def _truncates(self) -> bool:
         return any(as_tuple(key)[-1] == TRUNCATED for key in self.done_keys)
+
+    def _note_end(self, name: str, terminated: bool, truncated: bool) -> None:
+        """Keep the end signals of an agent that is done, and forget those of one that is not."""
+        if terminated or truncated:
+            self._over[name] = terminated, truncated
+        else:
+            self._over.pop(name, None)
 
     def _end_writer(self, rows: Mapping[NestedKey, np.ndarray]) -> Callable[[int, Mapping[str, Any]], bool]:
         """Make the function that writes the end signals into "next" row t, and says whether the root is done."""
@@ -438,11 +477,11 @@ class AgentsEnv(EnvBase):
     def _has(self, path: tuple[str, ...], end: str) -> bool:
         return as_key((*path, end)) in self.done_keys
 
-    def _checked_mask(self, name: str, record: Mapping[str, Any], widths: list[int]) -> Any:
-        legal = np.asarray(record[ACTION_MASK], dtype=bool)
+    def _checked_mask(self, name: str, entries: Entries, widths: list[int]) -> Any:
+        legal = np.asarray(entries[ACTION_MASK][name], dtype=bool)
         start = 0
         for width in widths:
-            if not legal[start : start + width].any():
+            if not np.count_nonzero(legal[start : start + width]):  # a quarter of the time of any()
                 if name in self._over:
                     return True
                 raise RuntimeError(
@@ -459,14 +498,17 @@ class AgentsEnv(EnvBase):
             "Fix: use_mask=True, which adds the entry 'mask' to each group: False for an agent that is not there."
         )
 
-    def _lacks(self, name: str, error: KeyError) -> RuntimeError:
+    def _lacks(self, name: str, entries: Mapping[str, Any], keys: list[str], error: KeyError) -> RuntimeError:
+        missing = [key for key in (*keys, TERMINATED, TRUNCATED) if name not in entries.get(key, ())]
+        inside = len(missing) == 2 and not self._agents_end  # a member of an observation is missing
+        key = error.args[0] if inside or not missing else missing[0]
         return RuntimeError(
-            f"The agent {name!r} has no {error.args[0]!r} at this step, which its spec has. "
-            "Fix: let the env return what its spaces say at each reset and step."
+            f"The agent {name!r} has no {key!r} at this step, which its spec has. "
+            "Fix: let the env return it for each agent that it returns an observation of."
         )
 
-    def _unknown_agents(self, agents: Mapping[str, Any]) -> RuntimeError:
-        unknown = [name for name in agents if name not in self._agents]
+    def _unknown_agents(self, present: Set[str]) -> RuntimeError:
+        unknown = [name for name in present if name not in self._agents]
         return RuntimeError(
             f"The env returned data of the agents {unknown}, and it has only {self.agent_names}. "
             "Fix: let the env name all agents that can ever appear, in possible_agents."
@@ -506,6 +548,9 @@ class AgentsEnv(EnvBase):
 
     # Rows: see rlnb.envs.rows -------------------------------------------------------------------------------------
 
+    #: Row functions only write, so that the rows of a rollout may be completed at its end.
+    _reads_no_rows = True
+
     @property
     def _fills_rows(self) -> bool:
         cls = next(base for base in type(self).__mro__ if AgentsEnv in base.__bases__)
@@ -519,7 +564,7 @@ class AgentsEnv(EnvBase):
                 and self._root_ends
                 and found == self._entries  # the specs may have been replaced
                 and set(self.action_keys) == set(self._decoders)
-                and (len(self._decoders) == 1 or self._can_choose())
+                and (len(self._decoders) == 1 or self._can_choose() or self._can_sample())
             )
         return self._cache["fills_rows"]
 
@@ -555,13 +600,19 @@ class AgentsEnv(EnvBase):
 
     def _draw_numbers(self, n: int) -> torch.Tensor:
         """Draw the numbers that choices of n steps follow from, ``[n, n_choices]``, as the action specs would."""
+        if self._can_sample():
+            specs = [self.full_action_spec[key] for key in self._decoders]
+            return torch.stack([torch.cat([spec.rand().flatten() for spec in specs]) for _ in range(n)])
         total = sum(len(names) for _, names, _ in self._choices)
         if self._legal:
             return torch.rand((n, total), dtype=torch.float64)
         return torch.randint(self._choices[0][-1].n, (n, total))
 
     def _choose(self, numbers: list[Any]) -> tuple[list[int], dict[str, Any]]:
-        """Turn numbers into legal choices: their positions, and the actions by agent."""
+        """Turn numbers into legal choices: their positions, and the actions by agent. Samples are what they are."""
+        if self._can_sample():
+            sampled = torch.tensor(numbers, dtype=torch.float64)
+            return numbers, self._by_agent({key: value.numpy() for key, value in self._split(sampled).items()})
         if not self._legal:
             return numbers, {name: number + start for (name, start), number in zip(self._starts, numbers, strict=True)}
         positions: list[int] = []
@@ -576,6 +627,8 @@ class AgentsEnv(EnvBase):
 
     def _chosen(self, choices: list[list[int]]) -> dict[NestedKey, torch.Tensor]:
         """Convert positions into the entries of the actions."""
+        if self._can_sample():
+            return self._split(torch.tensor(choices, dtype=torch.float64))
         found: dict[NestedKey, torch.Tensor] = {}
         positions = torch.tensor(choices)
         for key, names, spec in self._choices:
@@ -609,13 +662,33 @@ class AgentsEnv(EnvBase):
             return False
         return len(masked) == len(specs) or (not masked and len({cast("Any", spec).n for spec in specs}) == 1)
 
+    def _can_sample(self) -> bool:
+        """Whether the random actions of several steps can be drawn at once: there are several, all of floats."""
+        if "can_sample" not in self._cache:
+            pairs = [(spec.dtype, self.full_action_spec[key].dtype) for key, spec in self._decoders.items()]
+            is_float = [own is not None and own.is_floating_point and own == current for own, current in pairs]
+            self._cache["can_sample"] = len(is_float) > 1 and all(is_float)
+        return self._cache["can_sample"]
+
+    def _split(self, numbers: torch.Tensor) -> dict[NestedKey, torch.Tensor]:
+        """Split samples ``[..., n]`` into the actions that they were concatenated of."""
+        specs = self._decoders
+        parts = numbers.split([spec.shape.numel() for spec in specs.values()], -1)
+        return {
+            key: part.reshape(*part.shape[:-1], *spec.shape).to(cast("torch.dtype", spec.dtype))
+            for (key, spec), part in zip(specs.items(), parts, strict=True)
+        }
+
     def _is_masked(self, name: str) -> bool:
         return ACTION_MASK in self._agents[name].observation
 
     def _drawn_actions(self, actions: torch.Tensor) -> list[Any]:
-        (spec,) = self._decoders.values()
         (names,) = self.group_map.values()
-        return [dict(zip(names, row, strict=True)) for row in drawn_actions(spec, actions)]
+        (key,) = self._decoders
+        spec = self._agents[names[0]].action[as_tuple(key)[-1]]
+        # Agent by agent: iterating over a small array for each step would take six times as long.
+        own = [drawn_actions(spec, actions[:, i]) for i in range(len(names))]
+        return [dict(zip(names, row, strict=True)) for row in zip(*own, strict=True)]
 
     def _native_action(self, action: Any) -> dict[str, Any]:
         return self._natives(action if isinstance(action, dict) else {next(iter(self._decoders)): action})
@@ -666,16 +739,16 @@ def _leaves(
     rows: Mapping[NestedKey, np.ndarray],
     path: tuple[str, ...],
     index: int | None = None,
-) -> list[tuple[Callable[[np.ndarray, int, Mapping[str, Any]], None], np.ndarray]]:
-    """List, for each leaf of these specs, the function that writes it into a row, and the rows."""
-    found: list[Any] = []
+) -> list[Leaf]:
+    """List the leaves of these specs: the entry that each is in, the function that writes it, and its rows."""
+    found: list[Leaf] = []
     for names, spec in _walk(specs):
         key = as_key((*path, *names))
         column = _column(rows, as_tuple(key), index)
-        if spec.shape == (1,) and spec.dtype is not None and spec.dtype.is_floating_point:
-            found.append((_number_writer(names), column[..., 0]))
+        if len(names) == 1 and spec.shape == (1,) and spec.dtype is not None and spec.dtype.is_floating_point:
+            found.append((names[0], _write_number, column[..., 0]))
         else:
-            found.append((ObservationLeaf(key, names, cast("Any", None), spec).writer(), column))
+            found.append((names[0], ObservationLeaf(key, names[1:], cast("Any", None), spec).writer(), column))
     return found
 
 
@@ -687,24 +760,9 @@ def _walk(specs: Mapping[str, TensorSpec], above: tuple[str, ...] = ()) -> Itera
             yield (*above, name), spec
 
 
-def _number_writer(names: tuple[str, ...]) -> Callable[[np.ndarray, int, Mapping[str, Any]], None]:
-    """Make the function that writes one number, or an array with one, in a fifth of an array's time."""
-    *above, last = names
-
-    def write(rows: np.ndarray, t: int, record: Mapping[str, Any]) -> None:
-        for name in above:
-            record = record[name]
-        value = record[last]
-        rows[t] = value if type(value) is float else float(np.asarray(value).item())
-
-    if above:
-        return write
-
-    def write_here(rows: np.ndarray, t: int, record: Mapping[str, Any]) -> None:
-        value = record[last]
-        rows[t] = value if type(value) is float else float(np.asarray(value).item())
-
-    return write_here
+def _write_number(rows: np.ndarray, t: int, value: Any) -> None:
+    """Write a number, or an array with one, in a fifth of an array's time."""
+    rows[t] = value if isinstance(value, (float, int)) else float(np.asarray(value).item())
 
 
 def _widths(spec: Any) -> list[int]:
@@ -712,4 +770,4 @@ def _widths(spec: Any) -> list[int]:
     return [spec.n] if isinstance(spec, (Categorical, OneHot)) else [int(n) for n in spec.nvec.reshape(-1)]
 
 
-__all__ = ["AgentSpecs", "AgentsEnv", "Found"]
+__all__ = ["AgentSpecs", "AgentsEnv", "Found", "found_by_agent"]

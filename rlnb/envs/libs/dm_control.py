@@ -13,9 +13,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium import spaces
 
+from rlnb.data.specs.spaces import space_from_spec
 from rlnb.data.specs.unbounded import Unbounded
+from rlnb.envs.libs.dm_env import spec_from_dm_env
 from rlnb.envs.libs.gym.wrapper import GymWrapper
 from rlnb.envs.libs.libraries import AvailableEnvs, import_library, no_such_env
 
@@ -35,8 +36,8 @@ class _Adapter(gymnasium.Env):
     def __init__(self, env: Any, load: Callable[[int], Any] | None, camera: dict[str, Any]) -> None:
         self.env, self.load, self.camera = env, load, camera
         described = env.observation_spec()
-        self.observation_space = _space(described, "observation")
         self.is_named = isinstance(described, Mapping)
+        self.observation_space = _space(described if self.is_named else {"observation": described})
         self.action_space = _space(env.action_spec())
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -265,24 +266,10 @@ class DMControlEnv(DMControlWrapper):
         return f"{made}batch_size={self.batch_size}, device={self.device})"
 
 
-def _space(spec: Any, name: str = "") -> gymnasium.Space:
-    """Convert a spec of dm_env into a space; with a name, into a Dict of at least that name."""
-    if isinstance(spec, Mapping):
-        return spaces.Dict({key: _space(member) for key, member in spec.items()})
-    if name:
-        return spaces.Dict({name: _space(spec)})
-    dtype, shape = np.dtype(spec.dtype), spec.shape or (1,)
-    if hasattr(spec, "num_values"):
-        return spaces.Discrete(int(spec.num_values))
-    if dtype.kind == "b":
-        return spaces.MultiBinary(shape)
-    if hasattr(spec, "minimum"):
-        low, high = (np.broadcast_to(np.asarray(b, dtype), shape) for b in (spec.minimum, spec.maximum))
-        return spaces.Box(low, high, dtype=dtype)
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        return spaces.Box(limits.min, limits.max, shape, dtype)
-    return spaces.Box(-np.inf, np.inf, shape, dtype)
+def _space(spec: Any) -> gymnasium.Space:
+    """Convert a spec of dm_env into a space, in which a number has shape ``[1]``."""
+    found: gymnasium.Space = space_from_spec(spec_from_dm_env(spec, number_shape=(1,)))
+    return found
 
 
 # The library ----------------------------------------------------------------------------------------------------------

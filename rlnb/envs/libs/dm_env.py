@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from rlnb.data.specs.non_tensor import NonTensor
 from rlnb.data.specs.unbounded import Unbounded
 
 
-def spec_from_dm_env(spec: Any, *, device: torch.device | None = None, categorical: bool = False) -> TensorSpec:
+def spec_from_dm_env(
+    spec: Any, *, device: torch.device | None = None, categorical: bool = False, number_shape: Sequence[int] = ()
+) -> TensorSpec:
     """Return the spec of values that dm_env describes.
 
     ==================================  ======================================================
@@ -37,6 +39,7 @@ def spec_from_dm_env(spec: Any, *, device: torch.device | None = None, categoric
         spec: a spec, or a dictionary of specs, which may be nested.
         device: the device of the values; torch's default device if None.
         categorical: whether choices are integers instead of one-hot vectors.
+        number_shape: the shape of a value that is a single number. Default: none, ``[]``.
 
     Example:
         >>> from types import SimpleNamespace
@@ -45,8 +48,8 @@ def spec_from_dm_env(spec: Any, *, device: torch.device | None = None, categoric
         torch.float64
     """
     if isinstance(spec, Mapping):
-        members = {str(key): spec_from_dm_env(v, device=device, categorical=categorical) for key, v in spec.items()}
-        return Composite(members, device=device)
+        options: Any = {"device": device, "categorical": categorical, "number_shape": number_shape}
+        return Composite({str(key): spec_from_dm_env(v, **options) for key, v in spec.items()}, device=device)
     if np.dtype(spec.dtype).kind in "OSU":
         return NonTensor(shape=spec.shape, device=device)
     dtype = torch.from_numpy(np.empty(0, spec.dtype)).dtype
@@ -56,10 +59,11 @@ def spec_from_dm_env(spec: Any, *, device: torch.device | None = None, categoric
         if sizes.ndim:
             return (MultiCategorical if categorical else MultiOneHot)(sizes.tolist(), dtype=dtype, device=device)
         return (Categorical if categorical else OneHot)(int(sizes), dtype=dtype, device=device)
+    shape = tuple(spec.shape or number_shape)
     if hasattr(spec, "minimum"):
-        low, high = (np.broadcast_to(np.asarray(b, spec.dtype), spec.shape) for b in (spec.minimum, spec.maximum))
+        low, high = (np.broadcast_to(np.asarray(b, spec.dtype), shape) for b in (spec.minimum, spec.maximum))
         if dtype is not torch.bool and (np.isfinite(low).any() or np.isfinite(high).any()):
-            return Bounded(torch.tensor(low), torch.tensor(high), shape=low.shape, dtype=dtype, device=device)
+            return Bounded(torch.tensor(low), torch.tensor(high), shape=shape, dtype=dtype, device=device)
     if dtype is torch.bool:
-        return Binary(shape=spec.shape, dtype=dtype, device=device)
-    return Unbounded(shape=spec.shape, dtype=dtype, device=device)
+        return Binary(shape=shape, dtype=dtype, device=device)
+    return Unbounded(shape=shape, dtype=dtype, device=device)

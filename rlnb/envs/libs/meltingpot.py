@@ -113,16 +113,16 @@ class MeltingpotWrapper(AgentsEnv):
     def _advance(self, actions: dict[str, Any]) -> Found:
         step = self._env.step([actions[name] for name in self.agent_names])
         self._steps += 1
-        agents, shared = self._found(step)
-        rewards = dict(zip(self.agent_names, step.reward, strict=True))
+        entries, shared, present, acting = self._found(step)
         over = bool(step.last()) or self._steps == self.max_steps
-        return {n: {**agents[n], "reward": rewards[n]} for n in agents}, {**shared, TERMINATED: over}
+        rewards = dict(zip(self.agent_names, step.reward, strict=True))
+        return {**entries, "reward": rewards}, {**shared, TERMINATED: over}, present, acting
 
     def _found(self, step: Any) -> Found:
-        agents = {name: {"observation": seen} for name, seen in zip(self.agent_names, step.observation, strict=True)}
+        observations = dict(zip(self.agent_names, step.observation, strict=True))
         seen = step.observation[0]
         self._world = {name.removeprefix(_WORLD): value for name, value in seen.items() if _shared(name)}
-        return agents, self._world
+        return {"observation": observations}, self._world, observations.keys(), self.agent_names
 
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:
@@ -209,5 +209,4 @@ def _shared(name: str) -> bool:
 
 def _spec(described: Any) -> TensorSpec:
     """The spec of an observation or reward. A number has shape ``[1]``."""
-    spec = spec_from_dm_env(described)
-    return spec if spec.shape else spec.expand(1)
+    return spec_from_dm_env(described, number_shape=(1,))

@@ -101,20 +101,17 @@ class SMACv2Wrapper(AgentsEnv):
 
     def _advance(self, actions: dict[str, Any]) -> Found:
         reward, terminated, info = self._env.step([actions[name] for name in self.agent_names])
-        agents, shared = self._found(info)
-        return agents, {**shared, "reward": float(reward), TERMINATED: bool(terminated)}
+        entries, shared, present, acting = self._found(info)
+        return entries, {**shared, "reward": float(reward), TERMINATED: bool(terminated)}, present, acting
 
     def _found(self, info: Mapping[str, Any]) -> Found:
-        env = self._env
-        agents = {
-            name: {
-                "observation": np.asarray(seen, dtype=np.float32),
-                ACTION_MASK: np.asarray(env.get_avail_agent_actions(i), dtype=bool),
-            }
-            for i, (name, seen) in enumerate(zip(self.agent_names, env.get_obs(), strict=True))
-        }
+        env, names = self._env, self.agent_names
+        seen = (np.asarray(one, dtype=np.float32) for one in env.get_obs())
+        legal = {name: np.asarray(env.get_avail_agent_actions(i), dtype=bool) for i, name in enumerate(names)}
+        entries = {"observation": dict(zip(names, seen, strict=True)), ACTION_MASK: legal}
         infos = {name: info.get(name, False) for name in _INFOS}
-        return agents, {"state": np.asarray(env.get_state(), dtype=np.float32), INFO: infos}
+        shared = {"state": np.asarray(env.get_state(), dtype=np.float32), INFO: infos}
+        return entries, shared, legal.keys(), names
 
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:

@@ -15,7 +15,7 @@ from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import TERMINATED, TRUNCATED
-from rlnb.envs.libs.agents import ACTION_MASK, AgentsEnv, AgentSpecs, Found
+from rlnb.envs.libs.agents import ACTION_MASK, AgentsEnv, AgentSpecs, Found, found_by_agent
 from rlnb.envs.libs.libraries import AvailableEnvs, import_library, no_such_env
 from rlnb.envs.marl import MarlGroupMapType
 
@@ -126,7 +126,7 @@ class UnityMLAgentsWrapper(AgentsEnv):
         for name in names or ():
             # An agent whose next episode has not begun keeps what it saw last until then.
             self._records[name] = self._fresh.pop(name, self._records[name])
-        return self._records, {}
+        return found_by_agent(self._records)
 
     def _advance(self, actions: dict[str, Any]) -> Found:
         env = self._env
@@ -137,7 +137,7 @@ class UnityMLAgentsWrapper(AgentsEnv):
         idle = {"reward": 0.0, "group_reward": 0.0, TERMINATED: False, TRUNCATED: False}
         self._records = {name: {**self._fresh.pop(name, record), **idle} for name, record in self._records.items()}
         self._receive()
-        return self._records, {}
+        return found_by_agent(self._records)
 
     def _receive(self) -> None:
         """Read the steps of all behaviors: those of agents that ended, then those that request a decision."""

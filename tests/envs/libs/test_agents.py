@@ -10,9 +10,9 @@ import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 
-from rlnb.data import Binary, Categorical, Composite, NonTensor, OneHot, Unbounded
+from rlnb.data import Binary, Bounded, Categorical, Composite, NonTensor, OneHot, Unbounded
 from rlnb.envs import MarlGroupMapType, SerialEnv, TransformedEnv, check_env_specs
-from rlnb.envs.libs.agents import AgentsEnv, AgentSpecs
+from rlnb.envs.libs.agents import AgentsEnv, AgentSpecs, found_by_agent
 from rlnb.envs.transforms import Compose, DoubleToFloat, ObservationNorm, RewardScaling, RewardSum
 
 NAMES = ["red_0", "blue_0", "red_1"]
@@ -44,7 +44,7 @@ class Walk(AgentsEnv):
         self.t, self.live = 0, list(NAMES)
         self.places = dict.fromkeys(NAMES, 0.0)
         self.start = float(self.rng.uniform())
-        return self._find()
+        return found_by_agent(*self._find())
 
     def _find(self):
         leaves, masks, life = self.settings
@@ -66,8 +66,8 @@ class Walk(AgentsEnv):
     def _advance(self, actions):
         self.t += 1
         for name, action in actions.items():
-            self.places[name] += action
-        return self._find()
+            self.places[name] += np.sum(action)
+        return found_by_agent(*self._find())
 
 
 class TestData:
@@ -189,6 +189,29 @@ def test_the_generator_is_where_single_draws_would_leave_it(masks):
     assert found[0] == found[1]
 
 
+def test_several_continuous_actions_are_drawn_as_steps_draw_them():
+    class Glide(Walk):
+        """The agents of each group have an action space of another size and dtype."""
+
+        def __init__(self):
+            self.__dict__["settings"] = False, False, LIFE
+            observation = {"observation": Composite(place=Unbounded((2,))), "clock": Unbounded((1,), dtype=torch.int64)}
+            red, blue = Bounded(-1, 1, (2,), dtype=torch.float32), Bounded(-1, 1, (), dtype=torch.float64)
+            agents = {
+                name: AgentSpecs(
+                    observation, {"action": blue if name == "blue_0" else red}, {"reward": Unbounded((1,))}
+                )
+                for name in NAMES
+            }
+            AgentsEnv.__init__(self, None, agents, GROUPS, shared={"state": Unbounded((3,))})
+
+    (rows, *after), (stepped, *expected) = (outcome(Glide(), 30, by_rows=way) for way in (True, False))
+    assert set(rows.keys(True, True)) == set(stepped.keys(True, True))
+    for key in rows.keys(True, True):
+        assert rows[key].dtype == stepped[key].dtype and torch.equal(rows[key], stepped[key]), key
+    assert after[0] == expected[0] and rows["next", "done"].sum() == 10
+
+
 def test_rows_with_a_policy_that_writes_several_actions():
     def policy(red, blue):
         return (red[..., 0] % 3 + 1).long(), torch.full((1,), 2)
@@ -246,8 +269,8 @@ def test_a_copy_goes_its_own_way():
 def test_a_subclass_that_overrides_something_fills_no_rows():
     class Loud(Walk):
         def _advance(self, actions):
-            agents, shared = super()._advance(actions)
-            return {name: {**record, "reward": 9.0} for name, record in agents.items()}, shared
+            entries, *rest = super()._advance(actions)
+            return {**entries, "reward": dict.fromkeys(NAMES, 9.0)}, *rest
 
     assert not Loud()._fills_rows
     assert (Loud().rollout(3)["next", "red", "reward"] == 9).all()
@@ -332,7 +355,7 @@ class TestErrors:
             Forgetful().rollout(9)
         assert str(caught.value) == (
             "The agent 'red_1' has no 'clock' at this step, which its spec has. "
-            "Fix: let the env return what its spaces say at each reset and step."
+            "Fix: let the env return it for each agent that it returns an observation of."
         )
 
     def test_entries_of_another_shape(self):
