@@ -12,7 +12,6 @@ from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs import Compose, EnvBase, InitTracker, StepCounter, TransformedEnv, check_env_specs, transforms
 from rlnb.envs.transforms.transform import as_transform
 from tests.envs.transforms import cases, cases_images, cases_numbers
-from tests.pairwise import sampled
 
 CASES = [*cases.CASES, *cases_images.CASES, *cases_numbers.CASES]
 
@@ -45,22 +44,30 @@ def test_every_transform_has_a_place_in_the_table():
 
 
 every = pytest.mark.parametrize("case", CASES, ids=str)
-IN_ENVS = [pytest.param(case, env, id=f"{case}-{env.__name__}") for case in CASES for env in case.envs]
-IN_BATCHES = sampled(IN_ENVS, [(), (3,)], strength=1)
 
 
-def in_first(params):
-    """Mark all but the first env of each case ``deep``."""
-    return [
-        pytest.param(
-            *each.values, id=each.id, marks=each.marks if each.values[1] is each.values[0].envs[0] else pytest.mark.deep
-        )
-        for each in params
-    ]
+def in_turn(*values, deep=True):
+    """Put each case in each of its envs, and with each of the values, of which another comes first in the next case.
+
+    All but the first of each case are marked ``deep``, unless that is false.
+    """
+    rows = []
+    for nth, case in enumerate(CASES):
+        for i in range(max(len(case.envs), len(values))):
+            env, value = case.envs[i % len(case.envs)], values[(nth + i) % len(values)]
+            marks = pytest.mark.deep if i and deep else ()
+            rows.append(pytest.param(case, env, value, id=f"{case}-{env.__name__}-{value}", marks=marks))
+    return rows
 
 
-in_every_env = pytest.mark.parametrize(("case", "env"), in_first(IN_ENVS))
-in_every_env_and_batch = pytest.mark.parametrize(("case", "env", "batch_size"), in_first(IN_BATCHES))
+in_every_env = pytest.mark.parametrize(
+    ("case", "env"),
+    [
+        pytest.param(case, env, id=f"{case}-{env.__name__}", marks=() if env is case.envs[0] else pytest.mark.deep)
+        for case in CASES
+        for env in case.envs
+    ],
+)
 
 
 def leaves(td):
@@ -85,7 +92,8 @@ def rollout(env, seed=0, steps=12):
 # In an env ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("case", "env", "batch_size"), IN_BATCHES)
+# Of the four tests that take a batch size, two do with an env what the others do with the other batch size.
+@pytest.mark.parametrize(("case", "env", "batch_size"), in_turn((), (3,), deep=False))
 def test_keeps_to_its_specs(case, env, batch_size):
     base = env(batch_size)
     transformed = TransformedEnv(base, case.make(base))
@@ -107,7 +115,7 @@ def test_begun_in_inference_mode_it_goes_on_outside_of_it(case, env):
     assert found.batch_size == (3, 12) and found.clone().apply_(torch.zero_).batch_size == (3, 12)
 
 
-@in_every_env_and_batch
+@pytest.mark.parametrize(("case", "env", "batch_size"), in_turn((3,), ()))
 def test_in_a_compose(case, env, batch_size):
     base = env(batch_size)
     others = [StepCounter(step_count_key="before"), InitTracker("first")]
@@ -119,7 +127,7 @@ def test_in_a_compose(case, env, batch_size):
     assert bool(flag.any()) and not bool(flag.all())
 
 
-@in_every_env_and_batch
+@pytest.mark.parametrize(("case", "env", "batch_size"), in_turn((), (3,)))
 def test_step_and_maybe_reset_gives_the_same_data_as_a_rollout(case, env, batch_size):
     base, other = env(batch_size), env(batch_size)
     transformed, again = TransformedEnv(base, case.make(base)), TransformedEnv(other, case.make(other))
@@ -157,7 +165,7 @@ def test_a_partial_reset_leaves_the_other_rows_alone(case, env):
         assert stepped.get(key) is not None
 
 
-@in_every_env_and_batch
+@pytest.mark.parametrize(("case", "env", "batch_size"), in_turn((3,), ()))
 def test_actions_come_to_the_env_as_it_wants_them(case, env, batch_size):
     base = env(batch_size)
     transformed = TransformedEnv(base, case.make(base))
@@ -194,9 +202,7 @@ def test_fake_data_has_the_layout_of_real_data(case, env):
 # Copies -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("case", "env", "way"), in_first(sampled(IN_ENVS, ["deepcopy", "pickle", "clone"], strength=1))
-)
+@pytest.mark.parametrize(("case", "env", "way"), in_turn("deepcopy", "pickle", "clone"))
 def test_copies_do_the_same(case, env, way):
     base, other = env((2,)), env((2,))
     if way == "pickle" and "function" not in case.name:
