@@ -26,7 +26,7 @@ from tests.data.replay_buffers.checkpoint_worlds import (
     steps_of,
 )
 from tests.data.replay_buffers.interrupting import interrupted
-from tests.pairwise import few
+from tests.pairwise import covering, few
 
 NAMES = {".lock", "checkpoint.json", "state", "storage"}
 
@@ -58,6 +58,7 @@ CODES = {
     for name, call in vars(folder).items()
     if getattr(call, "__module__", None) == folder.__name__ and name not in ("loading", "verify", "sync")
 }
+EXCHANGE = ["saving", "_alone", "_finish", "_delete"]
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -78,7 +79,8 @@ def test_ctrl_c_beside_the_exchange(before: bool, tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(
     ("name", "first"),
-    few(itertools.product(CODES, [False, True]), [("_finish", False)]),
+    # What only looks at files does the same in the first checkpoint of a folder.
+    few([*itertools.product(CODES, [False]), *itertools.product(EXCHANGE, [True])], [("_finish", False)]),
 )
 def test_ctrl_c_in_any_line(name: str, first: bool, tmp_path: Path) -> None:
     new, seen = filled(100), []
@@ -100,8 +102,9 @@ def test_ctrl_c_in_any_line(name: str, first: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "before", "first"),
+    # Each pair of a place, a moment and a folder.
     few(
-        itertools.product(["saving", "_alone", "_finish", "_delete"], [True, False], [False, True]),
+        [(EXCHANGE[i], not j, bool(k)) for i, j, k in covering([len(EXCHANGE), 2, 2])],
         [("_delete", False, True)],
     ),
 )
