@@ -62,13 +62,19 @@ WAYS = {
     "function": with_function,
 }
 OTHER_WAYS = [way for way in WAYS if way != "rollout with resets"]
+# Each kind in two of the other ways, and each two of those ways with several kinds.
+TWO_WAYS = [
+    (kind, OTHER_WAYS[way % 4])
+    for nth, kind in enumerate([*FEW, *(kind for kind in KINDS if kind not in FEW)])
+    for way in (nth, nth + 1 + nth // 4 % 3)
+]
 
 
 @pytest.mark.parametrize(
     ("batches", "way"),
     [
         *few(itertools.product(KINDS, ["rollout with resets"]), [(kind, "rollout with resets") for kind in FEW]),
-        *few(itertools.product(KINDS, OTHER_WAYS), list(zip(FEW, OTHER_WAYS * 2, strict=True))),
+        *few(TWO_WAYS, list(zip(FEW, OTHER_WAYS * 2, strict=True))),
     ],
     indirect=["batches"],
     scope="module",  # or envs would be made for each test
