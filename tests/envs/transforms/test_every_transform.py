@@ -44,6 +44,7 @@ def test_every_transform_has_a_place_in_the_table():
 
 
 every = pytest.mark.parametrize("case", CASES, ids=str)
+IN_ENVS = [pytest.param(case, env, id=f"{case}-{env.__name__}") for case in CASES for env in case.envs]
 
 
 def in_turn(*values, deep=True):
@@ -63,9 +64,10 @@ def in_turn(*values, deep=True):
 in_every_env = pytest.mark.parametrize(
     ("case", "env"),
     [
-        pytest.param(case, env, id=f"{case}-{env.__name__}", marks=() if env is case.envs[0] else pytest.mark.deep)
-        for case in CASES
-        for env in case.envs
+        pytest.param(
+            *each.values, id=each.id, marks=() if each.values[1] is each.values[0].envs[0] else pytest.mark.deep
+        )
+        for each in IN_ENVS
     ],
 )
 

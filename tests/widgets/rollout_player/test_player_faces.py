@@ -109,7 +109,7 @@ def test_unknown_arguments_are_refused(small):
     with pytest.raises(
         TypeError,
         match=r"^RolloutPlayer has no argument 'frame'; it takes rollout, env, frames, fps, strips, envs, compare, "
-        r"max_bytes, t, speed, loop\.$",
+        r"labels, max_bytes, t, speed, loop\.$",
     ):
         RolloutPlayer(small, frame=3)
 
