@@ -105,7 +105,7 @@ def why_not_placed(ray: Any, asked: Mapping[str, Any], no_room: str, more_time: 
     """
     free = ray.available_resources()
     wanted = {"CPU": asked.get("num_cpus", 1), "GPU": asked.get("num_gpus"), "memory": asked.get("memory")}
-    wanted |= asked.get("resources", {})
+    wanted |= asked.get("resources") or {}
     if any(count > free.get(name, 0) for name, count in wanted.items() if count):
         return no_room
     return (
