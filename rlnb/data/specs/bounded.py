@@ -51,8 +51,8 @@ class Bounded(LeafSpec):
     _draw: Draw
     _clip: tuple[torch.Tensor, torch.Tensor]
     _numbers: tuple[float | int, float | int] | None
-    #: The sum of the versions of the bounds that the attributes above were computed from; -1 after an assignment. None
-    #: for tensors of inference mode, which have no version and cannot be written to.
+    #: The sum of the versions of the bounds that the attributes above were computed from; -1 before the first use and
+    #: after an assignment. None for tensors of inference mode, which have no version and cannot be written to.
     _seen: int | None
 
     def __init__(
@@ -79,15 +79,7 @@ class Bounded(LeafSpec):
         # The dtype decides on the class, even if the user named one: BoundedDiscrete(..., dtype=torch.float32).
         if type(self) in (Bounded, BoundedContinuous, BoundedDiscrete):
             self.__class__ = BoundedContinuous if self._dtype.is_floating_point else BoundedDiscrete
-        low, high = self._low, self._high
-        tracked = not (low.is_inference() or high.is_inference())
-        self._seen = low._version + high._version if tracked else None
-        self._draw = sampler_between(low, high)
-        self._clip, self._numbers = (low, high), None
-        if low.numel() and low.dtype != torch.bool:
-            first, last = low.flatten()[0], high.flatten()[0]
-            if bool((low == first).all()) and bool((high == last).all()):
-                self._clip, self._numbers = (first, last), (first.item(), last.item())
+        self._seen = -1  # most specs are copied more often than they are drawn from
 
     @property
     def space(self) -> ContinuousBox:
@@ -111,11 +103,22 @@ class Bounded(LeafSpec):
         self._seen = -1
 
     def _refresh(self) -> None:
-        """Prepare again if the bounds were changed, by assignment or in place (``spec.low.fill_(0)``)."""
-        seen = self._seen
-        if seen == -1 or (seen is not None and seen != self._low._version + self._high._version):
-            _check_bounds(self._low, self._high)
-            self._prepare()
+        """Compute what drawing and clamping need, at the first use and after the bounds were changed.
+
+        They are changed by assignment, or in place (``spec.low.fill_(0)``).
+        """
+        low, high, seen = self._low, self._high, self._seen
+        if seen is None or (seen != -1 and seen == low._version + high._version):
+            return
+        _check_bounds(low, high)
+        tracked = not (low.is_inference() or high.is_inference())
+        self._seen = low._version + high._version if tracked else None
+        self._draw = sampler_between(low, high)
+        self._clip, self._numbers = (low, high), None
+        if low.numel() and low.dtype != torch.bool:
+            first, last = low.flatten()[0], high.flatten()[0]
+            if bool((low == first).all()) and bool((high == last).all()):
+                self._clip, self._numbers = (first, last), (first.item(), last.item())
 
     @property
     def low(self) -> torch.Tensor:

@@ -11,16 +11,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 FAKES = Path(__file__).parent / "fakes"
+PACKAGES = ("torchvision", "timm")
 
 
-def forget_networks() -> None:
-    """Let the packages be imported anew."""
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("torchvision", "timm")]:
-        del sys.modules[name]
+def forget_networks() -> dict[str, ModuleType]:
+    """Let the packages be imported anew; return their modules by name."""
+    if not any(package in sys.modules for package in PACKAGES):
+        return {}  # looking through thousands of names takes as long as a short test
+    names = [name for name in sys.modules if name.partition(".")[0] in PACKAGES]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +33,7 @@ def fake_networks(request: pytest.FixtureRequest) -> Iterator[None]:
     if "real_networks" in request.fixturenames:
         yield
         return
-    real = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in ("torchvision", "timm")}
-    forget_networks()
+    real = forget_networks()
     sys.path.insert(0, str(FAKES))
     yield
     sys.path.remove(str(FAKES))
