@@ -874,15 +874,22 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         return super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # torch.nn.Module checks for each value whether it is a parameter, a module or a buffer. The tensors of an env's
-        # state, which change with every step, need no check.
-        if type(value) is torch.Tensor and name in self.__dict__:
-            self.__dict__[name] = value
-        elif name == "batch_locked" and self.is_spec_locked and "_modules" in self.__dict__:
+        own = self.__dict__
+        if name == "batch_locked" and "_modules" in own and self.is_spec_locked:
             raise AttributeError(
                 f"batch_locked belongs to the class {type(self).__name__}, whose _step takes any batch size or does "
                 f"not. Only __init__ can set it. Fix: class MyEnv({type(self).__name__}): batch_locked = {value!r}."
             )
+        # Only torch.nn.Module can set parameters, modules and buffers. For each other value it takes 3 us to see that
+        # the value is none of these, and an env's state changes with every step.
+        if type(value) is torch.Tensor:
+            is_plain = name in own
+        elif isinstance(value, (torch.nn.Module, torch.Tensor)) or "_modules" not in own:
+            is_plain = False
+        else:
+            is_plain = not (name in own["_modules"] or name in own["_parameters"] or name in own["_buffers"])
+        if is_plain:
+            super(torch.nn.Module, self).__setattr__(name, value)
         else:
             super().__setattr__(name, value)
 

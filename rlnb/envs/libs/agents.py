@@ -273,16 +273,13 @@ class AgentsEnv(EnvBase):
     def _begin(self, names: list[str] | None = None, **kwargs: Any) -> Found:
         options = kwargs if names is None else {"names": names, **kwargs}
         found = self._restart(self._seed, **options)
-        # Only where they change: torch's modules, of which an env is one, take 4 us to set an attribute.
-        if self._seed is not None:
-            self._seed = None  # only now: a reset that fails leaves the seed to the next
+        self._seed = None  # only now: a reset that fails leaves the seed to the next
         if names is None:
             self._over.clear()
             self._present.clear()
         for name in names or ():
             self._over.pop(name, None)
-        if not self._running:
-            self._running = True
+        self._running = True
         return found
 
     def _marked(self, tensordict: TensorDictBase) -> list[str] | None:
