@@ -10,7 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from rlnb_widgets import SpecExplorer
+from rlnb_widgets._core.spec_domain import Lane
 from rlnb_widgets.spec_explorer.answer import as_value, ask
+from rlnb_widgets.spec_explorer.clicks import clicked
 from rlnb_widgets.spec_explorer.picks import picks_of
 from rlnb_widgets.spec_explorer.questions import MAX_TEXT, read_literal, reply_to
 from tensordict import TensorDict
@@ -213,6 +215,40 @@ def test_errors_come_back_as_text():
 )
 def test_dots_on_the_picture(path, text, dots):
     assert asked(path=path, text=text)["dots"] == dots
+
+
+LINE, CHOICES = Lane("line", view=(-1.0, 1.0)), Lane("choices", n=4, start=2, barred=(1,))
+CELLS, BITS = Lane("cells", n=3), Lane("bits", n=3)
+PARTS = [Lane("line", elements=(0,)), Lane("line", low=3.0, elements=(1,))]
+ONES = [Lane("cells", n=2), Lane("cells", n=3, begin=2, barred=(0,))]
+
+
+@pytest.mark.parametrize(
+    ("typed", "shape", "lanes", "lane", "place", "value"),
+    [
+        (None, (), [LINE], 0, 0.123456, 0.123),
+        (None, (), [Lane("line", view=(0.0, 255.0), whole=True)], 0, 127.6, 128),
+        (None, (), [CHOICES], 0, 1.9, 3),
+        (None, (2,), PARTS, 0, 0.5, [0.5, 3]),
+        ([0.5, 3], (2,), PARTS, 1, -1.0, [0.5, -1]),
+        ([1, 2, 3], (2,), PARTS, 1, -1.0, [0, -1]),
+        ("text", (2,), PARTS, 1, -1.0, [0, -1]),
+        (None, (2, 2), [CHOICES], 0, 3.0, [[5, 5], [5, 5]]),
+        ([True, False, False], (3,), [CELLS], 0, 2.5, [0, 0, 1]),
+        (None, (2, 3), [CELLS], 0, 1.0, [[0, 1, 0], [0, 1, 0]]),
+        ([1, 0, 1], (3,), [BITS], 0, 0.0, [0, 0, 1]),
+        ([1, 0, 1], (3,), [BITS], 0, 1.2, [1, 1, 1]),
+        (None, (5,), ONES, 0, 1.0, [0, 1, 0, 1, 0]),
+    ],
+)
+def test_a_click_sets_what_its_lane_is_about_and_keeps_the_rest(typed, shape, lanes, lane, place, value):
+    assert clicked(typed, shape, lanes, lane, place) == value
+
+
+def test_a_click_on_the_page_is_answered_with_the_value():
+    reply = asked(path=["action"], text="", click=[0, 1.4])
+    assert (reply["text"], reply["in"], reply["dots"]) == ("[0, 1, 0]", True, [[[1, True]]])
+    assert asked(path=["observation"], text="[0.5, 1", click=[0, 0.25])["text"] == "[0.25, 0.25]"
 
 
 def test_picks_that_are_out_are_out_and_the_others_are_in(nested):

@@ -13,7 +13,7 @@ export function hasKernel(model) {
   return Boolean(model.widget_manager);
 }
 
-/** Make the box. onDots(dots or null) is told where the value lies. Returns { el, show(row), type(text), text(), destroy }. */
+/** Make the box. onDots(dots or null) is told where the value lies. Returns { el, show(row), click(lane, place), destroy }. */
 export function askBox(model, onDots) {
   const id = `ask-${(made += 1)}-${Math.random().toString(36).slice(2, 8)}`;
   const kernel = hasKernel(model);
@@ -79,8 +79,7 @@ export function askBox(model, onDots) {
   return {
     el,
     get ready() { return kernel && row !== null && !row.elsewhere; },
-    text: () => field.value,
-    type(text) { field.value = text; typed(0); },
+    click: (lane, place) => send({ text: field.value, click: [lane, place] }),
     focus: () => field.focus(),
     show(next) {
       clearTimeout(timer);

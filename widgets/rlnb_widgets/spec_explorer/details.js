@@ -5,7 +5,7 @@ import { copier } from "../_core/copy.js";
 import { shapeOf } from "../_core/shape.js";
 import { keyCode, label, printable } from "../_core/tree.js";
 import { askBox } from "./ask.js";
-import { columnsOf, paramsOf, pickedAt, withPicked } from "./lanes.js";
+import { columnsOf, paramsOf } from "./lanes.js";
 
 const SHORT = new Set(["spec", "domain"]); // facts that stand beside one another
 const PICKABLE = 24; // numbers that a click may set at once
@@ -28,8 +28,8 @@ export function detailsPane(model, pictures) {
     h("div", { class: "spec-top" }, title, status), facts, h("div", { class: "spec-blocks" }, left, ask.el));
   const copy = copier(status);
 
-  const shape = () => current.dims.map(([, size]) => size);
-  const canPick = () => ask.ready && Boolean(current?.lanes) && !current.more && shape().every((n) => n > 0) && shape().reduce((a, b) => a * b, 1) <= PICKABLE;
+  const size = () => current.dims.reduce((all, [, n]) => all * Math.max(n, 0), 1);
+  const canPick = () => ask.ready && Boolean(current?.lanes) && !current.more && size() > 0 && size() <= PICKABLE;
   const draw = () => {
     chart?.destroy();
     chart = null;
@@ -42,9 +42,7 @@ export function detailsPane(model, pictures) {
     });
     chart.el.addEventListener("click", (event) => {
       const hit = canPick() ? chart.at(event) : null;
-      if (!hit) return;
-      const lane = lanes[Number(hit.name.slice(4))];
-      ask.type(withPicked(ask.text(), shape(), lanes, lane, pickedAt(lane, hit.value)));
+      if (hit) ask.click(Number(hit.name.slice(4)), hit.value);
     });
     const tall = `${list.height / lanes.length}px`;
     names.replaceChildren(...lanes.filter((lane) => lane.label).map((lane) => nameOf(lane, tall)));

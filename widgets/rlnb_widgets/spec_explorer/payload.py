@@ -8,9 +8,8 @@ from typing import Any
 
 from rlnb_widgets._core.spec_domain import Lane
 from rlnb_widgets._core.spec_entries import Path
-from rlnb_widgets.spec_explorer.ends import lane_text, legal_of
+from rlnb_widgets.spec_explorer.ends import lane_text
 from rlnb_widgets.spec_explorer.explain import spec_row_words, spec_words
-from rlnb_widgets.spec_explorer.picks import MOST
 from rlnb_widgets.spec_explorer.samples import Samples
 from rlnb_widgets.spec_explorer.scene import domain_display, large_display, sampled_text
 from rlnb_widgets.spec_explorer.schema import Row, SpecModel
@@ -93,14 +92,4 @@ def _lane(lane: Lane) -> dict[str, Any]:
     out: dict[str, Any] = {"kind": lane.kind}
     if lane.label:
         out |= {"label": lane.label, "text": lane_text(lane)}
-    if lane.elements is not None and len(lane.elements) <= MOST:
-        out["at"] = list(lane.elements)
-    if lane.kind == "line":
-        out |= {"view": list(lane.view), "legal": legal_of(lane)}
-        return out | ({"whole": True} if lane.whole else {})
-    out |= {"n": lane.n, "start": lane.start}
-    if lane.begin:
-        out["begin"] = lane.begin
-    if lane.barred:
-        out["barred"] = list(lane.barred)
-    return out
+    return out | ({"view": list(lane.view)} if lane.kind == "line" else {"n": lane.n})

@@ -14,6 +14,7 @@ from rlnb_widgets._core.spec_domain import Lane
 from rlnb_widgets._core.spec_entries import Path
 from rlnb_widgets._core.text import without_addresses
 from rlnb_widgets.spec_explorer.answer import Answer, as_value, ask
+from rlnb_widgets.spec_explorer.clicks import clicked
 from rlnb_widgets.spec_explorer.picks import pick
 from rlnb_widgets.spec_explorer.samples import as_float64, lane_values, positions
 from rlnb_widgets.spec_explorer.schema import SpecModel
@@ -27,7 +28,9 @@ MAX_DOTS = 24
 
 
 def reply_to(content: Any, specs: Mapping[Path, Any], model: SpecModel, seed: int) -> dict[str, Any] | None:
-    """Answer a message ``{"ask": number, "path": keys, "text": typed}``, or with ``"pick": name`` in place of the text.
+    """Answer a message ``{"ask": number, "path": keys, "text": typed}``.
+
+    It may also have ``"pick": name`` in place of the text, or ``"click": [lane, place]`` beside it.
 
     Returns ``{"answer": number, ...}`` with the results as text, or with ``"error"``; None for a message of another
     kind.
@@ -40,17 +43,30 @@ def reply_to(content: Any, specs: Mapping[Path, Any], model: SpecModel, seed: in
         if path not in specs:
             raise ValueError("this entry is only in the other spec.")
         spec = specs[path]
+        lanes = model.row(*path).cell.domain.lanes
         if "pick" in content:
             given = pick(spec, str(content["pick"]), seed)
+            text = repr(given)
+        elif "click" in content:
+            lane, place = content["click"]
+            given = clicked(_typed(content["text"]), tuple(spec.shape), lanes, int(lane), float(place))
             text = repr(given)
         else:
             text = str(content.get("text", ""))
             given = read_literal(text)
         answer = ask(spec, path, given)
-        dots = dots_of(spec, model.row(*path).cell.domain.lanes, given)
+        dots = dots_of(spec, lanes, given)
         return {"answer": number, "text": text, **as_json(answer), "dots": dots}
     except Exception as error:
         return {"answer": number, "error": without_addresses(str(error)) or type(error).__name__}
+
+
+def _typed(text: Any) -> Any:
+    """Return what is typed while one clicks; None where it cannot be read."""
+    try:
+        return read_literal(str(text))
+    except ValueError:
+        return None
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
