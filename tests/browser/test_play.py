@@ -81,7 +81,7 @@ def grid(lab: Lab) -> Locator:
 
 def started(lab: Lab, nth: int) -> Locator:
     game = lab.widget("game", nth)
-    game.get_by_role("button", name="new game").click()
+    game.get_by_role("button", name=re.compile("new (game|episode)")).click()
     expect(game).to_have_attribute("data-steps", "0")
     # A game that has not begun has no steps either; what is pressed before the answer is ignored.
     expect(game).not_to_have_attribute("data-waiting", "1")

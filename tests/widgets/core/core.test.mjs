@@ -209,7 +209,7 @@ test("of linked playheads one counts time, and each can stop both", () => {
   b.pause();
   assert.equal(a.playing, false);
   a.play();
-  a.dispose();
+  a.destroy();
   assert.equal(b.playing, false);
 });
 

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { move } from "../../../widgets/rlnb_widgets/_core/tree.js";
-import { badges, drawnWords, keyWidth, leafRows, spoken, visibleRows } from "../../../widgets/rlnb_widgets/spec_explorer/tree.js";
+import { move, visibleRows as found } from "../../../widgets/rlnb_widgets/_core/tree.js";
+import { badges, drawnWords, keyWidth, leafRows, spoken, traits } from "../../../widgets/rlnb_widgets/spec_explorer/tree.js";
+
+const flagged = (row) => Boolean(row.diff);
+const visibleRows = (rows, folded, search = "", filtering = false) => found(rows, folded, search, filtering, { traits, flagged });
 
 const row = (path, more = {}) => ({
   path, depth: path.length, kind: "BoundedContinuous", dtype: "float32", device: "cpu", shape: "[B=4 | 2]", domain: "[-1, 1]",

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { accessCode, flagged, pathCode, unravel, visibleRows } from "../../../widgets/rlnb_widgets/ted_explorer/tree.js";
+import { visibleRows as found } from "../../../widgets/rlnb_widgets/_core/tree.js";
+import { accessCode, flagged, pathCode, traits, unravel } from "../../../widgets/rlnb_widgets/ted_explorer/tree.js";
+
+const visibleRows = (rows, folded, search = "", filtering = false) => found(rows, folded, search, filtering, { traits, flagged });
 
 const leaf = (...path) => ({ path, root: { dtype: "float32", shape: "[T=3 | 4]", storage: "in memory" } });
 const node = (...path) => ({ path, node: true, root: { dtype: "TensorDict", shape: "[T=3]", storage: "in memory" } });

@@ -98,7 +98,7 @@ export class Channel {
     this.joined = [];
   }
 
-  dispose() {
+  destroy() {
     this.leave();
     this.listeners.clear();
     this.model.off(`change:${this.name}`, this.onModel);

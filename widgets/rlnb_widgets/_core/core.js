@@ -1,13 +1,13 @@
 // Everything a visualizer's own module may import, in one place.
-export { bytes, clamp, text, throttle, typed } from "./data.js";
+export { bytes, clamp, text, typed } from "./data.js";
 export { stage } from "./canvas.js";
 export { Channel } from "./channel.js";
-export { button, drag, errorBox, factList, guarded, h, icon, keyboard, keysOf, noteList, select, tellSlider } from "./dom.js";
+export { button, drag, factList, guarded, h, keyButton, keyboard, noteList, select, tellSlider } from "./dom.js";
+export { framed, motion } from "./frames.js";
 export { legend } from "./legend.js";
-export { BUCKET, cutText, duration, formatValue, roundStep, search, textWidth, thin, ticks } from "./measures.js";
-export { columnsOf, hitAt, layered, paint, paintOnce, surface } from "./paint.js";
-export { Playhead, advance, nextMark } from "./playhead.js";
+export { cutText, duration, search, textWidth } from "./measures.js";
+export { columnsOf, layered, paint, paintOnce, surface } from "./paint.js";
 export { tabs } from "./tabs.js";
-export { palette, reducedMotion, watchTheme } from "./theme.js";
+export { reducedMotion } from "./theme.js";
 export { timelineBar } from "./timeline.js";
 export { visualizer } from "./widget.js";

@@ -48,6 +48,17 @@ export function button({ icon: name = null, text = null, label, title = label, s
     name ? icon(name) : null, text);
 }
 
+const SIGNS = { " ": "space", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", PageUp: "Page Up", PageDown: "Page Down" };
+
+/** How a key is written. */
+export const signOf = (key) => SIGNS[key] ?? key;
+
+/** A button that has a key: `keys`, which go to `keyboard`, get it. The list of keys calls it `label`. */
+export function keyButton(keys, key, { title, ...shown }) {
+  keys[key] = [shown.label, shown.onclick];
+  return button({ ...shown, title: `${title ?? shown.label} (${signOf(key)})` });
+}
+
 /** A drop-down list of [value, text] pairs. */
 export function select({ options, value, label, onchange }) {
   const list = h("select", { class: "rlnb-select", "aria-label": label, title: label });

@@ -2,10 +2,10 @@
 
 import { h, keyboard, timelineBar, visualizer } from "./core.js";
 
-export default visualizer("flipbook", ({ model, root, playhead }) => {
+export default visualizer("flipbook", ({ model, root, playhead, own }) => {
   const pictures = model.get("_pictures");
   const captions = model.get("_captions");
-  const bar = timelineBar(playhead, () => ({}), model.get("_unit"));
+  const bar = own(timelineBar(playhead, () => ({}), model.get("_unit")));
   const slider = h("input", { class: "rlnb-slider", type: "range", min: 0, max: playhead.last, step: 1, "aria-label": model.get("_unit") });
   slider.addEventListener("input", () => playhead.seek(Number(slider.value)));
   // The pictures bring style sheets of their own, which must not reach the page.
@@ -34,7 +34,6 @@ export default visualizer("flipbook", ({ model, root, playhead }) => {
     slider.value = String(t);
     root.setAttribute("data-t", String(t));
   };
-  const stop = playhead.subscribe(update);
+  own(playhead.subscribe(update));
   update();
-  return () => { stop(); bar.destroy(); };
 });

@@ -1,8 +1,6 @@
 // What every visualizer has at its top: its title, the help of its keys, and the whole window.
 
-import { button, h, icon, keyboard, keysOf } from "./dom.js";
-
-const SIGNS = { " ": "space", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", PageUp: "Page Up", PageDown: "Page Down" };
+import { button, h, icon, keyboard, keysOf, signOf } from "./dom.js";
 
 /** Put the title and the two buttons at the top of a visualizer's root, after all its keys are known. */
 export function frame(root, el, title) {
@@ -15,7 +13,7 @@ export function frame(root, el, title) {
 
   function tell(on) {
     rows.replaceChildren(...(on ? [...keysOf(root)] : []).flatMap(([words, keys]) => [
-      h("dt", {}, ...keys.map((key) => h("kbd", {}, SIGNS[key] ?? key))), h("dd", {}, words)]));
+      h("dt", {}, ...keys.map((key) => h("kbd", {}, signOf(key)))), h("dd", {}, words)]));
     help.hidden = !on;
     ask.setAttribute("aria-expanded", String(on));
   }

@@ -4,6 +4,7 @@ import { stage } from "./canvas.js";
 import { clamp, typed } from "./data.js";
 import { h } from "./dom.js";
 import { BUCKET, FAINT, RULE_ROOM, SHADES, SPAN_ROOM, cutText, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
+import { palette } from "./theme.js";
 
 const SANS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
@@ -40,13 +41,13 @@ export function paint(pen, marks, { width, params, column, color }) {
 }
 
 /** Paint a display list once on a canvas, as wide as the canvas is shown: for many small pictures, which somebody else paints anew. */
-export function paintOnce(canvas, display, { params = {}, column = () => [], color }) {
+export function paintOnce(canvas, display, { params = {}, column = () => [] } = {}) {
   const [width, density] = [canvas.clientWidth, globalThis.devicePixelRatio || 1];
   if (!width) return;
   Object.assign(canvas, { width: Math.round(width * density), height: Math.round(display.height * density) });
   const pen = canvas.getContext("2d");
   pen.scale(density, density);
-  paint(pen, display.marks, { width, params, column, color });
+  paint(pen, display.marks, { width, params, column, color: palette(canvas) });
 }
 
 /**
@@ -99,34 +100,40 @@ export function hitAt(marks, { width, params }, px, py) {
 }
 
 /**
- * Show a display list in an element that is as high as the list: { el, invalidate, at, destroy }.
+ * Show a display list in an element that is as high as the list: { el, invalidate, at, show, destroy }.
  *
  * params() gives the values of parameters at the moment. What depends on none that is named in `moving` is painted once
- * and kept as a bitmap. `tips` says whether hit areas show their tooltips; at(event) is the hit under a pointer.
+ * and kept as a bitmap. at(event) is the hit under a pointer, and tipOf(hit or null, event) what the tooltip says there;
+ * show(display, column) shows another list.
  */
-export function surface(display, column, { params = () => ({}), moving = ["t"], tips = true, ...attributes } = {}) {
-  const el = h("div", { role: attributes["aria-label"] ? "img" : null, ...attributes, style: `position:relative;height:${display.height}px` });
+export function surface(display, column, { params = () => ({}), moving = ["t"], tipOf = (hit) => hit?.tip, ...attributes } = {}) {
   const tip = h("div", { class: "rlnb-tip", hidden: true });
-  const repaint = layered(display.marks, moving);
+  const el = h("div", { role: attributes["aria-label"] ? "img" : null, ...attributes, style: "position:relative" }, tip);
+  let [marks, repaint] = [[], () => {}];
   const view = stage(el, (pen, { width, height, color }) => repaint(pen, { width, height, params: params(), column, color }));
+  const show = (list, columns) => {
+    column = columns;
+    marks = list.marks;
+    repaint = layered(marks, moving);
+    el.style.height = `${list.height}px`;
+    view.invalidate();
+  };
   const at = (event) => {
     const box = el.getBoundingClientRect();
-    return hitAt(display.marks, { width: box.width, params: params() }, event.clientX - box.left, event.clientY - box.top);
+    return hitAt(marks, { width: box.width, params: params() }, event.clientX - box.left, event.clientY - box.top);
   };
-  if (tips) {
-    el.append(tip);
-    el.addEventListener("pointermove", (event) => {
-      const words = at(event)?.tip;
-      tip.hidden = !words;
-      if (!words) return;
-      const box = el.getBoundingClientRect();
-      tip.textContent = words;
-      tip.style.left = `${clamp(event.clientX - box.left + 12, 0, Math.max(box.width - tip.offsetWidth, 0))}px`;
-      tip.style.top = `${event.clientY - box.top + 16}px`;
-    });
-    el.addEventListener("pointerleave", () => { tip.hidden = true; });
-  }
-  return { el, at, ...view };
+  el.addEventListener("pointermove", (event) => {
+    const words = tipOf(at(event), event);
+    tip.hidden = !words;
+    if (!words) return;
+    const box = el.getBoundingClientRect();
+    tip.textContent = words;
+    tip.style.left = `${clamp(event.clientX - box.left + 12, 0, box.width - tip.offsetWidth)}px`;
+    tip.style.top = `${event.clientY - box.top + 16}px`;
+  });
+  el.addEventListener("pointerleave", () => { tip.hidden = true; });
+  if (display) show(display, column);
+  return { el, at, show, ...view };
 }
 
 /** The marks in runs that move with one of the parameters, and runs that do not: [{ marks, still }]. */

@@ -2,6 +2,7 @@
 
 import { Channel } from "./channel.js";
 import { clamp } from "./data.js";
+import { search } from "./measures.js";
 import { reducedMotion } from "./theme.js";
 
 /**
@@ -20,15 +21,7 @@ export function advance({ t, start, stop, rate, loop, carry }, ms) {
 
 /** The first mark after t (direction 1) or the last before it (-1) in a sorted list, or null. */
 export function nextMark(marks, t, direction) {
-  let low = 0;
-  let high = marks.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (direction > 0 ? marks[middle] <= t : marks[middle] < t) low = middle + 1;
-    else high = middle;
-  }
-  const index = direction > 0 ? low : low - 1;
-  return index >= 0 && index < marks.length ? marks[index] : null;
+  return marks[direction > 0 ? search(marks, t, true) : search(marks, t) - 1] ?? null;
 }
 
 export class Playhead {
@@ -130,12 +123,12 @@ export class Playhead {
     this.frame = requestAnimationFrame(tick);
   }
 
-  dispose() {
+  destroy() {
     // Followers must not wait for a driver that is gone.
     if (this.frame) this.pause();
     cancelAnimationFrame(this.frame);
     this.model.off("change:length", this.onLength);
     this.listeners.clear();
-    for (const channel of Object.values(this.channels)) channel.dispose();
+    for (const channel of Object.values(this.channels)) channel.destroy();
   }
 }

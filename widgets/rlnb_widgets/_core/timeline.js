@@ -1,27 +1,9 @@
 // The controls of a playhead, the same under every visualizer that has time.
 
-import { button, h, icon, select } from "./dom.js";
+import { button, h, icon, keyButton, select } from "./dom.js";
 import { nextMark } from "./playhead.js";
 
 const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16];
-
-/** The keys of a playhead, for `keyboard`. `jump(direction)` goes to a neighbouring mark. */
-export function timelineKeys(playhead, jump) {
-  return {
-    " ": ["play or pause", () => playhead.toggle()],
-    ArrowRight: ["one step forward", () => playhead.step(1)],
-    ArrowLeft: ["one step back", () => playhead.step(-1)],
-    PageDown: ["ten steps forward", () => playhead.step(10)],
-    PageUp: ["ten steps back", () => playhead.step(-10)],
-    Home: ["first step", () => playhead.seek(0)],
-    End: ["last step", () => playhead.seek(playhead.last)],
-    n: ["next mark", () => jump(1)],
-    p: ["previous mark", () => jump(-1)],
-    "[": ["play only from here on", () => playhead.limit("start")],
-    "]": ["play only up to here", () => playhead.limit("stop")],
-    "\\": ["play all", () => playhead.limit("all")],
-  };
-}
 
 /**
  * Build the bar of controls.
@@ -31,8 +13,10 @@ export function timelineKeys(playhead, jump) {
  * the caller puts them elsewhere. Returns { el, jumps, keys, paint, destroy }; hand `keys` to `keyboard` on the root.
  */
 export function timelineBar(playhead, marks = () => ({}), unit = "step", place = null, { jumpsApart = false } = {}) {
-  const act = (name, label, key, onclick) => button({ icon: name, label, title: `${label} (${key})`, onclick });
-  const play = act("play", "play", "space", () => playhead.toggle());
+  const keys = {};
+  const act = (key, icon, label, onclick) => keyButton(keys, key, { icon, label, onclick });
+  const play = act(" ", "play", "play", () => playhead.toggle());
+  keys[" "][0] = "play or pause";
   play.classList.add("rlnb-play");
   const where = h("output", { class: "rlnb-where" });
   const speed = select({
@@ -42,31 +26,27 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   const loop = button({ icon: "loop", label: "loop", title: "start over at the end", onclick: () => playhead.setLoop(!playhead.loop) });
   const kind = select({ options: [], value: "", label: "kind of mark to jump to", onchange: () => paint() });
 
-  const limit = (words, label, key, what) =>
-    button({ text: words, label, title: `${label} (${key})`, onclick: () => playhead.limit(what) });
-  const whole = limit("×", "play all", "\\", "all");
-
   const jump = (direction) => {
     const found = nextMark(marks()[kind.value] ?? [], playhead.t, direction);
     if (found !== null) playhead.seek(found);
   };
-  const before = act("previous", "previous mark", "p", () => jump(-1));
-  const after = act("next", "next mark", "n", () => jump(1));
+  const limit = (key, text, label, what) => keyButton(keys, key, { text, label, onclick: () => playhead.limit(what) });
+  const moves = h("span", { class: "rlnb-group" },
+    act("Home", "first", "first step", () => playhead.seek(0)),
+    act("PageUp", "back10", "back 10 steps", () => playhead.step(-10)),
+    act("ArrowLeft", "back", "back 1 step", () => playhead.step(-1)),
+    play,
+    act("ArrowRight", "forward", "forward 1 step", () => playhead.step(1)),
+    act("PageDown", "forward10", "forward 10 steps", () => playhead.step(10)),
+    act("End", "last", "last step", () => playhead.seek(playhead.last)));
+  const before = act("p", "previous", "previous mark", () => jump(-1));
+  const after = act("n", "next", "next mark", () => jump(1));
+  const limits = [limit("[", "from here", "play from here", "start"), limit("]", "to here", "play up to here", "stop")];
+  const whole = limit("\\", "×", "play all", "all");
   const jumps = h("span", { class: "rlnb-group", role: "group", "aria-label": "jump to a mark" }, before, kind, after);
 
   const el = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "playback" },
-    h("span", { class: "rlnb-group" },
-      act("first", "first step", "Home", () => playhead.seek(0)),
-      act("back10", "back 10 steps", "Page Up", () => playhead.step(-10)),
-      act("back", "back 1 step", "←", () => playhead.step(-1)),
-      play,
-      act("forward", "forward 1 step", "→", () => playhead.step(1)),
-      act("forward10", "forward 10 steps", "Page Down", () => playhead.step(10)),
-      act("last", "last step", "End", () => playhead.seek(playhead.last))),
-    where,
-    h("span", { class: "rlnb-group" }, speed, loop,
-      limit("from here", "play from here", "[", "start"), limit("to here", "play up to here", "]", "stop"), whole),
-    jumpsApart ? null : jumps);
+    moves, where, h("span", { class: "rlnb-group" }, speed, loop, ...limits, whole), jumpsApart ? null : jumps);
 
   let shownKinds = "";
   let shownPlaying = null;
@@ -101,5 +81,5 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   const stop = playhead.subscribe(paint);
   jumps.hidden = true;
   paint();
-  return { el, jumps, keys: timelineKeys(playhead, jump), paint, destroy: stop };
+  return { el, jumps, keys, paint, destroy: stop };
 }

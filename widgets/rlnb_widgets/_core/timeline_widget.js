@@ -6,13 +6,13 @@ const ROW = 18;
 const LEFT = 110;
 const RIGHT = 16;
 
-export default visualizer("timeline", ({ model, root, playhead }) => {
+export default visualizer("timeline", ({ model, root, playhead, own, listen }) => {
   const marks = () => model.get("marks") ?? {};
-  const bar = timelineBar(playhead, marks);
+  const bar = own(timelineBar(playhead, marks));
   const strip = h("div", { class: "rlnb-strip", tabindex: 0, role: "slider", "aria-label": "playhead" });
   root.append(bar.el, strip);
 
-  const view = stage(strip, (context, { width, height, color }) => {
+  const view = own(stage(strip, (context, { width, height, color }) => {
     const scale = (width - LEFT - RIGHT) / Math.max(playhead.last, 1);
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "middle";
@@ -36,7 +36,7 @@ export default visualizer("timeline", ({ model, root, playhead }) => {
     context.beginPath();
     context.arc(x, 4, 4, 0, 2 * Math.PI);
     context.fill();
-  });
+  }));
   drag(strip, (event) => {
     const box = strip.getBoundingClientRect();
     const share = (event.clientX - box.left - LEFT) / Math.max(box.width - LEFT - RIGHT, 1);
@@ -51,9 +51,7 @@ export default visualizer("timeline", ({ model, root, playhead }) => {
     root.setAttribute("data-t", playhead.t);
     view.invalidate();
   };
-  const onMarks = () => { bar.paint(); update(); };
-  model.on("change:marks", onMarks);
-  const stop = playhead.subscribe(update);
+  listen("change:marks", () => { bar.paint(); update(); });
+  own(playhead.subscribe(update));
   update();
-  return () => { stop(); model.off("change:marks", onMarks); bar.destroy(); view.destroy(); };
 });

@@ -1,6 +1,8 @@
 // A foldable tree of keys as plain functions: which rows show, where the keys lead. A row is { path: [key, ...],
 // node }; one without keys, the whole itself, has a name, and rows below such a one say their depth.
 
+import { search } from "./measures.js";
+
 /** The depth of a row: 0 at the top. */
 export function depthOf(row) {
   return row.depth ?? row.path.length - 1;
@@ -64,6 +66,13 @@ export function answers(row, words, traits) {
   return words.every((word) => name.includes(word) || begins.some((trait) => trait.startsWith(word)));
 }
 
+/** The indices of the rows that show: those in whose key or traits(row) the text is found, of the flagged(row) ones where `filtering`. */
+export function visibleRows(rows, folded, text, filtering, { traits, flagged }) {
+  const words = wordsOf(text);
+  const keep = (row) => answers(row, words, traits(row)) && (!filtering || flagged(row));
+  return shownRows(rows, folded, words.length || filtering ? keep : null);
+}
+
 /** The indices of all rows that can be folded. */
 export function foldable(rows) {
   return rows.flatMap((row, i) => (row.node && i + 1 < rows.length && depthOf(rows[i + 1]) > depthOf(row) ? [i] : []));
@@ -111,20 +120,9 @@ export function topsOf(heights) {
 /** The part of a long list that must be in the page: [first, last). `tops` comes from topsOf. */
 export function slice(scrollTop, height, tops, extra = 20) {
   const count = tops.length - 1;
-  const first = Math.max(0, firstOf(tops, (top) => top > scrollTop) - 1 - extra);
-  const last = Math.min(count, firstOf(tops, (top) => top >= scrollTop + height) + extra);
+  const first = Math.max(0, search(tops, scrollTop, true) - 1 - extra);
+  const last = Math.min(count, search(tops, scrollTop + height) + extra);
   return [Math.min(first, last), last];
-}
-
-/** The index of the first number of an ascending list that is far enough; the length where none is. */
-function firstOf(ascending, far) {
-  let [low, high] = [0, ascending.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (far(ascending[middle])) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }
 
 /** The place of each row among its shown siblings: index -> [position, how many]. */

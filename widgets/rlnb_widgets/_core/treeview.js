@@ -1,7 +1,9 @@
 // A tree in the page: only the rows near the window are there, so that a thousand leaves cost what forty cost.
 
 import { h } from "./dom.js";
-import { depthOf, foldable, label, move, printable, siblings, slice, topsOf } from "./tree.js";
+import { framed } from "./frames.js";
+import { watchTheme } from "./theme.js";
+import { depthOf, foldable, label, move, printable, siblings, slice, topsOf, visibleRows } from "./tree.js";
 
 const KEYS = {
   ArrowDown: "next row", ArrowUp: "previous row", ArrowLeft: "fold, or go to the parent", ArrowRight: "unfold, or go to the first child",
@@ -29,21 +31,21 @@ export function rowOf(row, i, place, { spoken, badges = [] }) {
  * rows: the rows, parents before children; name: of the whole, for screen readers; id: a prefix unique in the page;
  * header: the element above the rows; heights: [of a row, of a row where the tree is narrower than `narrow` pixels];
  * nodeHeights: the same for rows that hold others;
- * find(folded, search, filtering): the indices that show; build(row, i, place): the element of a row, see rowOf;
- * update(element, row) and paint(element, row): its values and its pictures; onSelect(row or null);
- * onAttached(): once the tree is in the page and colours can be read.
+ * traits(row): what a search looks at beside the key; flagged(row): whether it stays where `filtering` is on; opening():
+ * the indices that show where nothing is searched, null for all that are not folded away;
+ * build(row, i, place): the element of a row, see rowOf;
+ * update(element, row) and paint(element, row): its values, and its pictures in the colours of the theme;
+ * onSelect(row or null); onPaint(): the tree is in the page now, or the theme has changed.
  */
-export function treeView({ rows, name, id, header: head, heights, nodeHeights = heights, narrow, find, build: make, update, paint, onSelect, onAttached = () => {} }) {
+export function treeView({ rows, name, id, header: head, heights, nodeHeights = heights, narrow, traits, flagged, opening = () => null, build: make, update, paint, onSelect, onPaint = () => {} }) {
   const canFold = new Set(foldable(rows));
   const folded = new Set();
   const inPage = new Map();
-  let shown = find(folded, "", false);
-  let places = siblings(rows, shown);
   let search = "";
+  const find = () => (searching() ? null : opening()) ?? visibleRows(rows, folded, search, tree.filtering, { traits, flagged });
   let active = -1;
   let isNarrow = false;
   let tops = [0];
-  let frame = 0;
   let attached = false;
 
   const spacer = h("div", { class: "rlnb-spacer", role: "none" });
@@ -65,7 +67,6 @@ export function treeView({ rows, name, id, header: head, heights, nodeHeights = 
   const searching = () => search !== "" || tree.filtering;
 
   const draw = () => {
-    frame = 0;
     const [first, last] = slice(scroller.scrollTop, scroller.clientHeight || 440, tops);
     const wanted = new Set(shown.slice(first, last));
     for (const [i, element] of inPage) {
@@ -91,7 +92,7 @@ export function treeView({ rows, name, id, header: head, heights, nodeHeights = 
       paint(element, rows[i]);
     }
   };
-  const later = () => { frame ||= requestAnimationFrame(draw); };
+  const later = framed(draw);
 
   const measure = () => {
     tops = topsOf(shown.map((i) => (rows[i].node ? nodeHeights : heights)[Number(isNarrow)]));
@@ -99,7 +100,7 @@ export function treeView({ rows, name, id, header: head, heights, nodeHeights = 
   };
 
   const refresh = () => {
-    shown = find(folded, search, tree.filtering);
+    shown = find();
     places = siblings(rows, shown);
     measure();
     for (const element of inPage.values()) element.remove();
@@ -168,7 +169,6 @@ export function treeView({ rows, name, id, header: head, heights, nodeHeights = 
     if (!attached) {
       attached = true;
       tree.repaint();
-      onAttached();
     }
     if (turned) refresh();
     else later();
@@ -195,9 +195,15 @@ export function treeView({ rows, name, id, header: head, heights, nodeHeights = 
       reveal();
     },
     update() { for (const [i, element] of inPage) update(element, rows[i]); },
-    repaint() { for (const [i, element] of inPage) paint(element, rows[i]); },
-    destroy() { resize.disconnect(); cancelAnimationFrame(frame); },
+    repaint() {
+      for (const [i, element] of inPage) paint(element, rows[i]);
+      onPaint();
+    },
+    destroy() { resize.disconnect(); unwatch(); later.destroy(); },
   };
+  const unwatch = watchTheme(() => tree.repaint());
+  let shown = find();
+  let places = siblings(rows, shown);
   measure();
   empty.hidden = shown.length > 0 || rows.length === 0;
   return tree;

@@ -7,24 +7,28 @@ import { Playhead } from "./playhead.js";
 /**
  * Make the default export of a visualizer's module.
  *
- * render({ model, root, playhead }) fills `root` and may return a function that cleans up; playhead is null for a
- * visualizer without time, and shared by all places where one widget is shown. `name` goes to data-rlnb, for tests.
+ * render({ model, root, playhead, own, listen }) fills `root`; playhead is null for a visualizer without time, and shared
+ * by all places where one widget is shown. own(part) keeps what must end with the place: something with a destroy(), or
+ * a function to call; it returns the part. listen(event, fn) hears of the model until then. `name` goes to data-rlnb,
+ * for tests.
  */
 export function visualizer(name, render) {
   return () => {
     let playhead = null;
-    const own = (model) => (playhead ??= model.get("length") === undefined ? null : new Playhead(model));
+    const shared = (model) => (playhead ??= model.get("length") === undefined ? null : new Playhead(model));
     return {
       initialize({ model }) {
-        own(model);
-        return () => { playhead?.dispose(); playhead = null; };
+        shared(model);
+        return () => { playhead?.destroy(); playhead = null; };
       },
       render({ model, el }) {
-        const root = h("div", { class: `rlnb rlnb-${name}`, "data-rlnb": name });
+        const root = h("div", { class: `rlnb rlnb-${name}`, "data-rlnb": name, role: "group", "aria-label": model.get("_label") || null });
+        const parts = [];
+        const own = (part) => { if (part) parts.push(part); return part; };
+        const listen = (event, fn) => { model.on(event, fn); own(() => model.off(event, fn)); };
         el.append(root);
-        let clean = null;
         try {
-          clean = render({ model, root, playhead: own(model) });
+          render({ model, root, playhead: shared(model), own, listen });
           frame(root, el, model.get("_label") ?? "");
           requestAnimationFrame(() => requestAnimationFrame(() => root.setAttribute("data-ready", "1")));
         } catch (error) {
@@ -32,7 +36,10 @@ export function visualizer(name, render) {
           root.replaceChildren(errorBox("This cannot be drawn.", error));
           root.setAttribute("data-ready", "error");
         }
-        return () => { clean?.(); root.remove(); };
+        return () => {
+          for (const part of parts) if (part.destroy) part.destroy(); else part();
+          root.remove();
+        };
       },
     };
   };

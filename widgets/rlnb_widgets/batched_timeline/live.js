@@ -1,7 +1,7 @@
 // The BatchedEnvTimeline: all turns of each run on one time scale, the step at the playhead in detail, and its rows; of
 // collectors all batches, the one at the playhead in detail, and the versions of those around it.
 
-import { button, clamp, columnsOf, drag, duration, h, keyboard, legend, noteList, search, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
+import { clamp, columnsOf, drag, duration, h, keyButton, keyboard, legend, noteList, search, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
 import { batchesPanel, failurePanel, rowsPanel } from "./panels.js";
 import { batchOf, resetSteps, resetsAfter, spanOf } from "./steps.js";
 
@@ -28,12 +28,12 @@ export function spokenBatch(runs, column, batch) {
   return `batch ${batch}${words.length ? `: ${words.join("; ")}` : ""}`;
 }
 
-export default visualizer("batched-timeline", ({ model, root, playhead }) => {
+export default visualizer("batched-timeline", ({ model, root, playhead, own }) => {
   const { lists, runs, columns, whole, failures, notes, insight, legend: meanings, unit: [unit, units] } = model.get("_head");
   const column = columnsOf(columns, model.get("_turns"));
   const ofCollectors = unit === "batch";
   const marks = { reset: ofCollectors ? [] : resetSteps(runs, column) };
-  const bar = timelineBar(playhead, () => (marks.reset.length ? marks : {}), unit);
+  const bar = own(timelineBar(playhead, () => (marks.reset.length ? marks : {}), unit));
 
   let zoomed = 0; // Microseconds shown of the step; 0 fits the longest.
   const params = () => {
@@ -48,8 +48,8 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
   };
   const moving = Object.keys(params());
   const charts = {};
-  const chart = (name, label) => {
-    if (lists[name]) charts[name] = surface(lists[name], column, { params, moving, class: "bt-chart", "aria-label": label });
+  const chart = (name, label, attributes = {}) => {
+    if (lists[name]) charts[name] = own(surface(lists[name], column, { params, moving, class: "bt-chart", "aria-label": label, ...attributes }));
     return charts[name]?.el ?? null;
   };
   const invalidate = () => { for (const part of Object.values(charts)) part.invalidate(); };
@@ -57,22 +57,21 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
   const summary = chart("summary", ofCollectors
     ? "frames per second, and how the time of a worker and of the learner divides"
     : "steps per second, and how the time of an env divides");
-  const overview = chart("overview", `all ${units}, over time`);
+  const overview = chart("overview", `all ${units}, over time`, { tabindex: 0, role: "slider" });
   const detail = chart("detail", `the ${unit} at the playhead`);
   const resets = chart("resets", "which envs were reset after which step");
   const blocks = runs.map((run) => (ofCollectors ? batchesPanel : rowsPanel)(run, column));
   const words = h("p", { class: "bt-words", "aria-live": "polite" });
 
-  root.setAttribute("role", "group");
-  root.setAttribute("aria-label", model.get("_label"));
   const zoom = (factor) => {
     zoomed = factor ? clamp(params().span * factor, 2, whole) : 0;
     invalidate();
     root.setAttribute("data-window", String(Math.round(zoomed)));
   };
-  const knob = (label, text, key, factor) => button({ text, label, title: `${label} (${key})`, onclick: () => zoom(factor) });
+  const knob = (key, label, text, factor) => keyButton(bar.keys, key, { text, label, onclick: () => zoom(factor) });
   bar.el.append(h("span", { class: "rlnb-group", role: "group", "aria-label": `zoom the ${unit}` },
-    knob("zoom in", "+", "+", 0.5), knob("zoom out", "−", "-", 2), knob(`fit the ${unit}`, "fit", "0", 0)));
+    knob("+", "zoom in", "+", 0.5), knob("-", "zoom out", "−", 2), knob("0", `fit the ${unit}`, "fit", 0)));
+  bar.keys["="] = bar.keys["+"];
   const parts = [
     { name: "step", title: `This ${unit}`, el: h("div", {}, detail) },
     { name: "rows", title: ofCollectors ? "Versions" : "Rows", el: h("div", { class: "bt-blocks" }, ...blocks.map((block) => block.el)) },
@@ -89,13 +88,7 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
     if (resets) slide(resets, (hit) => clamp(Math.floor(hit.value), 0, playhead.last));
   }
   root.append(noteList(notes).el);
-  if (overview) {
-    for (const [name, value] of Object.entries({ tabindex: "0", role: "slider" })) overview.setAttribute(name, value);
-  }
-  keyboard(root, {
-    ...bar.keys, "+": ["zoom in", () => zoom(0.5)], "=": ["zoom in", () => zoom(0.5)],
-    "-": ["zoom out", () => zoom(2)], 0: [`fit the ${unit}`, () => zoom(0)],
-  }, overview);
+  keyboard(root, bar.keys, overview);
 
   /** Move the playhead to the step under the pointer while it is pressed. */
   function slide(el, stepOf) {
@@ -112,11 +105,6 @@ export default visualizer("batched-timeline", ({ model, root, playhead }) => {
     for (const block of blocks) block.update(t);
     invalidate();
   };
-  const stop = playhead.subscribe(update);
+  own(playhead.subscribe(update));
   update();
-  return () => {
-    stop();
-    for (const part of Object.values(charts)) part.destroy();
-    bar.destroy();
-  };
 });

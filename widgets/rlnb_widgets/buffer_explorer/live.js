@@ -1,6 +1,6 @@
 // The BufferExplorer: the ring and what is known of the selected cell, the record under a playhead, and the panels.
 
-import { button, Channel, clamp, drag, guarded, h, keyboard, legend, noteList, reducedMotion, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
+import { button, Channel, clamp, drag, framed, guarded, h, keyboard, legend, motion, noteList, reducedMotion, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
 import { slicesPanel, treePanel, weightsPanel } from "./controls.js";
 import { boxesPanel, cellPanel, facts, memoryPanel } from "./panels.js";
 import { lengthNumbers } from "./slices.js";
@@ -40,20 +40,19 @@ export function marksOf(moments) {
   return marks;
 }
 
-export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
+export default visualizer("buffer-explorer", ({ model, root, playhead, own, listen }) => {
   let head = model.get("_head");
   let frame = reader(head, model.get("_cells"));
   let marks = marksOf(head.moments);
   const here = () => clamp(playhead.t, 0, head.moments.length - 1);
   const moment = () => frame(here());
   const lists = () => model.get("_lists");
-  const order = new Channel(model, "order", (v) => (ORDERS.includes(v) ? v : ORDERS[0]));
-  const selection = new Channel(model, "selection", (v) => clamp(Math.round(Number(v) || 0), 0, moment().size - 1));
-  const column = new Channel(model, "selected_env", (v) => clamp(Math.round(Number(v) || 0), 0, moment().columns - 1));
+  const order = own(new Channel(model, "order", (v) => (ORDERS.includes(v) ? v : ORDERS[0])));
+  const selection = own(new Channel(model, "selection", (v) => clamp(Math.round(Number(v) || 0), 0, moment().size - 1)));
+  const column = own(new Channel(model, "selected_env", (v) => clamp(Math.round(Number(v) || 0), 0, moment().columns - 1)));
   let beta = moment().priorities ? clamp(moment().priorities.beta, 0, 1) : 0;
   let sliceLen = moment().slicing?.[0] ?? 1;
   let phase = 1;
-  let animation = 0;
   let shown = here();
   let version = 0;
 
@@ -89,7 +88,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   const charts = new Map();
   const chart = (name, attributes, more = () => ({})) => {
     if (!charts.has(name) && lists()[name]) {
-      charts.set(name, surface(lists()[name], numbersOf, { params: () => ({ ...params(), ...more() }), moving: MOVING, ...attributes }));
+      charts.set(name, own(surface(lists()[name], numbersOf, { params: () => ({ ...params(), ...more() }), moving: MOVING, ...attributes })));
     }
     return charts.get(name);
   };
@@ -99,11 +98,11 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   const cell = cellPanel({ onRow: (row) => selection.set(row), onColumn: (c) => column.set(c) });
   const drawWords = h("p", { class: "be-small be-state" });
   const barsOfState = h("div", { class: "be-bars" });
-  const tree = treePanel({
+  const tree = own(treePanel({
     moment, numbers: () => known.tree(moment()), row: () => selection.value, column: () => column.value, starts: head.slices,
     onLeaf: (row, col) => { select(cellOf(moment(), row), col); }, repaint: () => update(),
     chart: (levels) => chart(`tree${levels}`, { class: "be-chart", role: "img" }, () => tree.params()),
-  });
+  }));
   const weights = weightsPanel({
     moment, numbers: curves, row: () => selection.value, beta: () => beta, onBeta: (value) => { beta = value; update(); },
     chart: () => chart("curves", { class: "be-chart", role: "img" }, () => ({ ...curves().params, cell: cellNow() })),
@@ -113,7 +112,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     chart: () => chart("lengths", { class: "be-chart", role: "img" }),
   });
   const memory = memoryPanel();
-  const bar = timelineBar(playhead, () => marks, "moment");
+  const bar = own(timelineBar(playhead, () => marks, "moment"));
   const turn = button({ text: "", label: "order of the cells", title: "order of the cells (o)", solid: true, onclick: () => order.set(ORDERS[1 - ORDERS.indexOf(order.value)]) });
   turn.classList.add("be-turn");
   bar.el.append(h("span", { class: "rlnb-group" }, turn), cell.fields);
@@ -123,7 +122,6 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   const meanings = h("div", { class: "be-meanings" });
   const panels = h("div", {});
 
-  root.setAttribute("role", "group");
   root.append(bar.el, words, h("div", { class: "be-top" }, ring, h("div", { class: "be-side" }, about, drawWords, barsOfState), meanings), panels, notes.el);
   drag(ring, (event) => {
     const box = ring.firstChild.getBoundingClientRect();
@@ -201,10 +199,8 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
   }, ring);
 
   const pictures = { el: ring, update: mount };
-  let queued = 0;
-  const update = () => { if (!queued) queued = requestAnimationFrame(paint); };
+  const update = own(framed(paint));
   function paint() {
-    queued = 0;
     const m = moment();
     const [row, col] = [selection.value, column.value];
     words.textContent = `Moment ${here()} of ${head.moments.length - 1}: ${m.words}.`;
@@ -215,22 +211,17 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     for (const part of [tree, weights, slices]) guarded(part);
     tellSlider(ring, m.size - 1, row, `row ${row}, ${facts(m, row, col, beta).map((pair) => pair.join(" ")).join(", ")}`);
     for (const one of charts.values()) one.invalidate();
-    for (const [name, value] of Object.entries({ t: here(), row, column: col, order: order.value, moments: head.moments.length, slice: sliceLen })) root.setAttribute(`data-${name}`, String(value));
+    Object.assign(root.dataset, { t: here(), row, column: col, order: order.value, moments: head.moments.length, slice: sliceLen });
   }
 
+  const arrival = own(motion(ANIMATE_MS, (share) => { phase = share; charts.get(`ring${moment().columns}`)?.invalidate(); }));
   /** Let what a moment wrote or drew appear one after the other. */
   function animate() {
-    cancelAnimationFrame(animation);
     const m = moment();
-    if (reducedMotion() || !(m.wrote[1] || m.drawn.length)) { phase = 1; return; }
-    const begun = performance.now();
-    phase = 0;
-    const tick = (now) => {
-      phase = clamp((now - begun) / ANIMATE_MS, 0, 1);
-      charts.get(`ring${moment().columns}`)?.invalidate();
-      if (phase < 1) animation = requestAnimationFrame(tick);
-    };
-    animation = requestAnimationFrame(tick);
+    const moves = !reducedMotion() && (m.wrote[1] || m.drawn.length);
+    phase = moves ? 0 : 1;
+    if (moves) arrival.start();
+    else arrival.stop();
   }
 
   const onHead = () => {
@@ -242,7 +233,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     guarded(memory, head);
     notes.tell(head.notes);
   };
-  const onCells = () => {
+  listen("change:_cells", () => {
     head = model.get("_head");
     frame = reader(head, model.get("_cells"));
     marks = marksOf(head.moments);
@@ -251,23 +242,14 @@ export default visualizer("buffer-explorer", ({ model, root, playhead }) => {
     if (here() > shown) animate();
     shown = here();
     update();
-  };
-  model.on("change:_cells", onCells);
-  const stop = playhead.subscribe(() => {
+  });
+  own(playhead.subscribe(() => {
     if (here() === shown + 1) animate();
     else if (here() !== shown) phase = 1;
     shown = here();
     update();
-  });
+  }));
   for (const channel of [order, selection, column]) channel.subscribe(update);
   onHead();
   paint();
-  return () => {
-    stop();
-    model.off("change:_cells", onCells);
-    cancelAnimationFrame(queued);
-    cancelAnimationFrame(animation);
-    for (const channel of [order, selection, column]) channel.dispose();
-    for (const part of [...charts.values(), tree, bar]) part.destroy();
-  };
 });

@@ -1,6 +1,6 @@
 // A game in the cell: the page shows the position and asks Python for every move.
 
-import { button, h, keyboard, reducedMotion, visualizer } from "../_core/core.js";
+import { button, h, keyButton, keyboard, reducedMotion, visualizer } from "../_core/core.js";
 import { sceneView } from "../_core/scene.js";
 import { neighbour } from "./board.js";
 
@@ -8,7 +8,7 @@ const PAUSE = 380; // between your move and the answer
 const PATIENCE = 5000;
 const ARROWS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
 
-export default visualizer("game", ({ model, root }) => {
+export default visualizer("game", ({ model, root, own, listen }) => {
   const head = model.get("_head");
   const kernel = Boolean(model.widget_manager);
   let state = model.get("_state");
@@ -35,18 +35,21 @@ export default visualizer("game", ({ model, root }) => {
   const status = h("p", { class: "game-status", role: "status", "aria-live": "polite" });
   const problem = h("div", { class: "rlnb-error game-problem", role: "alert" });
   const say = (words) => { if (status.textContent !== words) status.textContent = words; };
-  const view = head.scene ? sceneView(head.scene) : null;
+  const view = own(head.scene ? sceneView(head.scene) : null);
   const places = head.targets.length ? boardPlaces(head, ask) : actionButtons(head, ask);
   const onBoard = head.targets.length > 0;
 
+  const keys = {};
+  const tool = (key, text, label, onclick, title = label) => keyButton(keys, key, { text, label, onclick, title });
   const tools = {
-    new: button({ text: "New game", label: "new game", title: "new game (n)", onclick: () => ask("new") }),
-    take_back: button({ text: "Take back", label: "take back", title: "take your last move back (u)", onclick: () => ask("take_back") }),
-    swap: button({ text: "Swap sides", label: "swap sides", title: "swap sides with the policy (s)", onclick: () => ask("swap") }),
-    let_policy: button({ text: "Policy moves for me", label: "let the policy move for me", title: "let the policy move for me (p)", onclick: () => ask("let_policy") }),
-    thoughts: button({ text: "Thoughts", label: "what the policy thought", title: "what the policy thought before its last move (t)", onclick: () => think() }),
+    new: head.two ? tool("n", "New game", "new game", () => ask("new")) : tool("n", "New episode", "new episode", () => ask("new")),
+    ...(head.two ? {
+      take_back: tool("u", "Take back", "take back", () => ask("take_back"), "take your last move back"),
+      swap: tool("s", "Swap sides", "swap sides", () => ask("swap"), "swap sides with the policy"),
+    } : {}),
+    let_policy: tool("p", "Policy moves for me", "let the policy move for me", () => ask("let_policy")),
+    thoughts: tool("t", "Thoughts", "what the policy thought", () => think(), "what the policy thought before its last move"),
   };
-  if (!head.two) { tools.new.textContent = "New episode"; tools.swap.hidden = tools.take_back.hidden = true; }
   const think = () => {
     thinking = !thinking;
     tools.thoughts.setAttribute("aria-pressed", String(thinking));
@@ -62,16 +65,10 @@ export default visualizer("game", ({ model, root }) => {
   if (onBoard) stage.append(places.el);
   else if (view) Object.entries({ tabindex: 0, role: "application", "aria-roledescription": "environment" }).forEach(([k, v]) => stage.setAttribute(k, v));
   const note = kernel ? null : h("p", { class: "rlnb-note" }, "To play, a Python kernel is needed: run the cell in a notebook.");
-  root.setAttribute("role", "group");
   root.append(...[headline, view ? stage : null, onBoard ? null : places.el, status, problem,
     h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "game" }, ...Object.values(tools)), note,
     head.note ? h("p", { class: "rlnb-note" }, head.note) : null].filter(Boolean));
 
-  const keys = {
-    n: [head.two ? "new game" : "new episode", () => ask("new")], p: ["let the policy move for you", () => ask("let_policy")],
-    t: ["what the policy thought", () => think()],
-  };
-  if (head.two) Object.assign(keys, { u: ["take back", () => ask("take_back")], s: ["swap sides", () => ask("swap")] });
   if (onBoard) for (const key of ARROWS) keys[key] = ["go to a place; Enter plays there", () => places.move(key)];
   head.actions.forEach((action, i) => action.keys.forEach((key) => {
     if (!onBoard || !ARROWS.includes(key)) keys[key] = [onBoard ? "play at the place with this number" : action.name ?? `action ${i}`, () => { places.focusOn?.(i); ask("act", i); }];
@@ -103,14 +100,14 @@ export default visualizer("game", ({ model, root }) => {
     places.update(state, thinking ? state.thought : null);
     tools.thoughts.disabled = !state.thought;
     tools.new.disabled = !kernel;
-    for (const name of ["take_back", "swap", "let_policy"]) tools[name].disabled = !kernel || !state.can[name];
-    root.setAttribute("data-steps", state.steps);
-    root.setAttribute("data-done", state.done);
+    for (const name of ["take_back", "swap", "let_policy"]) if (tools[name]) tools[name].disabled = !kernel || !state.can[name];
+    Object.assign(root.dataset, { steps: state.steps, done: state.done });
     root.toggleAttribute("data-thinking", state.thinking);
     root.toggleAttribute("data-thoughts", thinking);
     if (!state.thinking) root.removeAttribute("data-waiting");
   };
-  const onState = () => {
+  own(() => { clearTimeout(patience); clearTimeout(timer); });
+  listen("change:_state", () => {
     const after = state.thinking;
     state = model.get("_state");
     waiting = state.thinking;
@@ -118,16 +115,9 @@ export default visualizer("game", ({ model, root }) => {
     paint();
     showFrames(after);
     if (state.thinking) moved = performance.now();
-  };
-  model.on("change:_state", onState);
+  });
   paint();
   if (view && state.frames.length) view.show(state.frames.at(-1));
-  return () => {
-    clearTimeout(patience);
-    clearTimeout(timer);
-    view?.destroy();
-    model.off("change:_state", onState);
-  };
 });
 
 function bar(thought, i) {

@@ -1,6 +1,6 @@
 // Where the frames come from: a scene, encoded pictures, or nothing.
 
-import { bytes } from "../_core/core.js";
+import { bytes, search } from "../_core/core.js";
 import { decode } from "./columns.js";
 import { fit, sceneSource } from "./scene.js";
 
@@ -22,14 +22,8 @@ export function frameSource(head, blob, pictures, ready) {
 /** Number of the frame that shows what step t of environment e led to. `extra` is sorted. */
 export function nextFrame(head, e, t) {
   const row = e * head.steps + t;
-  let low = 0;
-  let high = head.extra.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (head.extra[middle] < row) low = middle + 1;
-    else high = middle;
-  }
-  return head.extra[low] === row ? head.labels.length * head.steps + low : row + 1;
+  const place = search(head.extra, row);
+  return head.extra[place] === row ? head.labels.length * head.steps + place : row + 1;
 }
 
 function pictureSource(frames, blob, data, rows, ready) {

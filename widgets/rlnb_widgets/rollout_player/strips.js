@@ -13,32 +13,28 @@ import { turnWords } from "./turns.js";
  */
 export function stripsPanel(head, columns, playhead, envs) {
   const { rows, left, right } = head;
-  const tip = h("div", { class: "rlnb-tip", hidden: true });
   let view = { from: 0, to: head.steps };
   const chart = surface(head.list, recipeColumns(head, columns, envs), {
     params: () => ({ t: playhead.t, from: view.from, to: view.to, start: playhead.start, stop: playhead.stop, env: envs()[0] }),
-    moving: ["t", "start", "stop"], tips: false, class: "rlnb-strip rlnb-strips", tabindex: 0, role: "slider",
+    moving: ["t", "start", "stop"], tipOf, class: "rlnb-strip rlnb-strips", tabindex: 0, role: "slider",
     "aria-label": "step of the rollout",
   });
   const { el } = chart;
   const values = rows.map(([y, tall]) => h("span", {
     class: "rlnb-value", style: tall >= 24 ? `top:${y + 14}px;left:0;width:${left - 40}px` : `top:${y}px;right:calc(100% - ${left - 6}px);max-width:56px` }));
-  const holder = h("div", { class: "rlnb-strips-holder" }, el, h("div", { class: "rlnb-values", "aria-hidden": "true" }, ...values), tip);
+  const holder = h("div", { class: "rlnb-strips-holder" }, el, h("div", { class: "rlnb-values", "aria-hidden": "true" }, ...values));
 
   const stepUnder = (event) => {
     const box = el.getBoundingClientRect();
     return stepAt(event.clientX - box.left, view, left, box.width - right);
   };
   drag(el, (event) => playhead.seek(stepUnder(event)));
-  el.addEventListener("pointermove", hover);
-  el.addEventListener("pointerleave", () => { tip.hidden = true; });
 
-  function hover(event) {
+  function tipOf(_, event) {
     const box = el.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     const i = rows.findIndex(([top, tall]) => y >= top - 4 && y < top + tall + 4);
-    tip.hidden = i < 0 || x < left;
-    if (tip.hidden) return;
+    if (i < 0 || x < left) return "";
     const t = stepUnder(event);
     const words = [`step ${t.toLocaleString("en")}`];
     for (const e of envs()) {
@@ -50,9 +46,7 @@ export function stripsPanel(head, columns, playhead, envs) {
       const begun = head.resetKinds[columns[head.resets][e * head.steps + t]];
       if (begun) words.push(`${who}${begun}: ${head.resetRules[begun]}`);
     }
-    tip.replaceChildren(...words.map((line) => h("div", {}, line)));
-    tip.style.left = `${Math.max(0, Math.min(x + 14, box.width - 260))}px`;
-    tip.style.top = `${y + 18}px`;
+    return words.join("\n");
   }
 
   const update = () => {

@@ -1,45 +1,43 @@
 // The live spec explorer: search, tree, samples, details and the box to try a value.
 
-import { Channel, button, h, keyboard, palette, visualizer, watchTheme } from "../_core/core.js";
+import { Channel, button, clamp, h, keyboard, visualizer } from "../_core/core.js";
 import { shapeLegend } from "../_core/shape.js";
 import { toggle, treeTools } from "../_core/treetools.js";
 import { treeView } from "../_core/treeview.js";
 import { hasKernel } from "./ask.js";
 import { detailsPane } from "./details.js";
 import { paintRow, rowElement } from "./row.js";
-import { drawnWords, keyWidth, leafRows, visibleRows } from "./tree.js";
+import { drawnWords, keyWidth, leafRows, traits } from "./tree.js";
 
 let made = 0;
 const MOST_SEED = 2 ** 31 - 1;
 
-export default visualizer("spec-explorer", ({ model, root }) => {
+export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
   const data = JSON.parse(model.get("payload"));
   const { rows } = data;
   const place = new Map(rows.map((row, i) => [row, i]));
-  const seed = new Channel(model, "seed", (v) => Math.min(Math.max(Math.round(Number(v) || 0), 0), MOST_SEED));
-  const selected = new Channel(model, "selected", (v) => (Array.isArray(v) ? v : []));
+  const seed = own(new Channel(model, "seed", (v) => clamp(Math.round(Number(v) || 0), 0, MOST_SEED)));
+  const selected = own(new Channel(model, "selected", (v) => (Array.isArray(v) ? v : [])));
   let samples = JSON.parse(model.get("samples"));
   let showSamples = true;
-  let color = null;
-  const colors = () => (root.isConnected ? (color ??= palette(root)) : palette(root));
   const drawnOf = (row) => (showSamples ? samples[place.get(row)] ?? null : null);
-  const details = detailsPane(model, data.pictures);
+  const details = own(detailsPane(model, data.pictures));
   let current = null;
   let atLeaves = data.leaves;
   const domainHead = h("div", {});
-  const tree = treeView({
+  const tree = own(treeView({
     rows, name: "entries of the spec", id: `spec-${(made += 1)}`, heights: [37, 60], nodeHeights: [26, 26], narrow: 640,
     header: h("div", {}, h("div", {}, "key"), h("div", {}, "spec"), domainHead, h("div", {}, "gymnasium space")),
-    find: (folded, search, differing) => (atLeaves && !search && !differing ? leafRows(rows) : visibleRows(rows, folded, search, differing)),
+    traits, flagged: (row) => Boolean(row.diff), opening: () => (atLeaves ? leafRows(rows) : null),
     build: (row, i, place) => rowElement(row, i, place, atLeaves),
     update: () => {},
-    paint: (element, row) => paintRow(element, row, data.pictures, drawnOf(row), colors()),
+    paint: (element, row) => paintRow(element, row, data.pictures, drawnOf(row)),
     onSelect: (row) => {
       current = row;
       details.show(row, row && drawnOf(row));
       selected.set(row ? row.path : []);
     },
-  });
+  }));
   tree.el.style.setProperty("--spec-key", `${keyWidth(rows, atLeaves)}px`);
   tree.el.classList.toggle("spec-leaves", atLeaves);
   // For screen readers: what is seen of it is in the head of the table and in the field of the seed.
@@ -51,8 +49,7 @@ export default visualizer("spec-explorer", ({ model, root }) => {
     tree.repaint();
     if (current) details.drawn(drawnOf(current));
   };
-  const onSamples = () => { samples = JSON.parse(model.get("samples")); repaint(); };
-  model.on("change:samples", onSamples);
+  listen("change:samples", () => { samples = JSON.parse(model.get("samples")); repaint(); });
   const showWhole = (on) => {
     atLeaves = !on;
     whole.set(on);
@@ -80,20 +77,9 @@ export default visualizer("spec-explorer", ({ model, root }) => {
     if (!atLeaves || path.length) tree.select(path);
     else details.show(current = rows[0], null);
   };
-  const stops = [
-    selected.subscribe((path, origin) => { if (origin !== "here") select(path); }),
-    watchTheme(() => { color = null; tree.repaint(); }),
-  ];
+  selected.subscribe((path, origin) => { if (origin !== "here") select(path); });
   repaint();
   select(selected.value);
-  return () => {
-    stops.forEach((stop) => stop());
-    model.off("change:samples", onSamples);
-    seed.dispose();
-    selected.dispose();
-    details.destroy();
-    tree.destroy();
-  };
 });
 
 /** The colours of shapes, where there is more than one. */

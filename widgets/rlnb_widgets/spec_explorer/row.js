@@ -35,9 +35,9 @@ function domainOf(row) {
 }
 
 /** Draw the domain of a row: once it is in the page, when samples come, and when the theme changes. */
-export function paintRow(element, row, pictures, samples, color) {
+export function paintRow(element, row, pictures, samples) {
   const canvas = element.querySelector("canvas");
   if (!canvas) return;
-  paintOnce(canvas, pictures[row.picture].small, { column: columnsOf(row.lanes, samples), color });
+  paintOnce(canvas, pictures[row.picture].small, { column: columnsOf(row.lanes, samples) });
   element.querySelector(".spec-text").textContent = printable((samples?.n && row.sampled) || row.domain);
 }

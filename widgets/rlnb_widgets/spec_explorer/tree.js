@@ -1,15 +1,9 @@
-// The tree of a spec as plain functions: what a search finds, what differs, what a screen reader says.
+// The tree of a spec as plain functions: what a search looks at, what differs, what a screen reader says.
 
-import { answers, depthOf, label, printable, shownRows, wordsOf } from "../_core/tree.js";
+import { depthOf, label, printable } from "../_core/tree.js";
 
-/** The indices of the rows that show; see shownRows. A search or `onlyDiffering` shows what matches. */
-export function visibleRows(rows, folded, search = "", onlyDiffering = false) {
-  const words = wordsOf(search);
-  const keep = (row) => answers(row, words, traits(row)) && (!onlyDiffering || Boolean(row.diff));
-  return shownRows(rows, folded, words.length || onlyDiffering ? keep : null);
-}
-
-function traits(row) {
+/** What a search looks at beside the key. */
+export function traits(row) {
   return [row.kind, row.dtype, row.device, row.shape, row.domain, row.space ?? "none"].join(" ");
 }
 

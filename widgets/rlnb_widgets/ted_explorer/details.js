@@ -20,7 +20,7 @@ export function codeOf(row, side, view) {
 }
 
 /** Make the pane. Returns { el, show(row), update(), copy(), copyText(text) }. */
-export function detailsPane(view, color) {
+export function detailsPane(view) {
   const body = h("div", { class: "rlnb-details-body" });
   const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
   const el = h("div", { class: "rlnb-details", role: "region", "aria-label": "the selected entry" }, body, status);
@@ -67,7 +67,7 @@ export function detailsPane(view, color) {
       const now = valueText(view.store, cell.values, view.steps, view.element, view.t);
       value.textContent = now || cell.preview || cell.values?.why || "";
       const at = view.steps > 1 && view.element === 0 ? (view.t + 0.5) / view.steps : null;
-      if (thumb) drawThumb(thumb, view.thumbs[cell.thumb[0]].large, cell.thumb, color(), at);
+      if (thumb) drawThumb(thumb, view.thumbs[cell.thumb[0]].large, cell.thumb, at);
     }
     const step = view.steps === null ? "" : `[${view.t}]`;
     for (const place of el.querySelectorAll("[data-at]")) place.textContent = view.ted ? `${place.dataset.at}${step}` : "";

@@ -1,6 +1,6 @@
 // The live TED explorer: playhead, tabs, search, tree and details; all of it in the page.
 
-import { Channel, clamp, h, keyboard, palette, tabs, timelineBar, visualizer, watchTheme } from "../_core/core.js";
+import { Channel, clamp, h, keyboard, tabs, timelineBar, visualizer } from "../_core/core.js";
 import { shapeLegend } from "../_core/shape.js";
 import { toggle, treeTools } from "../_core/treetools.js";
 import { detailsPane } from "./details.js";
@@ -14,23 +14,20 @@ import { walkPanel } from "./walk.js";
 
 let made = 0;
 
-export default visualizer("ted-explorer", ({ model, root, playhead }) => {
+export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   const data = JSON.parse(model.get("payload"));
   const elements = data.steps === null ? 1 : data.batch.reduce((a, b) => a * b, 1);
-  const element = new Channel(model, "element", (v) => clamp(Math.round(Number(v) || 0), 0, elements - 1));
-  const selected = new Channel(model, "selected", (v) => (Array.isArray(v) ? v : []));
+  const element = own(new Channel(model, "element", (v) => clamp(Math.round(Number(v) || 0), 0, elements - 1)));
+  const selected = own(new Channel(model, "selected", (v) => (Array.isArray(v) ? v : [])));
   const view = {
     ted: data.ted, batch: data.batch, steps: data.steps, store: model.get("values"), rows: data.rows, thumbs: data.thumbs,
     element: element.value, t: playhead.t, showRange: data.steps === null, id: `ted-${(made += 1)}`,
   };
-  let color = null;
-  // Before the root is in the page there are no colours to read.
-  const colors = () => (root.isConnected ? (color ??= palette(root)) : palette(root));
-  const details = detailsPane(view, colors);
-  const tree = tedTree(view, colors, (row) => {
+  const details = detailsPane(view);
+  const tree = own(tedTree(view, (row) => {
     details.show(row);
     selected.set(row ? row.path : []);
-  }, () => details.update());
+  }, () => details.update()));
   const tools = treeTools(tree, data.rows, "search keys, dtypes, shapes");
 
   const timed = data.steps !== null && data.steps > 1;
@@ -45,12 +42,12 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
     return known;
   };
   const marks = () => here().ends;
-  const bar = timed ? timelineBar(playhead, () => here().jumps, "step", null, { jumpsApart: true }) : null;
-  const strip = timed ? endsStrip(data.line, playhead, marks) : null;
+  const bar = own(timed ? timelineBar(playhead, () => here().jumps, "step", null, { jumpsApart: true }) : null);
+  const strip = own(timed ? endsStrip(data.line, playhead, marks) : null);
   const words = h("p", { class: "ted-words" });
   // The jumps stand beside the words, which say what one has jumped to.
   const said = timed ? h("div", { class: "ted-said" }, words, bar.jumps) : null;
-  const shown = new Channel(model, "view", (v) => (Object.hasOwn(data.tabs, v) ? v : "entries"));
+  const shown = own(new Channel(model, "view", (v) => (Object.hasOwn(data.tabs, v) ? v : "entries")));
   // Whether an episode ends at the playhead and is followed by a reset, and whether the data end there.
   const turning = () => ({
     over: view.ends && !here().past.has(view.t + 1), beyond: view.t + 1 >= data.steps,
@@ -66,7 +63,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   if (data.rules.length) {
     parts.push({ name: "rules", note: broken ? `✗ ${broken}` : "✓", el: rulesPanel(data.rules, data.rulesLine, go, (text) => details.copyText(text)) });
   }
-  const forms = data.forms ? formsPanel(data.forms) : null;
+  const forms = own(data.forms ? formsPanel(data.forms) : null);
   if (forms) parts.push({ name: "forms", el: forms.el });
   if (walk) parts.push({ name: "steps", el: walk.el, onshow: () => walk.show() });
   for (const part of parts) part.title = data.tabs[part.name];
@@ -76,7 +73,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   const open = () => {
     const name = panels.show(shown.value);
     details.el.hidden = name === "forms" || (name === "rules" && !broken);
-    root.setAttribute("data-view", name);
+    root.dataset.view = name;
   };
 
   const find = () => { shown.set("entries"); tools.find(); };
@@ -91,8 +88,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
   const update = () => {
     view.t = playhead.t;
     view.element = element.value;
-    root.setAttribute("data-t", view.t);
-    root.setAttribute("data-element", view.element);
+    Object.assign(root.dataset, { t: view.t, element: view.element });
     const ends = marks();
     view.ends = Object.values(ends).some((steps) => steps.includes(view.t));
     if (timed) words.textContent = stepWords(ends, data.steps, view.t, here().past);
@@ -102,26 +98,13 @@ export default visualizer("ted-explorer", ({ model, root, playhead }) => {
     walk?.update();
     details.update();
   };
-  const stops = [
-    playhead.subscribe(update),
-    element.subscribe(() => { update(); bar?.paint(); }),
-    selected.subscribe((path, origin) => { if (origin !== "here") tree.select(path); }),
-    shown.subscribe(open),
-    watchTheme(() => { color = null; tree.repaint(); details.update(); }),
-  ];
+  own(playhead.subscribe(update));
+  element.subscribe(() => { update(); bar?.paint(); });
+  selected.subscribe((path, origin) => { if (origin !== "here") tree.select(path); });
+  shown.subscribe(open);
   update();
   open();
   tree.select(selected.value);
-  return () => {
-    stops.forEach((stop) => stop());
-    element.dispose();
-    selected.dispose();
-    shown.dispose();
-    bar?.destroy();
-    strip?.destroy();
-    forms?.destroy();
-    tree.destroy();
-  };
 });
 
 function toolbar(view, rows, tree, { search, folds, count, filter }, picker) {

@@ -112,9 +112,9 @@ export function updateRow(element, row, view) {
 }
 
 /** Draw the thumbnails of a row: once it is in the page, and again when the theme changes. */
-export function paintThumbs(element, row, thumbs, color) {
+export function paintThumbs(element, row, thumbs) {
   for (const canvas of element.querySelectorAll("canvas[data-thumb]")) {
     const { thumb } = row[canvas.dataset.thumb];
-    drawThumb(canvas, thumbs[thumb[0]].row, thumb, color);
+    drawThumb(canvas, thumbs[thumb[0]].row, thumb);
   }
 }

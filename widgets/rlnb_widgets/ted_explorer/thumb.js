@@ -17,7 +17,7 @@ export function paramsOf([kind, rows, letters], at = null) {
 }
 
 /** Draw a thumbnail with the list of its kind. */
-export function drawThumb(canvas, list, thumb, color, at = null) {
+export function drawThumb(canvas, list, thumb, at = null) {
   const columns = columnsOf(thumb);
-  paintOnce(canvas, list, { params: paramsOf(thumb, at), column: (name) => columns[name], color });
+  paintOnce(canvas, list, { params: paramsOf(thumb, at), column: (name) => columns[name] });
 }

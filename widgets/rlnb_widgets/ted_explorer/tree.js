@@ -1,6 +1,6 @@
-// The tree of a TED as plain functions: what a search finds, what is flagged, what the access code is.
+// The tree of a TED as plain functions: what a search looks at, what is flagged, what the access code is.
 
-import { answers, entryCode, keyCode, shownRows, wordsOf } from "../_core/tree.js";
+import { entryCode, keyCode } from "../_core/tree.js";
 
 /** Whether a row has something to look at: against the spec, against the other TED, or by its values. */
 export function flagged(row) {
@@ -8,14 +8,8 @@ export function flagged(row) {
     || /^cannot/.test(row.root?.message ?? "") || /^cannot/.test(row.next?.message ?? ""));
 }
 
-/** The indices of the rows that show; see shownRows. A search or `onlyFlagged` shows what matches. */
-export function visibleRows(rows, folded, search = "", onlyFlagged = false) {
-  const words = wordsOf(search);
-  const keep = (row) => answers(row, words, traits(row)) && (!onlyFlagged || flagged(row));
-  return shownRows(rows, folded, words.length || onlyFlagged ? keep : null);
-}
-
-function traits(row) {
+/** What a search looks at beside the key. */
+export function traits(row) {
   const sides = ["root", "next"].filter((side) => row[side]).map((side) => (
     `${side} ${row[side].dtype} ${row[side].shape} ${row[side].storage}`));
   return [row.carry ?? "", ...sides].join(" ");

@@ -3,18 +3,17 @@
 import { h } from "../_core/core.js";
 import { treeView } from "../_core/treeview.js";
 import { paintThumbs, rowElement, updateRow } from "./row.js";
-import { visibleRows } from "./tree.js";
+import { flagged, traits } from "./tree.js";
 
-/** Make the tree; see the shared treeView for onSelect and onAttached. */
-export function tedTree(view, colors, onSelect, onAttached) {
+/** Make the tree; see the shared treeView for onSelect and onPaint. */
+export function tedTree(view, onSelect, onPaint) {
   const [rootHead, nextHead, markHead] = [h("div", {}), h("div", {}), h("div", {}, "step_mdp")];
   const header = h("div", {}, h("div", {}, "key"), rootHead, ...(view.ted ? [nextHead, markHead] : []));
   const tree = treeView({
-    rows: view.rows, name: "entries of the TensorDict", id: view.id, header, heights: [35, 56], narrow: 620, onSelect, onAttached,
-    find: (folded, search, filtering) => visibleRows(view.rows, folded, search, filtering),
+    rows: view.rows, name: "entries of the TensorDict", id: view.id, header, heights: [35, 56], narrow: 620, traits, flagged, onSelect, onPaint,
     build: (row, i, place) => rowElement(row, i, view, place),
     update: (element, row) => updateRow(element, row, view),
-    paint: (element, row) => paintThumbs(element, row, view.thumbs, colors()),
+    paint: (element, row) => paintThumbs(element, row, view.thumbs),
   });
   tree.el.classList.toggle("ted-single", !view.ted);
   const updateRows = tree.update;

@@ -1,54 +1,22 @@
 // The TrainingMonitor: progress, a panel for each curve, the agents under one playhead, and the value map.
 
-import { columnsOf, h, hitAt, keyboard, paint, stage, timelineBar, visualizer } from "../_core/core.js";
+import { columnsOf, framed, h, keyboard, stage, surface, timelineBar, visualizer } from "../_core/core.js";
 import { frameSource } from "../rollout_player/frames.js";
 import { nearest, said } from "./readout.js";
 
-/** A display list that is replaced again and again. */
-function panel(attributes, tipOf = () => "") {
-  let now = null;
-  const tip = h("div", { class: "rlnb-tip", hidden: true });
-  const el = h("div", { role: "img", ...attributes, style: "position:relative" });
-  const view = stage(el, (pen, { width, color }) => {
-    if (now) paint(pen, now.list.marks, { width, params: {}, column: now.column, color });
-  });
-  el.append(tip);
-  el.addEventListener("pointermove", (event) => {
-    const box = el.getBoundingClientRect();
-    const hit = now && hitAt(now.list.marks, { width: box.width, params: {} }, event.clientX - box.left, event.clientY - box.top);
-    const words = hit ? tipOf(hit.value) : "";
-    tip.hidden = !words;
-    tip.textContent = words;
-    tip.style.left = `${Math.max(0, Math.min(event.clientX - box.left + 12, box.width - tip.offsetWidth))}px`;
-    tip.style.top = `${event.clientY - box.top + 16}px`;
-  });
-  el.addEventListener("pointerleave", () => { tip.hidden = true; });
-  return {
-    el,
-    show(list, column, label) {
-      now = { list, column };
-      el.style.height = `${list.height}px`;
-      el.setAttribute("aria-label", label);
-      view.invalidate();
-    },
-    destroy: view.destroy,
-  };
-}
-
-export default visualizer("training-monitor", ({ model, root, playhead }) => {
+export default visualizer("training-monitor", ({ model, root, playhead, own, listen }) => {
   const words = h("span", { class: "tm-words" });
   const pace = h("span", { class: "tm-pace" });
-  const progress = panel({ class: "tm-bar", role: "progressbar", "aria-valuemin": "0" });
+  const progress = own(surface(null, null, { class: "tm-bar", role: "progressbar", "aria-valuemin": "0" }));
   const curves = h("div", { class: "tm-curves" });
   const panels = new Map();
   const screens = h("div", { class: "tm-screens" });
-  const bar = timelineBar(playhead, () => ({}));
+  const bar = own(timelineBar(playhead, () => ({})));
   const agents = h("div", { class: "tm-agents", hidden: true }, screens, bar.el);
-  const map = panel({ class: "tm-map" });
+  const map = own(surface(null, null, { class: "tm-map", "aria-label": "values of the states" }));
   map.el.hidden = true;
   let shown = [];
 
-  root.setAttribute("role", "group");
   root.append(
     h("p", { class: "tm-status" }, words, pace), progress.el, curves,
     h("div", { class: "tm-work" }, agents, map.el),
@@ -60,7 +28,8 @@ export default visualizer("training-monitor", ({ model, root, playhead }) => {
     const column = columnsOf(head.columns, model.get("_columns"));
     words.textContent = head.words;
     pace.textContent = head.pace;
-    progress.show(head.bar, column, head.words);
+    progress.show(head.bar, column);
+    progress.el.setAttribute("aria-label", head.words);
     if (head.total) {
       progress.el.setAttribute("aria-valuemax", String(head.total));
       progress.el.setAttribute("aria-valuenow", String(Math.min(head.frames, head.total)));
@@ -68,27 +37,28 @@ export default visualizer("training-monitor", ({ model, root, playhead }) => {
     progress.el.setAttribute("aria-valuetext", head.words);
     for (const { name, list, label } of head.curves) {
       if (!panels.has(name)) {
-        panels.set(name, panel({ class: "tm-curve", "data-curve": name }, (step) => said(nearest(latest.get(name), step))));
+        const tipOf = (hit) => (hit ? said(nearest(latest.get(name), hit.value)) : "");
+        panels.set(name, own(surface(null, null, { class: "tm-curve", role: "img", "data-curve": name, tipOf })));
         curves.append(panels.get(name).el);
       }
       latest.set(name, { list, column });
-      panels.get(name).show(list, column, label);
+      panels.get(name).show(list, column);
+      panels.get(name).el.setAttribute("aria-label", label);
     }
     map.el.hidden = !head.map;
     if (head.map) {
       const blob = model.get("_columns");
       const kept = head.map.columns.map(([kind, start, ...rest]) => [kind, start + head.map.start, ...rest]);
-      map.show(head.map.list, columnsOf(kept, blob), "values of the states");
+      map.show(head.map.list, columnsOf(kept, blob));
     }
     root.setAttribute("aria-label", `TrainingMonitor: ${head.words}`);
-    root.setAttribute("data-state", head.state);
-    root.setAttribute("data-frames", String(head.frames));
-    root.setAttribute("data-curves", String(head.curves.length));
+    Object.assign(root.dataset, { state: head.state, frames: head.frames, curves: head.curves.length });
   };
   const latest = new Map();
 
+  const forget = own(() => { for (const { view } of shown) view.destroy(); });
   const drawShows = () => {
-    for (const { view } of shown) view.destroy();
+    forget();
     const { rollouts = [] } = model.get("_shows") ?? {};
     agents.hidden = rollouts.length === 0;
     shown = rollouts.map((one) => {
@@ -113,23 +83,15 @@ export default visualizer("training-monitor", ({ model, root, playhead }) => {
       caption.textContent = playhead.t >= steps ? `ended after ${steps.toLocaleString("en")} steps` : told;
       view.invalidate();
     }
-    root.setAttribute("data-t", String(playhead.t));
+    root.dataset.t = playhead.t;
   };
 
   // All traits of one message are set before the next frame, whatever their order.
-  let frames = {};
-  const soon = (draw) => () => { frames[draw.name] ??= requestAnimationFrame(() => { delete frames[draw.name]; draw(); }); };
-  const changes = [["change:_head", soon(drawHead)], ["change:_columns", soon(drawHead)], ["change:_shows", soon(drawShows)], ["change:_poses", soon(drawShows)]];
-  for (const [event, fn] of changes) model.on(event, fn);
-  const stop = playhead.subscribe(drawTime);
+  for (const [draw, names] of [[drawHead, ["_head", "_columns"]], [drawShows, ["_shows", "_poses"]]]) {
+    const soon = own(framed(draw));
+    for (const name of names) listen(`change:${name}`, soon);
+  }
+  own(playhead.subscribe(drawTime));
   drawHead();
   drawShows();
-  return () => {
-    stop();
-    for (const [event, fn] of changes) model.off(event, fn);
-    for (const id of Object.values(frames)) cancelAnimationFrame(id);
-    for (const part of [...panels.values(), progress, map]) part.destroy();
-    for (const { view } of shown) view.destroy();
-    bar.destroy();
-  };
 });

@@ -8,19 +8,17 @@ const MOST_KEYS = 3; // in a box; all of them are in the tables below
 const IN_A_BOX = ["gives", "takes", "writes", "inverse writes"];
 const keyList = (keys) => (keys.length ? keys.slice(0, MOST_KEYS).join(", ") + (keys.length > MOST_KEYS ? ` and ${keys.length - MOST_KEYS} more` : "") : "—");
 
-export default visualizer("transform-inspector", ({ model, root }) => {
+export default visualizer("transform-inspector", ({ model, root, own, listen }) => {
   let data = JSON.parse(model.get("payload"));
   const last = () => data.boxes.length - 1;
-  const box = new Channel(model, "box", (value) => clamp(Math.round(Number(value)) || 0, -1, last()));
-  const moment = new Channel(model, "moment", (value) => clamp(Math.round(Number(value)) || 0, 0, Math.max(data.moments.length - 1, 0)));
+  const box = own(new Channel(model, "box", (value) => clamp(Math.round(Number(value)) || 0, -1, last())));
+  const moment = own(new Channel(model, "moment", (value) => clamp(Math.round(Number(value)) || 0, 0, Math.max(data.moments.length - 1, 0))));
   const chain = h("div", { class: "ti-chain", role: "listbox", tabindex: 0, "aria-orientation": "horizontal", "aria-label": "the boxes of the chain, from the base env outwards" });
   const bar = h("div", { class: "rlnb-bar" });
   const words = h("p", { class: "ti-words rlnb-note", "aria-live": "polite" });
   const details = h("div", { class: "ti-details" });
   const id = `ti-${Math.random().toString(36).slice(2)}`;
 
-  root.setAttribute("role", "group");
-  root.setAttribute("aria-label", model.get("_label"));
   root.append(bar, chain, words, details);
   if (data.note) root.append(h("p", { class: "rlnb-error" }, data.note));
   const move = (by) => () => box.set(box.value + by);
@@ -144,19 +142,10 @@ export default visualizer("transform-inspector", ({ model, root }) => {
     fillChain();
     fillDetails();
     words.textContent = spoken(data, box.value, current());
-    root.setAttribute("data-box", String(box.value));
-    root.setAttribute("data-moment", String(moment.value));
-    root.setAttribute("data-moments", String(data.moments.length));
+    Object.assign(root.dataset, { box: box.value, moment: moment.value, moments: data.moments.length });
   }
-  const arrived = () => { data = JSON.parse(model.get("payload")); fillMoments(); update(); };
-  model.on("change:payload", arrived);
-  const stops = [box.subscribe(update), moment.subscribe(update)];
+  listen("change:payload", () => { data = JSON.parse(model.get("payload")); fillMoments(); update(); });
+  for (const channel of [box, moment]) channel.subscribe(update);
   fillMoments();
   update();
-  return () => {
-    model.off("change:payload", arrived);
-    stops.forEach((stop) => stop());
-    box.dispose();
-    moment.dispose();
-  };
 });

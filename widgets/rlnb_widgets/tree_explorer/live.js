@@ -1,6 +1,6 @@
 // The TreeExplorer: a search tree unfolded and as a whole, its record under a playhead, and the selected node opened.
 
-import { Channel, clamp, guarded, h, keyboard, noteList, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, clamp, framed, guarded, h, keyboard, noteList, tabs, timelineBar, visualizer } from "../_core/core.js";
 import { partingLine } from "./compare.js";
 import { filterBar, phaseBar, searchBar } from "./controls.js";
 import { follow as followPath } from "./find.js";
@@ -20,7 +20,7 @@ const VIEWS = ["tree", "icicle"];
 const PATIENCE = 5000;
 let instances = 0;
 
-export default visualizer("tree-explorer", ({ model, root, playhead }) => {
+export default visualizer("tree-explorer", ({ model, root, playhead, own, listen }) => {
   const id = `tx${(instances += 1)}-${Math.random().toString(36).slice(2, 8)}`;
   const kernel = Boolean(model.widget_manager);
   let data = opened(model);
@@ -31,28 +31,28 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
   let marks = null;
   let view = null;
 
-  const selection = new Channel(model, "selection", (v) => clamp(Math.round(Number(v) || 0), 0, data.tree.count - 1));
-  const constant = new Channel(model, "c", (v) => (Number.isFinite(Number(v)) && Number(v) >= 0 ? Number(v) : 0));
-  const large = new Channel(model, "view", (v) => (VIEWS.includes(v) ? v : VIEWS[0]));
+  const selection = own(new Channel(model, "selection", (v) => clamp(Math.round(Number(v) || 0), 0, data.tree.count - 1)));
+  const constant = own(new Channel(model, "c", (v) => (Number.isFinite(Number(v)) && Number(v) >= 0 ? Number(v) : 0)));
+  const large = own(new Channel(model, "view", (v) => (VIEWS.includes(v) ? v : VIEWS[0])));
 
-  const time = moments({ playhead, records: () => data.records, fps: () => model.get("fps") || 1, onChange: () => update() });
+  const time = own(moments({ playhead, records: () => data.records, fps: () => model.get("fps") || 1, onChange: () => update() }));
   const look = () => (view ??= looked(data, {
     t: time.t(), phase: time.phase(), selection: selection.value, c: constant.value, boards: model.get("_boards"), following, filter,
   }));
   const lookOther = () => lookedAtOther(data, look());
 
   const select = (node) => selection.set(node);
-  const tree = nodeLink({ look, onSelect: select, id, name: data.other ? "this tree" : "search tree", onFold: (node, open) => { if (data.match?.[node] >= 0) there?.fold(data.match[node], open); } });
-  const there = data.other ? nodeLink({
+  const tree = own(nodeLink({ look, onSelect: select, id, name: data.other ? "this tree" : "search tree", onFold: (node, open) => { if (data.match?.[node] >= 0) there?.fold(data.match[node], open); } }));
+  const there = own(data.other ? nodeLink({
     look: lookOther, id: `${id}-other`, name: "the other tree",
     onSelect: (node) => { if (data.back[node] >= 0) select(data.back[node]); },
     onFold: (node, open) => { if (data.back[node] >= 0) tree.fold(data.back[node], open); },
-  }) : null;
-  const ice = icicle({ look, onSelect: select });
-  const panel = nodePanel({ look, onSelect: select, onC: (c) => constant.set(c) });
+  }) : null);
+  const ice = own(icicle({ look, onSelect: select }));
+  const panel = own(nodePanel({ look, onSelect: select, onC: (c) => constant.set(c) }));
   const summary = summaryPanel({ look, onSelect: select });
   const key = legend({ look });
-  const bar = timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where);
+  const bar = own(timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where));
   const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });
   const filters = filterBar({
     count: CHILDREN, onFind: find, onFilter, onFollow: (on) => { following = on; update(); }, act,
@@ -83,7 +83,6 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
   const sides = tabs([{ name: "node", title: "Selected node", el: h("div", {}, panel.el) }, { name: "root", title: "Root", el: h("div", {}, summary.el) }], { label: "details" });
   const controls = h("div", { class: "tx-controls" }, phases.el, search.el);
   const main = h("div", { class: `tx-main${there ? " tx-two" : ""}` }, h("div", {}, views.el, key.el), sides.el);
-  root.setAttribute("role", "group");
   root.append(insight, reuse, parting, record, controls, words, main, notes.el);
 
   /** The simulation that is looked at, by the number that the words below use. */
@@ -131,10 +130,9 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
   }, tree);
   if (there) keyboard(there.el, there.keys);
 
-  let queued = 0;
-  const update = () => { view = null; if (!queued) queued = requestAnimationFrame(paint); };
+  const later = own(framed(paint));
+  const update = () => { view = null; later(); };
   function paint() {
-    queued = 0;
     view = null;
     const { tree: shown, records, head } = data;
     const { selected, t, phase } = look();
@@ -148,7 +146,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
     search.update(waiting, (a) => actionName(shown, a));
     filters.update(large.value, records.count > 0);
     for (const part of [tree, there, panel, ice, summary, key].filter(Boolean)) guarded(part);
-    for (const [name, value] of Object.entries({ t, phase, node: selected, nodes: head.nodes, c: constant.value, view: large.value })) root.setAttribute(`data-${name}`, String(value));
+    Object.assign(root.dataset, { t, phase, node: selected, nodes: head.nodes, c: constant.value, view: large.value });
   }
 
   const onHead = () => {
@@ -163,7 +161,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
     parting.replaceChildren(...(head.compare ? [partingLine({ compare: head.compare, onGo: select })] : []));
     if (head.compare) [head.words.headline, head.compare.head.words.headline].forEach((text, i) => { names[i].lastChild.textContent = text; });
   };
-  const onColumns = () => {
+  listen("change:_columns", () => {
     const before = data.tree;
     data = opened(model);
     marks = null;
@@ -177,25 +175,12 @@ export default visualizer("tree-explorer", ({ model, root, playhead }) => {
     tree.reset(grown);
     there?.reset(true);
     wait(0);
-  };
-  const onAnswer = () => { data.head = data.tree.head = model.get("_head"); onHead(); wait(0); };
-  model.on("change:_columns", onColumns);
-  model.on("change:_head", onAnswer);
-  model.on("change:_boards", update);
-  const channels = [selection, constant, large];
+  });
+  listen("change:_head", () => { data.head = data.tree.head = model.get("_head"); onHead(); wait(0); });
+  listen("change:_boards", update);
+  own(() => clearTimeout(patience));
   selection.subscribe(() => { marks = null; bar.paint(); });
-  for (const channel of channels) channel.subscribe(update);
+  for (const channel of [selection, constant, large]) channel.subscribe(update);
   onHead();
   paint();
-  return () => {
-    time.destroy();
-    model.off("change:_columns", onColumns);
-    model.off("change:_head", onAnswer);
-    model.off("change:_boards", update);
-    cancelAnimationFrame(queued);
-    clearTimeout(patience);
-    for (const channel of channels) channel.dispose();
-    bar.destroy();
-    for (const part of [tree, there, panel, ice]) part?.destroy();
-  };
 });

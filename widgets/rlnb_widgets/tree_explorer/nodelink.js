@@ -1,6 +1,6 @@
 // The node-link view: what is unfolded, painted on a canvas; over it an accessible tree of what is near the window.
 
-import { h, paint, reducedMotion, stage } from "../_core/core.js";
+import { h, motion, paint, reducedMotion, stage } from "../_core/core.js";
 import { firstFolds, layOut, moveTo } from "./layout.js";
 import { brief } from "./notation.js";
 import { foldedOf, itemMarks, labelOf, lineMarks } from "./scene.js";
@@ -26,7 +26,6 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
   let zoom = 1;
   let fitted = true;
   let room = "";
-  let moving = 0;
   let from = new Map(); // where items were before they began to move
   let share = 1;
   let forcedKey = "";
@@ -58,24 +57,20 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     return new Set([...lineTo(tree, selected), ...(follow ? lit.nodes : [])]);
   }
 
+  const moving = motion(MOVE_MS, (now) => {
+    share = now;
+    later();
+    if (share === 1) revealNow();
+  });
   function relayout(animate = true) {
     from = new Map(layout.items.map((item) => [item.id, spot(item)]));
     const forced = needed();
     forcedKey = [...forced].join();
     fit(forced);
-    const still = !animate || reducedMotion();
-    share = still ? 1 : 0;
-    cancelAnimationFrame(moving);
-    moving = 0;
-    if (still) return later();
-    const begun = performance.now();
-    const tick = (now) => {
-      share = Math.min(Math.max((now - begun) / MOVE_MS, 0), 1);
-      later();
-      moving = share < 1 ? requestAnimationFrame(tick) : 0;
-      if (share === 1) revealNow();
-    };
-    moving = requestAnimationFrame(tick);
+    moving.stop();
+    share = animate && !reducedMotion() ? 0 : 1;
+    if (share) later();
+    else moving.start();
   }
 
   /** Lay out for the room that there is; without a zoom of the reader's all of it is shown, if that is still legible. */
@@ -279,7 +274,7 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
       reveal();
       return zoom;
     },
-    destroy() { canvas.destroy(); cancelAnimationFrame(moving); observer.disconnect(); },
+    destroy() { canvas.destroy(); moving.destroy(); observer.disconnect(); },
   };
 }
 
