@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from rlnb_widgets import BatchedEnvTimeline, TransformInspector
 from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.timeline import marks_display
 from rlnb_widgets.transform_inspector.scene import chain_display
 
 from rlnb.collectors.trace import Call, CollectorTrace, WorkerBatch
@@ -43,6 +44,12 @@ def _turn(what: str, at: int, told: np.ndarray, took: np.ndarray, whole: int) ->
     rows = np.zeros((len(told), 4), dtype=np.int64)
     rows[:, 0], rows[:, 2 if what == "reset" else 1], rows[:, 3] = at + told, at + told + took, at + told + took + 4_000
     return Turn(what, tuple(range(len(told))), at, at + whole, rows)
+
+
+def _marks() -> Made:
+    marks = {"done": [3, 20, 21, 22], "a kind of mark with a long name": list(range(0, 60, 2)), "none": []}
+    display = marks_display(marks, lambda kind: np.array(marks[kind], dtype=np.int64))
+    return display, {"t": 22, "last": 59, "start": 10, "stop": 50, "length": 60}
 
 
 def _of_timeline(name: str, steps: int = 30, envs: int = 3) -> Callable[[], Made]:
@@ -88,6 +95,7 @@ def _chain() -> Made:
 
 #: Name to a function that returns a display list and its parameters.
 SCENES: dict[str, Callable[[], Made]] = {
+    "marks of a playhead": _marks,
     "timeline summary": _of_timeline("summary"),
     "timeline of all steps": _of_timeline("overview"),
     "timeline of many steps": _of_timeline("overview", 4_000, 6),

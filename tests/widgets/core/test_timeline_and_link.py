@@ -101,7 +101,7 @@ def test_to_html_and_to_svg_write_what_they_return(tmp_path):
     assert timeline.to_svg(tmp_path / "a.svg") == (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert '"marks": {"\\u003c/script>": [1]}' in html
     state = json.loads(re.search(r'id="rlnb-state">(.*?)</script>', html)[1])
-    assert set(state) == {"_links", "fps", "length", "loop", "marks", "playing", "range", "speed", "t"}
+    assert set(state) == {"_links", "_list", "fps", "length", "loop", "marks", "playing", "range", "speed", "t"}
 
 
 def test_faces_are_deterministic():

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import traitlets
 
+from rlnb_widgets._core.display import Display, Param
+from rlnb_widgets._core.display_svg import stacked
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import plural, shorten
 from rlnb_widgets._core.visualizer import Visualizer
+
+#: Height of a row of marks, room for its name at the left, and for the number of the last step at the right.
+_ROW, _LEFT, _RIGHT = 18.0, 110.0, 16.0
+_FAR = 1e6
 
 
 class TimeTraits(traitlets.HasTraits):
@@ -106,6 +113,7 @@ class Timeline(TimeTraits, Visualizer):
     _esm = bundle_js(Path(__file__).parent / "timeline_widget.js")
     _css = bundle_css()
     marks = traitlets.Dict().tag(sync=True)
+    _list = traitlets.Dict().tag(sync=True)
 
     def __init__(
         self,
@@ -123,6 +131,14 @@ class Timeline(TimeTraits, Visualizer):
             raise ValueError(f"a timeline needs at least 1 step, got length={length}.")
         super().__init__(length=length, marks=check_marks(marks, length), t=t, fps=fps, speed=speed, loop=loop)
 
+    @traitlets.default("_list")
+    def _marks_list(self) -> dict[str, Any]:
+        return marks_display(self.marks, str).payload()
+
+    @traitlets.observe("marks")
+    def _on_marks(self, _change: traitlets.Bunch) -> None:
+        self._list = self._marks_list()
+
     def _text(self) -> str:
         lines = [f"Timeline(t={self.t} of {plural(self.length, 'step')})"]
         for kind, steps in self.marks.items():
@@ -139,19 +155,33 @@ class Timeline(TimeTraits, Visualizer):
         )
 
     def _svg(self) -> Svg:
-        rows = list(self.marks.items())
-        height = 34 + 16 * max(len(rows), 1)
-        svg = Svg(640, height, title="Timeline", desc=self._explain())
-        x0, x1 = 110.0, 624.0
-        scale = (x1 - x0) / max(self.length - 1, 1)
-        for i, (kind, steps) in enumerate(rows):
-            y = 22 + 16 * i
-            svg.text(12, y + 4, shorten(kind, 14), fill="muted")
-            svg.line(x0, y, x1, y)
-            for step in steps[:500]:
-                svg.line(x0 + step * scale, y - 5, x0 + step * scale, y + 5, stroke=f"c{i % 8}", stroke_width=1.5)
-        x = x0 + self.t * scale
-        svg.line(x, 10, x, height - 16, stroke="ink", stroke_width=1)
-        svg.text(x0, height - 5, "0", fill="muted", size=10)
-        svg.text(x1, height - 5, self.length - 1, fill="muted", size=10, anchor="end")
-        return svg
+        display = marks_display(self.marks, lambda kind: np.asarray(self.marks[kind], dtype=np.int64))
+        start, stop = self.range or (0, self.length)
+        params = {"t": self.t, "last": max(self.length - 1, 1), "start": start, "stop": stop, "length": self.length}
+        return stacked(self._alt(), self._explain(), [display], params)
+
+
+def marks_display(marks: Mapping[str, Iterable[int]], column: Callable[[str], Any]) -> Display:
+    """Draw a row for each kind of mark over the steps from 0 to ``last``, what is not played, and the playhead ``t``.
+
+    Args:
+        marks: The steps of each kind.
+        column: The display list's column of a kind.
+    """
+    low = _ROW * max(len(marks), 1) + 8
+    display = Display(low + 16)
+    middles = {kind: _ROW * (i + 0.5) + 4 for i, kind in enumerate(marks)}
+    for kind, y in middles.items():
+        display.text(0, y + 4, shorten(kind, 24), "muted", size=12, within=_LEFT - 12)
+    with display.frame(_LEFT, _RIGHT, (0, Param("last"))):
+        for i, (kind, y) in enumerate(middles.items()):
+            display.line(0, y, Param("last"), y)
+            display.rules(column(kind), y - 5, y + 5, f"c{i % 8}", 2)
+        display.rect(0, Param("start"), 0, low, "panel", opacity=0.75)
+        display.rect(Param("stop"), Param("length"), 0, low, "panel", opacity=0.75)
+        display.axis(low, "count")
+        display.line(Param("t"), 0, Param("t"), low, "ink", 1.5)
+        display.disc(Param("t"), 4, 4, fill="ink")
+        # A drag may leave the strip.
+        display.hit(-_FAR, _FAR, -_FAR, 2 * _FAR, name="step")
+    return display

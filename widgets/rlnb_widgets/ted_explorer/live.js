@@ -2,11 +2,11 @@
 
 import { Channel, clamp, h, keyboard, tabs, timelineBar, visualizer } from "../_core/core.js";
 import { shapeLegend } from "../_core/shape.js";
+import { markStrip } from "../_core/strip.js";
 import { toggle, treeTools } from "../_core/treetools.js";
 import { detailsPane } from "./details.js";
 import { formsPanel } from "./forms.js";
 import { rulesPanel } from "./rules.js";
-import { endsStrip } from "./strip.js";
 import { flagged } from "./tree.js";
 import { tedTree } from "./treeview.js";
 import { foundSteps, jumpsOf, marksOf, stepWords } from "./values.js";
@@ -43,7 +43,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   };
   const marks = () => here().ends;
   const bar = own(timed ? timelineBar(playhead, () => here().jumps, "step", null, { jumpsApart: true }) : null);
-  const strip = own(timed ? endsStrip(data.line, playhead, marks) : null);
+  const strip = own(timed ? markStrip(data.line, playhead, marks) : null);
   const words = h("p", { class: "ted-words" });
   // The jumps stand beside the words, which say what one has jumped to.
   const said = timed ? h("div", { class: "ted-said" }, words, bar.jumps) : null;
