@@ -7,7 +7,8 @@ import { nextFrame } from "../../../widgets/rlnb_widgets/rollout_player/frames.j
 import { following, marksOf, spans, stepAt, zoomed } from "../../../widgets/rlnb_widgets/rollout_player/geometry.js";
 import { acting, recipeColumns } from "../../../widgets/rlnb_widgets/rollout_player/recipes.js";
 import { changed, sideAt } from "../../../widgets/rlnb_widgets/rollout_player/row.js";
-import { fit, poseAt } from "../../../widgets/rlnb_widgets/rollout_player/scene.js";
+import { fit } from "../../../widgets/rlnb_widgets/_core/scene.js";
+import { poseAt } from "../../../widgets/rlnb_widgets/rollout_player/scene.js";
 import { episodeAt, spoken, valueAt } from "../../../widgets/rlnb_widgets/rollout_player/strips.js";
 import { turnWords } from "../../../widgets/rlnb_widgets/rollout_player/turns.js";
 

@@ -1,22 +1,23 @@
 // Where the frames come from: a scene, encoded pictures, or nothing.
 
 import { bytes, search } from "../_core/core.js";
+import { fit } from "../_core/scene.js";
 import { decode } from "./columns.js";
-import { fit, sceneSource } from "./scene.js";
+import { sceneSource } from "./scene.js";
 
 const KEPT = 96; // Decoded pictures kept; at 320 x 240 about 30 MB.
 
 /**
  * Frames of the rollout: { kind, width, height, draw(context, frame, width, height, color, idle) }.
  *
- * With `idle`, what the agent does is left out: "next" holds no action yet.
- * draw returns whether it could draw at once; if not, `ready` is called when it can. Kind "none" draws nothing.
+ * With `idle`, what the agent does is left out: "next" holds no action yet. What cannot be drawn at once can be when
+ * `ready` is called. Kind "none" draws nothing.
  */
 export function frameSource(head, blob, pictures, ready) {
   const rows = head.labels.length * head.steps + head.extra.length;
   if (head.frames.kind === "scene") return { kind: "scene", ...sceneSource(head.frames, blob, rows) };
   if (head.frames.kind === "pixels") return { kind: "pixels", ...pictureSource(head.frames, blob, bytes(pictures), rows, ready) };
-  return { kind: "none", width: 16, height: 9, draw: () => true };
+  return { kind: "none", width: 16, height: 9, draw() {} };
 }
 
 /** Number of the frame that shows what step t of environment e led to. `extra` is sorted. */
@@ -65,12 +66,11 @@ function pictureSource(frames, blob, data, rows, ready) {
         context.fillStyle = color("muted");
         context.font = "12px system-ui, sans-serif";
         context.fillText(broken ? "this picture cannot be decoded" : "", 8, 20);
-        return false;
+        return;
       }
       const { scale, x, y } = fit(frames.width, frames.height, width, height);
       context.imageSmoothingEnabled = scale < 3; // Large pixels stay square.
       context.drawImage(bitmap, x, y, frames.width * scale, frames.height * scale);
-      return true;
     },
   };
 }
