@@ -4,9 +4,10 @@ import { test } from "node:test";
 
 import { difference, matching } from "../../../widgets/rlnb_widgets/tree_explorer/compare.js";
 import { actionOf, follow } from "../../../widgets/rlnb_widgets/tree_explorer/find.js";
-import { improvedPolicy, ranking, scored, written } from "../../../widgets/rlnb_widgets/tree_explorer/formulas.js";
+import { ranking, scored, written } from "../../../widgets/rlnb_widgets/tree_explorer/formulas.js";
 import { curve, icicleMarks, itemMarks, labelOf, lineMarks, lineWidth, radius } from "../../../widgets/rlnb_widgets/tree_explorer/scene.js";
-import { nodeAt, rowsIn } from "../../../widgets/rlnb_widgets/tree_explorer/icicle.js";
+import { hitAt } from "../../../widgets/rlnb_widgets/_core/paint.js";
+import { rowsIn } from "../../../widgets/rlnb_widgets/tree_explorer/icicle.js";
 import { COLUMN, ROW, firstFolds, layOut, moveTo, shownChildren } from "../../../widgets/rlnb_widgets/tree_explorer/layout.js";
 import { litBy } from "../../../widgets/rlnb_widgets/tree_explorer/look.js";
 import { brief, fixed, mapped, num, plain, short } from "../../../widgets/rlnb_widgets/tree_explorer/notation.js";
@@ -213,10 +214,10 @@ test("EXP3 mixes the shares of the weights, Gumbel compares what sequential halv
   assert.deepEqual(rows.map((row) => Number.isFinite(row.score)), [false, true, false]); // tried 2, 1 and 0 times; wanted: 1
   close(rows[1].score, 1 + Math.log(0.25) + 5.2);
   assert.match(plain(written(tree, 0, rows[0], 0.1)[2]), /not compared now: tried 2, not 1 times/);
-  close(improvedPolicy(tree, 0, 0.1).reduce((a, b) => a + b, 0), 1);
+  close(rows.reduce((all, row) => all + row.improved, 0), 1);
   const below = scored(tree, 1, 0.1);
   close(below.reduce((all, row) => all + row.score, 0), 0.5);
-  assert.equal(improvedPolicy(sample().tree, 0, 1), null);
+  assert.equal(scored(sample().tree, 0, 1)[0].improved, null);
 });
 
 test("a rule that is not known keeps its scores, a Tree is ranked by visits", () => {
@@ -357,7 +358,7 @@ test("two trees are matched by their actions, and their differences named", () =
 test("the root in a summary", () => {
   const { tree } = sample();
   const rows = summaryOf(tree, 1);
-  assert.deepEqual(rows.map((row) => [row.visits, row.prior, row.improved]), [[2, 0.5, null], [1, 0.25, null], [0, 0.25, null]]);
+  assert.deepEqual(rows.map((row) => [row.n, row.prior, row.improved]), [[2, 0.5, null], [1, 0.25, null], [0, 0.25, null]]);
   close(rows.reduce((all, row) => all + row.share, 0), 1);
   assert.equal(summaryOf(sample({ rule: "Gumbel" }).tree, 0.1).every((row) => row.improved > 0), true);
 });
@@ -413,7 +414,8 @@ test("the icicle has a box of each node that is there, and outlines", () => {
 });
 
 test("the icicle has as many rows as fit, and finds the node under a point", () => {
-  const { tree } = sample();
+  const marks = icicleMarks(moment(sample()), { zoomed: 0, over: -1, tall: 20, rows: 3, width: 100 });
+  const nodeAt = (x, row) => hitAt(marks, { width: 100, params: {} }, 100 * x, 20 * row + 10)?.name ?? -1;
   assert.deepEqual([rowsIn(9, 204), rowsIn(2, 204), rowsIn(99, 104)], [{ tall: 20, rows: 10 }, { tall: 38, rows: 3 }, { tall: 4, rows: 25 }]);
-  assert.deepEqual([nodeAt(tree, 0.3, 0), nodeAt(tree, 0.3, 1), nodeAt(tree, 0.3, 2), nodeAt(tree, 0.6, 2), nodeAt(tree, 0.1, 1)], [0, 1, 3, -1, -1]);
+  assert.deepEqual([nodeAt(0.3, 0), nodeAt(0.3, 1), nodeAt(0.3, 2), nodeAt(0.6, 2), nodeAt(0.1, 1)], [0, 1, 3, -1, -1]);
 });

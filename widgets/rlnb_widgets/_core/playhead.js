@@ -36,6 +36,7 @@ export class Playhead {
       range: new Channel(model, "range", (v) => this.part(v)),
     };
     this.listeners = new Set();
+    this.ticks = new Set();
     this.carry = 0;
     this.frame = 0;
     for (const channel of [this.channels.t, this.channels.speed, this.channels.loop, this.channels.range]) {
@@ -100,6 +101,12 @@ export class Playhead {
     return () => this.listeners.delete(fn);
   }
 
+  /** fn() is called in each frame in which this playhead counts time. Returns a function that stops it. */
+  everyFrame(fn) {
+    this.ticks.add(fn);
+    return () => this.ticks.delete(fn);
+  }
+
   notify() { for (const fn of [...this.listeners]) fn(); }
 
   run(on, origin) {
@@ -117,6 +124,7 @@ export class Playhead {
       before = now;
       this.carry = next.carry;
       this.channels.t.set(next.t);
+      for (const fn of this.ticks) fn();
       if (next.ended) this.pause();
       else this.frame = requestAnimationFrame(tick);
     };

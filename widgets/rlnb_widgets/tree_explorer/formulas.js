@@ -7,8 +7,9 @@ import { weightOf } from "./store.js";
 /**
  * The actions of a node with their statistics at the playhead and their scores.
  *
- * Returns rows { edge, action, child, n, w, q, p, u, score, terms } in the order of the actions. q is NaN for an action
- * never tried, u is the bonus that the rule adds to the value. `c` is the exploration constant to score with.
+ * Returns rows { edge, action, child, n, w, q, p, weight, u, score, improved, terms } in the order of the actions. q is
+ * NaN for an action never tried, u is the bonus that the rule adds to the value, improved its share of the policy; null
+ * for a rule whose policy is the share of the visits. `c` is the exploration constant to score with.
  */
 export function scored(tree, node, c) {
   const { rule, scale } = tree.head;
@@ -18,7 +19,7 @@ export function scored(tree, node, c) {
     const w = tree.edgeSum[e];
     rows.push({
       edge: e, action: tree.edgeAction[e], child: tree.edgeChild[e], n, w, q: n > 0 ? w / n : NaN, p: tree.edgePrior[e],
-      extra: tree.edgeExtra?.[e] ?? 0, weight: weightOf(tree, e), u: NaN, score: NaN, terms: {},
+      extra: tree.edgeExtra?.[e] ?? 0, weight: weightOf(tree, e), u: NaN, score: NaN, improved: null, terms: {},
     });
   }
   const score = rule?.known ? SCORES[rule.name] : null;
@@ -77,7 +78,7 @@ const SCORES = {
     const visits = rows.reduce((all, row) => all + row.n, 0);
     const plan = node === 0 && rule.draws.length ? rootPlan(rows, rule) : null;
     rows.forEach((row, i) => {
-      row.terms.share = shares[i];
+      row.improved = shares[i];
       row.u = row.terms.sigma;
       if (!plan) { row.score = formulas.gumbel_score({ improved: shares[i], visits: row.n, total: visits }); row.terms.visits = visits; return; }
       Object.assign(row.terms, { draw: rule.draws[row.action], wanted: plan.wanted, since: plan.since[i] });
@@ -112,12 +113,6 @@ function improved(rows, tree, node, rule, c) {
     row.terms = { sigma, weight, completed: q[i], stretched, logit: formulas.gumbel_logit({ prior: row.p, sigma }) };
   });
   return softmax(rows.map((row) => row.terms.logit));
-}
-
-/** The improved policy of a node at the playhead; null for a rule whose policy is the share of the visits. */
-export function improvedPolicy(tree, node, c) {
-  const { rule } = tree.head;
-  return rule?.known && rule.name === "Gumbel" ? improved(scored(tree, node, c), tree, node, rule, c) : null;
 }
 
 /** What sequential halving compares at the root now: the actions tried `wanted` times since the search began. */
@@ -191,11 +186,11 @@ const WRITTEN = {
     ];
   },
   Gumbel(row, { rule, rootNode, c }) {
-    const { sigma, stretched, draw, share, since, wanted, visits } = row.terms;
+    const { sigma, stretched, draw, since, wanted, visits } = row.terms;
     if (!rootNode || !rule.draws.length) {
       return [
         line(name("π"), "−", frac(name("n"), line(num(1), "+", "Σ", name("n")))),
-        line(num(share), "−", frac(num(row.n), num(1 + visits))), line("=", num(row.score)),
+        line(num(row.improved), "−", frac(num(row.n), num(1 + visits))), line("=", num(row.score)),
       ];
     }
     const filled = line(num(draw), "+", "ln", num(row.p), "+", num(row.terms.weight), "·", num(stretched));

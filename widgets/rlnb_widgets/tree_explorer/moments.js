@@ -8,7 +8,6 @@ const SLOW = 3; // simulations a second up to which the phases are shown while i
 export function moments({ playhead, records, fps, onChange }) {
   let phase = 0;
   let shownAt = -1;
-  let watching = 0;
   const count = () => records().count;
   const t = () => clamp(playhead.t, 0, count());
 
@@ -19,24 +18,16 @@ export function moments({ playhead, records, fps, onChange }) {
     else playhead.pause();
     onChange();
   }
-  /** While it plays slowly, the part of a step that has passed shows as phases. */
-  function watch() {
-    cancelAnimationFrame(watching);
-    const tick = () => {
-      if (!playhead.playing) { watching = 0; return; }
-      const now = fps() * playhead.speed <= SLOW && t() < count() ? Math.min(Math.floor(playhead.carry * 4), 3) : 0;
-      if (now !== phase) { phase = now; onChange(); }
-      watching = requestAnimationFrame(tick);
-    };
-    watching = requestAnimationFrame(tick);
-  }
   const stop = playhead.subscribe(() => {
     if (playhead.t !== shownAt) phase = 0;
     shownAt = playhead.t;
-    if (playhead.playing && !watching) watch();
     onChange();
   });
-  if (playhead.playing) watch();
+  // While it plays slowly, the part of a step that has passed shows as phases.
+  const unwatch = playhead.everyFrame(() => {
+    const now = fps() * playhead.speed <= SLOW && t() < count() ? Math.min(Math.floor(playhead.carry * 4), 3) : 0;
+    if (now !== phase) { phase = now; onChange(); }
+  });
   return {
     t,
     phase: () => phase,
@@ -52,6 +43,6 @@ export function moments({ playhead, records, fps, onChange }) {
     },
     /** The record is another one. */
     reset() { phase = 0; },
-    destroy() { stop(); cancelAnimationFrame(watching); },
+    destroy() { stop(); unwatch(); },
   };
 }

@@ -3,7 +3,7 @@
 import { h, motion, paint, reducedMotion, stage } from "../_core/core.js";
 import { firstFolds, layOut, moveTo } from "./layout.js";
 import { brief } from "./notation.js";
-import { foldedOf, itemMarks, labelOf, lineMarks } from "./scene.js";
+import { itemMarks, lineMarks } from "./scene.js";
 import { REUSED, TERMINAL, TRANSPOSITION, actionName, hasFlag, isThere, lineTo, sizeOf } from "./store.js";
 
 const MOVE_MS = 220;
@@ -107,10 +107,10 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
       const above = item.parent ? spot(item.parent) : null;
       if (above && (near(at) || seen(at, above))) lines.push(...lineMarks(item.edge, above, at, state));
       if (!near(at) && item.id !== active) continue;
-      const { marks, box, badge } = itemMarks(item, at, state);
-      nodes.push(...marks);
+      const drawn = itemMarks(item, at, state);
+      nodes.push(...drawn.marks);
       wanted.add(item.id);
-      place(item, box, badge, state);
+      place(item, drawn, state);
     }
     for (const { from: a, to: b, edge } of layout.links) if (isShown(a) && isShown(b)) lines.push(...lineMarks(edge, spot(a), spot(b), state, true));
     pen.translate(-el.scrollLeft, down - el.scrollTop);
@@ -125,14 +125,13 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
   }
 
   /** Put the part of an item that is not drawn into the page: its area, its name and its state. */
-  function place(item, [x, y, wide, tall], badge, state) {
+  function place(item, { box: [x, y, wide, tall], badge, label, differs, fold }, state) {
     if (!inPage.has(item.id)) {
       inPage.set(item.id, h("div", { role: "treeitem", "data-item": item.id, id: idOf(item), "aria-level": item.depth + 1 }, h("span", { class: "tx-badge" })));
       sheet.append(inPage.get(item.id));
     }
     const area = inPage.get(item.id);
     area.style.cssText = `left:${x * zoom}px;top:${y * zoom}px;width:${wide * zoom}px;height:${tall * zoom}px`;
-    const fold = foldedOf(state, item);
     const { lit, selected, tree } = state;
     area.firstChild.style.cssText = badge ? `left:${(badge[0] - x) * zoom}px;width:${badge[1] * zoom}px` : "display:none";
     const set = (attribute, value) => { if (area.getAttribute(attribute) !== String(value)) area.setAttribute(attribute, value); };
@@ -142,8 +141,6 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
       set("aria-selected", state.active === item.id);
       return;
     }
-    const label = labelOf(state, item.node);
-    const differs = state.differs?.(item.node) ?? "";
     const classes = ["tx-node", lit.nodes.includes(item.node) ? "tx-lit" : "", label.changed ? "tx-changed" : "", differs && `tx-${differs}`];
     set("class", classes.filter(Boolean).join(" "));
     set("data-node", item.node);
@@ -174,16 +171,19 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     reveal(layout.at.get(node) ?? itemOf(active));
   }
 
-  function fold(node, open) {
-    (open ? folds.open : folds.closed).add(node);
-    (open ? folds.closed : folds.open).delete(node);
+  function unfold(next) {
+    folds = next;
     relayout();
     grow();
   }
+  function fold(node, open) {
+    (open ? folds.open : folds.closed).add(node);
+    (open ? folds.closed : folds.open).delete(node);
+    unfold(folds);
+  }
   function more(node) {
     folds.more.set(node, (folds.more.get(node) ?? folds.count) + Math.max(folds.count, 4));
-    relayout();
-    grow();
+    unfold(folds);
   }
   function activate(item) {
     active = item.id;
@@ -263,10 +263,10 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
       relayout(false);
       grow();
     },
-    filter(change) { folds = { ...folds, more: new Map(), ...change }; relayout(); grow(); },
+    filter(change) { unfold({ ...folds, more: new Map(), ...change }); },
     fold,
     foldAll() { folds = { ...folds, open: new Set([0]), closed: new Set(), more: new Map() }; relayout(); },
-    unfoldLine() { folds = { ...firstFolds(look().tree, folds.count), least: folds.least, deepest: folds.deepest }; relayout(); grow(); },
+    unfoldLine() { unfold({ ...firstFolds(look().tree, folds.count), least: folds.least, deepest: folds.deepest }); },
     zoomBy(by) {
       fitted = by === 0;
       if (by) zoom = Math.min(Math.max(zoom * by, 0.3), 2);

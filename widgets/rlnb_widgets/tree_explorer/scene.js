@@ -55,11 +55,10 @@ export function labelOf({ tree, changed, phase, lit, records, t }, at) {
   return { text, value, changed: Boolean(visits || mean || evaluated) };
 }
 
-/** How many children of a node are folded away: none if it is open. */
-export const foldedOf = (state, item) => (item.kind === "node" && item.folded && !item.children.some(state.isShown)
-  ? childEdges(state.tree, item.node).filter((e) => !state.layout.at.has(state.tree.edgeChild[e])).length : 0);
-
-/** The marks of an item, and the box around them: { marks, box: [left, top, width, height], badge: [left, width] or null }. */
+/**
+ * The marks of an item, and the box around them: { marks, box: [left, top, width, height], badge: [left, width] or null };
+ * of a node also what the marks say: { label, differs, fold }, fold being how many children are folded away.
+ */
 export function itemMarks(item, [x, y], state) {
   const { tree, lit, selected, active } = state;
   if (item.kind === "stub") {
@@ -90,7 +89,8 @@ export function itemMarks(item, [x, y], state) {
     ? { kind: "sector", x, y, r: r + 3 + 3 * i, r2: r + 3 + 3 * i, turn: 0, turn2: 1, dash: [3, 2], ...ring }
     : { kind: "disc", x, y, r: r + 3 + 3 * i, ...ring }));
   const around = r + (marked ? 4 : 0) + 3 * rings.length + 4;
-  const beside = item.parent && !item.children.some(state.isShown);
+  const open = item.children.some(state.isShown);
+  const beside = item.parent && !open;
   // Between narrow columns there is room for the visits alone; the value is in the colour and the tooltip.
   const text = beside || textWidth(label.text, 10.5) + 12 < state.layout.column ? label.text : label.text.split(" · ")[0];
   const wide = textWidth(text, 10.5);
@@ -99,7 +99,7 @@ export function itemMarks(item, [x, y], state) {
   marks.push({ kind: "rect", x: left - 1, x2: left + wide + 1, y: at.y - 9, h: 11, fill: "paper", opacity: 0.75 },
     { kind: "text", ...at, text, size: 10.5, bold: changed || selected === node, fill: changed ? "bad" : "ink" });
   let end = Math.max(left + wide, x + around);
-  const fold = foldedOf(state, item);
+  const fold = item.folded && !open ? childEdges(tree, node).filter((e) => !state.layout.at.has(tree.edgeChild[e])).length : 0;
   let badge = null;
   if (fold) {
     badge = [end + 5, textWidth(`+${fold}`, 9.5) + 8];
@@ -113,12 +113,12 @@ export function itemMarks(item, [x, y], state) {
   }
   const top = Math.min(y - around + 3, y - 8);
   const low = beside ? Math.max(y + around - 3, y + 8) : at.y + 2;
-  return { marks, box: [Math.min(x - around, left), top, end - Math.min(x - around, left), low - top], badge };
+  return { marks, box: [Math.min(x - around, left), top, end - Math.min(x - around, left), low - top], badge, label, differs, fold };
 }
 
-/** The boxes of an icicle: { marks, boxOf }. `over` is the node under the pointer. */
+/** The marks of an icicle; its hit areas are named by their nodes. `over` is the node under the pointer. */
 export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoomed, over, tall, rows, width }) {
-  const [a, b, first] = tree.x1[zoomed] > tree.x0[zoomed] ? [tree.x0[zoomed], tree.x1[zoomed], tree.depth[zoomed]] : [0, 1, 0];
+  const [a, b, first] = [tree.x0[zoomed], tree.x1[zoomed], tree.depth[zoomed]];
   const scale = width / (b - a);
   const gap = tall > 6 ? 1 : 0;
   const high = tall - gap;
@@ -131,6 +131,7 @@ export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoo
     const wide = x2 - x;
     if (wide < THIN) continue;
     const box = { kind: "rect", x, x2: x + Math.max(wide - gap, 0.5), y, h: high };
+    marks.push({ kind: "hit", x, x2, y, h: tall, name: n });
     const place = placeOf(tree.head.value, valueOf(tree, n));
     const faded = tree.finalSize[n] < least || tree.depth[n] > deepest;
     for (const fill of faded ? [{ fill: "panel" }] : fills(place)) marks.push({ ...box, ...fill });

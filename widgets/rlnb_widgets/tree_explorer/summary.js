@@ -1,24 +1,17 @@
 // The root in a chart: for each action its prior, its share of the visits, and the policy that the search makes of them.
 
 import { h, legend } from "../_core/core.js";
-import { improvedPolicy } from "./formulas.js";
+import { scored } from "./formulas.js";
 import { short } from "./notation.js";
-import { actionName, weightOf } from "./store.js";
+import { actionName } from "./store.js";
 
 const MOST = 16;
 
-/** The actions of the root: { action, visits, share, prior, improved, q, child }, with improved null where it is the share. */
+/** The actions of the root as `scored` has them, with the share of their weight, and the prior where there are some. */
 export function summaryOf(tree, c) {
-  const edges = Array.from({ length: tree.edgeStart[1] - tree.edgeStart[0] }, (_, i) => tree.edgeStart[0] + i);
-  const total = edges.reduce((all, e) => all + weightOf(tree, e), 0);
-  const policy = improvedPolicy(tree, 0, c);
-  return edges.map((e, i) => {
-    const visits = tree.edgeVisits[e];
-    return {
-      action: tree.edgeAction[e], child: tree.edgeChild[e], visits, weight: weightOf(tree, e), share: total ? weightOf(tree, e) / total : 0,
-      prior: tree.head.priors ? tree.edgePrior[e] : null, improved: policy ? policy[i] : null, q: visits ? tree.edgeSum[e] / visits : NaN,
-    };
-  });
+  const rows = scored(tree, 0, c);
+  const total = rows.reduce((all, row) => all + row.weight, 0);
+  return rows.map((row) => ({ ...row, share: total ? row.weight / total : 0, prior: tree.head.priors ? row.p : null }));
 }
 
 /** The chart; look() gives { tree, own, selected }, onSelect(node). */
@@ -43,7 +36,7 @@ export function summaryPanel({ look, onSelect }) {
     chart.replaceChildren(...shown.map((row) => {
       const name = actionName(tree, row.action);
       const percent = (share) => `${(100 * share).toFixed(share < 0.0995 && share > 0 ? 1 : 0)}%`;
-      const words = [`action ${name}`, row.prior === null ? null : `prior ${percent(row.prior)}`, visited ? `${row.visits} visits, ${percent(row.share)}` : `${row.weight} nodes, ${percent(row.share)}`,
+      const words = [`action ${name}`, row.prior === null ? null : `prior ${percent(row.prior)}`, visited ? `${row.n} visits, ${percent(row.share)}` : `${row.weight} nodes, ${percent(row.share)}`,
         there ? `${percent(there.get(row.action)?.share ?? 0)} in the other tree` : null,
         row.improved === null ? null : `improved policy ${percent(row.improved)}`, Number.isNaN(row.q) ? "never tried" : `value ${short(row.q)}`].filter(Boolean).join(", ");
       return h("div", { role: "listitem", class: "tx-barbox" }, h("button", {
