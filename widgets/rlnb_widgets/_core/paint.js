@@ -164,6 +164,8 @@ function bitmapOf(marks, scene, height, density) {
 const number = (params, value) => (typeof value === "number" ? value : params[value.param] + (value.plus ?? 0));
 const scaleOf = ({ left, right, low, high }) => (right - left) / (high - low || 1);
 const xOf = (place, value) => place.left + (value - place.low) * scaleOf(place);
+/** Where the point of a mark is, in pixels. */
+const pointOf = ({ params }, place, { x, y }) => [xOf(place, number(params, x)), number(params, y) + place.down];
 
 function inside({ width, params }, mark, place) {
   const next = { ...place, down: place.down + number(params, mark.y ?? 0), opacity: place.opacity * (mark.opacity ?? 1) };
@@ -259,40 +261,35 @@ const DRAW = {
     finish(painter, mark, place);
   },
 
-  line(painter, mark, place) {
-    const { pen, params } = painter;
-    pen.beginPath();
-    pen.moveTo(xOf(place, number(params, mark.x)), number(params, mark.y) + place.down);
-    pen.lineTo(xOf(place, number(params, mark.x2)), number(params, mark.y2) + place.down);
-    finish(painter, mark, place);
+  line(painter, { x, y, x2, y2, ...style }, place) {
+    DRAW.poly(painter, { points: [[x, y], [x2, y2]], ...style }, place);
   },
 
   poly(painter, mark, place) {
-    const { pen, params } = painter;
+    const { pen } = painter;
     pen.beginPath();
-    for (const [x, y] of mark.points) pen.lineTo(xOf(place, number(params, x)), number(params, y) + place.down);
+    for (const [x, y] of mark.points) pen.lineTo(...pointOf(painter, place, { x, y }));
     if (mark.fill || mark.closed) pen.closePath();
     finish(painter, mark.fill || mark.closed ? mark : { stroke: "line", ...mark }, place);
   },
 
   disc(painter, mark, place) {
-    const { pen, params } = painter;
+    const { pen } = painter;
     pen.beginPath();
-    pen.arc(xOf(place, number(params, mark.x)), number(params, mark.y) + place.down, mark.r, 0, TURN);
+    pen.arc(...pointOf(painter, place, mark), mark.r, 0, TURN);
     finish(painter, mark, place);
   },
 
   sector(painter, mark, place) {
     const { pen, params } = painter;
-    const at = [xOf(place, number(params, mark.x)), number(params, mark.y) + place.down];
     pen.beginPath();
-    sectorPath(pen, at, mark, number(params, mark.turn), number(params, mark.turn2));
+    sectorPath(pen, pointOf(painter, place, mark), mark, number(params, mark.turn), number(params, mark.turn2));
     finish(painter, mark, place);
   },
 
   sectors(painter, mark, place) {
-    const { pen, params, column } = painter;
-    const at = [xOf(place, number(params, mark.x)), number(params, mark.y) + place.down];
+    const { pen, column } = painter;
+    const at = pointOf(painter, place, mark);
     const [starts, stops] = [column(mark.starts), column(mark.stops)];
     const kinds = mark.kinds === undefined ? null : column(mark.kinds);
     mark.looks.forEach((look, kind) => {
@@ -311,8 +308,9 @@ const DRAW = {
   },
 
   glyph(painter, mark, place) {
-    const { pen, params } = painter;
-    const [x, y, half] = [xOf(place, number(params, mark.x)), number(params, mark.y) + place.down, mark.size / 2];
+    const { pen } = painter;
+    const [x, y] = pointOf(painter, place, mark);
+    const half = mark.size / 2;
     pen.beginPath();
     GLYPHS[mark.name].forEach(([dx, dy], i) => {
       if (mark.name === "cross" && i === 2) pen.moveTo(x + half * dx, y + half * dy);
@@ -333,14 +331,14 @@ const DRAW = {
     pen.fillStyle = color(mark.fill ?? "ink");
     const text = typeof mark.text === "string" ? mark.text : String(params[mark.text.param]);
     const words = mark.within === undefined ? text : cutText(text, mark.within, size);
-    pen.fillText(words, xOf(place, number(params, mark.x)) + (mark.shift ?? 0), number(params, mark.y) + place.down);
+    const [x, y] = pointOf(painter, place, mark);
+    pen.fillText(words, x + (mark.shift ?? 0), y);
     pen.globalAlpha = 1;
   },
 
   image(painter, mark, place) {
-    const { pen, params } = painter;
     const picture = pictureOf(mark.source);
-    if (picture.complete) pen.drawImage(picture, xOf(place, number(params, mark.x)), number(params, mark.y) + place.down, mark.w, mark.h);
+    if (picture.complete) painter.pen.drawImage(picture, ...pointOf(painter, place, mark), mark.w, mark.h);
   },
 
   hit() {},
