@@ -69,7 +69,7 @@ PLACES = [
     ".rlnb-row-panel caption",
     ".rlnb-ted-row td",
     ".rlnb-where",
-    ".rlnb-legend",
+    ".rlnb-key",
 ]
 
 
@@ -99,7 +99,7 @@ def test_a_click_leaves_controls_and_selected_text_alone(browse, cartpole):
         page.get_by_label("speed").click()
         speed = page.evaluate(where)
         page.keyboard.press("Escape")
-        page.locator(".rlnb-legend b").first.dblclick()
+        page.locator(".rlnb-key b").first.dblclick()
         return button, speed, page.evaluate("getSelection().toString().trim()")
 
     player = RolloutPlayer(cartpole, "CartPole-v1")

@@ -101,7 +101,7 @@ def test_the_page_explains_the_resets_that_occur(browse):
         for _ in range(3):
             page.keyboard.press("ArrowRight")
         settle(page)
-        texts = [page.locator(f"{part} li").all_text_contents() for part in (".rlnb-legend", ".rlnb-rules")]
+        texts = [page.locator(f"{part} li").all_text_contents() for part in (".rlnb-key", ".rlnb-rules")]
         return texts, page.locator(".rlnb-strips").get_attribute("aria-valuetext")
 
     (legend, rules), spoken = browse(RolloutPlayer(every_kind()), act)
@@ -116,7 +116,7 @@ def test_the_legend_is_whole_on_a_narrow_page(browse):
         settle(page)
         return page.evaluate("""() => {
             const root = document.querySelector('[data-rlnb]').getBoundingClientRect();
-            const items = [...document.querySelectorAll('.rlnb-legend li')].map((li) => li.getBoundingClientRect());
+            const items = [...document.querySelectorAll('.rlnb-key li')].map((li) => li.getBoundingClientRect());
             return items.every((box) => box.height > 0 && box.right <= root.right + 1 && box.bottom <= root.bottom + 1)
               && document.documentElement.scrollWidth <= 600; }""")
 

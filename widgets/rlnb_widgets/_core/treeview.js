@@ -180,6 +180,7 @@ export function treeView({ rows, name, id, header: head, heights, nodeHeights = 
   const tree = {
     el,
     focusable: scroller,
+    flagged: rows.filter(flagged).length,
     filtering: false,
     keys: Object.fromEntries(Object.entries(KEYS).map(([key, words]) => [key, [words, onKey]])),
     focus: () => scroller.focus(),

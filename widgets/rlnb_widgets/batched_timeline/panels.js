@@ -5,16 +5,20 @@ import { batchOf, doneIn, spanOf } from "./steps.js";
 
 const SHOWN = 16, AROUND = 4;
 
+/** A table about a run: its body is filled later, its heads are pairs of a title and a note. */
+function block(run, about, heads) {
+  const body = h("tbody", {});
+  const cells = heads.map(([title, note]) => h("th", { scope: "col" }, title, note ? h("span", { class: "rlnb-note" }, ` ${note}`) : null));
+  const table = h("table", { class: "rlnb-data bt-block" }, h("caption", {}, h("b", {}, run.label), about), h("thead", {}, h("tr", {}, ...cells)), body);
+  return { el: h("div", { class: "bt-block-holder" }, table), body };
+}
+
 /** The rows of the batch at a step: who wrote what, and when after the step began; what a reset wrote. */
 export function rowsPanel(run, column) {
-  const body = h("tbody", {});
   const keys = (name) => (run.entries[name] ?? []).join(", ");
-  const heading = (title, note) => h("th", { scope: "col" }, title, note ? h("span", { class: "rlnb-note" }, ` ${note}`) : null);
   const memory = run.processes ? "memory that all processes share" : "the memory of this process";
-  const table = h("table", { class: "rlnb-data bt-block" },
-    h("caption", {}, h("b", {}, run.label), `: who wrote each row in ${memory}, and when`),
-    h("thead", {}, h("tr", {}, heading("row"), heading('"next"', keys("next")), heading("_reset"), heading("next root", keys("root")))), body);
-  const more = run.envs > SHOWN ? h("p", { class: "rlnb-note" }, `and ${run.envs - SHOWN} more rows`) : null;
+  const { el, body } = block(run, `: who wrote each row in ${memory}, and when`, [["row"], ['"next"', keys("next")], ["_reset"], ["next root", keys("root")]]);
+  if (run.envs > SHOWN) el.append(h("p", { class: "rlnb-note" }, `and ${run.envs - SHOWN} more rows`));
   const by = (env) => (run.processes ? `worker ${env}` : "this process");
   const update = (step) => {
     const known = spanOf(run, column, step) !== null;
@@ -29,17 +33,13 @@ export function rowsPanel(run, column) {
         h("td", { class: done.reset ? "bt-wrote-reset" : null }, done.reset ? wrote(done.reset) : known ? "goes on" : "—"));
     }));
   };
-  return { el: h("div", { class: "bt-block-holder" }, table, more), update };
+  return { el, update };
 }
 
 /** The batches around one: who made them with which version of the weights, and which version the learner had then. */
 export function batchesPanel(run, column) {
-  const body = h("tbody", {});
-  const heading = (title, note) => h("th", { scope: "col" }, title, note ? h("span", { class: "rlnb-note" }, ` ${note}`) : null);
-  const table = h("table", { class: "rlnb-data bt-block" },
-    h("caption", {}, h("b", {}, run.label), ": the version of the weights that made each batch, and the learner's"),
-    h("thead", {}, h("tr", {}, heading("batch"), heading("worker"), heading("made with"), heading("learner has"),
-      heading("versions old"), heading("learner waited"), heading("then learned"))), body);
+  const { el, body } = block(run, ": the version of the weights that made each batch, and the learner's",
+    [["batch"], ["worker"], ["made with"], ["learner has"], ["versions old"], ["learner waited"], ["then learned"]]);
   const count = column(run.begin).length;
   const update = (batch) => {
     const rows = Math.min(2 * AROUND + 1, count);
@@ -52,14 +52,14 @@ export function batchesPanel(run, column) {
         h("th", { scope: "row" }, String(found.batch)), ...cells.map((cell) => h("td", {}, String(cell))));
     }));
   };
-  return { el: h("div", { class: "bt-block-holder" }, table), update };
+  return { el, update };
 }
 
 /** A worker that failed: what it said, and its traceback, the lines to look at first in bold. */
 export function failurePanel({ label, headline, lines, step }, [unit, units] = ["step", "steps"]) {
   const trace = lines.length
     ? h("pre", { class: "bt-traceback", tabindex: 0, "aria-label": "the worker's traceback" },
-      ...lines.map(([text, own]) => h("span", { class: own ? "bt-own" : "bt-foreign" }, `${text}\n`)))
+      ...lines.map(([text, own]) => h("span", { class: own ? "bt-own" : null }, `${text}\n`)))
     : h("p", { class: "rlnb-note" }, "It left no traceback.");
   return h("div", { class: "rlnb-error bt-failure", role: "alert" },
     h("strong", {}, `${label}, after ${step} ${step === 1 ? unit : units}: `), headline, trace);

@@ -16,6 +16,13 @@ export function leafName(m, leaf) {
 }
 
 const range = (label, attributes, oninput) => h("input", { type: "range", class: "be-range", "aria-label": label, ...attributes, oninput });
+const note = (...words) => h("p", { class: "rlnb-note rlnb-small" }, ...words);
+
+/** A place for one of several pictures. */
+function frameOf() {
+  const el = h("div", {});
+  return { el, show(picture) { if (el.firstChild !== picture.el) el.replaceChildren(picture.el); } };
+}
 
 /** The tree; chart(levels) gives its picture, onLeaf(row, column) is called when a draw has come to a leaf. */
 export function treePanel({ moment, numbers, row, column, onLeaf, starts, chart, repaint }) {
@@ -32,7 +39,7 @@ export function treePanel({ moment, numbers, row, column, onLeaf, starts, chart,
   });
   const out = h("output", {});
   const words = h("p", { class: "be-step", "aria-live": "polite" });
-  const holder = h("div", {});
+  const frame = frameOf();
   const act = (label, text, onclick) => button({ text, label, solid: true, onclick });
   const down = act("one node down", "down", () => { stop(); move(1); });
   const up = act("one node up", "up", () => { stop(); move(-1); });
@@ -41,8 +48,8 @@ export function treePanel({ moment, numbers, row, column, onLeaf, starts, chart,
       h("label", { class: "be-label" }, "number drawn ", slider, " ", out),
       h("span", { class: "rlnb-group" }, act("draw a number and go down", "draw", draw), up, down,
         act("draw a number that leads to the selected cell", "to the selected cell", toSelected))),
-    words, holder,
-    h("p", { class: "rlnb-note be-small" }, "Each node holds the sum of the two below it, so a random number finds its item in as many steps as there are levels, however large the buffer is. The library's own tree has up to 32 children per node; it finds the same item.",
+    words, frame.el,
+    note("Each node holds the sum of the two below it, so a random number finds its item in as many steps as there are levels, however large the buffer is. The library's own tree has up to 32 children per node; it finds the same item.",
       starts ? " The item found is the first row of a slice." : ""));
 
   const levels = () => numbers().levels;
@@ -91,20 +98,18 @@ export function treePanel({ moment, numbers, row, column, onLeaf, starts, chart,
     const m = moment();
     if (!m.priorities || !(m.priorities.total > 0)) {
       words.textContent = "No item has a priority above 0, so nothing can be drawn.";
-      holder.replaceChildren();
+      frame.el.replaceChildren();
       return stop();
     }
     if (seen !== m) depth = levels().length - 1;
     seen = m;
     const picture = chart(levels().length);
-    if (holder.firstChild !== picture.el) holder.replaceChildren(picture.el);
+    frame.show(picture);
     slider.value = String(share);
     out.textContent = `${short(mass(), 4)} of ${short(levels()[0][0], 4)}`;
-    const words_ = stepWords(levels(), path()[depth], (leaf) => leafName(m, leaf), (x) => short(x, 4));
-    words.textContent = words_;
-    picture.el.setAttribute("aria-label", `sum tree of ${levels().length} levels; ${words_}`);
-    el.setAttribute("data-depth", String(depth));
-    el.setAttribute("data-leaf", String(path().at(-1).node));
+    words.textContent = stepWords(levels(), path()[depth], (leaf) => leafName(m, leaf), (x) => short(x, 4));
+    picture.el.setAttribute("aria-label", `sum tree of ${levels().length} levels; ${words.textContent}`);
+    Object.assign(el.dataset, { depth, leaf: path().at(-1).node });
     up.disabled = depth === 0;
     down.disabled = depth === levels().length - 1;
   };
@@ -115,17 +120,17 @@ export function treePanel({ moment, numbers, row, column, onLeaf, starts, chart,
 export function weightsPanel({ moment, numbers, row, beta, onBeta, chart }) {
   const out = h("output", {});
   const slider = range("beta", { min: 0, max: 1, step: 0.01, value: beta() }, () => onBeta(Number(slider.value)));
-  const holder = h("div", {});
+  const frame = frameOf();
   const words = h("p", { class: "be-step" });
   const el = h("section", { class: "be-panel", "data-part": "weights" },
-    h("label", { class: "be-label" }, "beta ", slider, " ", out), words, holder,
-    h("p", { class: "rlnb-note be-small" }, "The larger beta is, the less a transition counts that is drawn often. At beta 1 the weights undo the bias of the priorities exactly."));
+    h("label", { class: "be-label" }, "beta ", slider, " ", out), words, frame.el,
+    note("The larger beta is, the less a transition counts that is drawn often. At beta 1 the weights undo the bias of the priorities exactly."));
   const name = { smallest: "smallest priority (dashed)", largest: "largest priority (dotted)" };
   const update = () => {
     const p = moment().priorities;
     const picture = chart();
     if (!p || !picture) return;
-    if (holder.firstChild !== picture.el) holder.replaceChildren(picture.el);
+    frame.show(picture);
     if (Number(slider.value) !== beta()) slider.value = String(beta());
     out.textContent = beta().toFixed(2);
     const parts = numbers().curves.map(([key, priority]) => `${name[key] ?? `row ${row().toLocaleString("en")} (solid)`}: ${short(weight(priority, p.least, beta()))}`);
@@ -139,17 +144,17 @@ export function weightsPanel({ moment, numbers, row, beta, onBeta, chart }) {
 export function slicesPanel({ moment, size, onSize, strict, chart }) {
   const out = h("output", {});
   const slider = range("length of slices", { min: 1, max: 2, step: 1, value: 1 }, () => onSize(Number(slider.value)));
-  const holder = h("div", {});
+  const frame = frameOf();
   const words = h("p", { class: "be-verdict", "aria-live": "polite" });
   const asked = h("p", { class: "be-verdict rlnb-note" });
   const el = h("section", { class: "be-panel", "data-part": "slices" },
-    h("label", { class: "be-label" }, "length ", slider, " ", out), words, asked, holder,
-    h("p", { class: "rlnb-note be-small" }, "Trajectories by their length: those left of the dashed line are too short for a slice."));
+    h("label", { class: "be-label" }, "length ", slider, " ", out), words, asked, frame.el,
+    note("Trajectories by their length: those left of the dashed line are too short for a slice."));
   const update = () => {
     const m = moment();
     const picture = chart();
     if (!picture) return;
-    if (holder.firstChild !== picture.el) holder.replaceChildren(picture.el);
+    frame.show(picture);
     const { longest } = fitting(m.lengths, 1);
     slider.max = String(Math.max(longest + 4, size()));
     slider.value = String(size());

@@ -1,6 +1,6 @@
 // The BufferExplorer: the ring and what is known of the selected cell, the record under a playhead, and the panels.
 
-import { button, Channel, clamp, drag, framed, guarded, h, keyboard, legend, motion, noteList, reducedMotion, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, clamp, drag, framed, guarded, h, keyButton, keyboard, legend, motion, noteList, reducedMotion, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
 import { slicesPanel, treePanel, weightsPanel } from "./controls.js";
 import { boxesPanel, cellPanel, facts, memoryPanel } from "./panels.js";
 import { lengthNumbers } from "./slices.js";
@@ -86,7 +86,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     state: [version, here(), order.value, phase, sliceLen, beta].join(" "),
   });
   const charts = new Map();
-  const chart = (name, attributes, more = () => ({})) => {
+  const chart = (name, more = () => ({}), attributes = { class: "be-chart", role: "img" }) => {
     if (!charts.has(name) && lists()[name]) {
       charts.set(name, own(surface(lists()[name], numbersOf, { params: () => ({ ...params(), ...more() }), moving: MOVING, ...attributes })));
     }
@@ -96,28 +96,28 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   const boxes = boxesPanel();
   const ring = h("div", { class: "be-ring", tabindex: 0, role: "slider", "aria-label": "cell of the ring" });
   const cell = cellPanel({ onRow: (row) => selection.set(row), onColumn: (c) => column.set(c) });
-  const drawWords = h("p", { class: "be-small be-state" });
+  const drawWords = h("p", { class: "rlnb-small" });
   const barsOfState = h("div", { class: "be-bars" });
   const tree = own(treePanel({
     moment, numbers: () => known.tree(moment()), row: () => selection.value, column: () => column.value, starts: head.slices,
     onLeaf: (row, col) => { select(cellOf(moment(), row), col); }, repaint: () => update(),
-    chart: (levels) => chart(`tree${levels}`, { class: "be-chart", role: "img" }, () => tree.params()),
+    chart: (levels) => chart(`tree${levels}`, () => tree.params()),
   }));
   const weights = weightsPanel({
     moment, numbers: curves, row: () => selection.value, beta: () => beta, onBeta: (value) => { beta = value; update(); },
-    chart: () => chart("curves", { class: "be-chart", role: "img" }, () => ({ ...curves().params, cell: cellNow() })),
+    chart: () => chart("curves", () => ({ ...curves().params, cell: cellNow() })),
   });
   const slices = slicesPanel({
     moment, size: () => sliceLen, onSize: (size) => { sliceLen = size; update(); }, strict: head.strict,
-    chart: () => chart("lengths", { class: "be-chart", role: "img" }),
+    chart: () => chart("lengths"),
   });
   const memory = memoryPanel();
   const bar = own(timelineBar(playhead, () => marks, "moment"));
-  const turn = button({ text: "", label: "order of the cells", title: "order of the cells (o)", solid: true, onclick: () => order.set(ORDERS[1 - ORDERS.indexOf(order.value)]) });
-  turn.classList.add("be-turn");
+  const keys = {};
+  const turn = keyButton(keys, "o", { text: "", label: "order of the cells", solid: true, onclick: () => order.set(ORDERS[1 - ORDERS.indexOf(order.value)]) });
   bar.el.append(h("span", { class: "rlnb-group" }, turn), cell.fields);
   const words = h("p", { class: "be-words", "aria-live": "polite" });
-  const about = h("p", { class: "rlnb-note be-small be-state" });
+  const about = h("p", { class: "rlnb-note rlnb-small" });
   const notes = noteList();
   const meanings = h("div", { class: "be-meanings" });
   const panels = h("div", {});
@@ -135,7 +135,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   /** Bars in which a click chooses a cell. */
   function barsOf(name) {
     if (charts.has(name)) return charts.get(name);
-    const made = chart(name, { class: "be-chart", role: "img" });
+    const made = chart(name);
     drag(made.el, (event) => {
       const found = made.at(event);
       if (found?.name === "slot") select(cellAt(moment(), clamp(Math.floor(found.value), 0, moment().cells - 1), order.value));
@@ -168,7 +168,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   /** Show the ring of this state, and tell what it and the bars say. */
   function mount() {
     const m = moment();
-    const picture = chart(`ring${m.columns}`, { class: "be-disk" });
+    const picture = chart(`ring${m.columns}`, undefined, { class: "be-disk" });
     if (ring.firstChild !== picture.el) ring.replaceChildren(picture.el);
     const numbers = bars().params;
     for (const name of barNames()) {
@@ -195,7 +195,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     ArrowRight: ["next row", go(1)], ArrowLeft: ["previous row", go(-1)], ArrowUp: ["ten rows back", go(-10)],
     ArrowDown: ["ten rows forward", go(10)], Home: ["first row", end(false)], End: ["last row", end(true)],
     PageUp: ["moment before", () => playhead.step(-1)], PageDown: ["moment after", () => playhead.step(1)],
-    o: ["physical or chronological order", () => turn.click()], s: ["next row that was sampled", nextSampled],
+    ...keys, s: ["next row that was sampled", nextSampled],
   }, ring);
 
   const pictures = { el: ring, update: mount };

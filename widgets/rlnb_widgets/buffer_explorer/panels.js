@@ -17,8 +17,8 @@ export function boxesPanel() {
     list.replaceChildren(...head.boxes.flatMap(([role, name, settings], i) => [
       i ? h("span", { class: "be-arrow", "aria-hidden": "true" }, "→") : null,
       h("div", { class: "be-box", role: "listitem", "data-role": role },
-        h("div", { class: "rlnb-note be-small" }, role), h("div", { class: "be-name" }, ...breakable(name)),
-        ...settings.map(([key, value]) => h("div", { class: "be-setting" }, h("span", { class: "rlnb-note" }, key), ` ${value}`))),
+        h("div", { class: "rlnb-note rlnb-small" }, role), h("div", { class: "be-name" }, ...breakable(name)),
+        ...settings.map(([key, value]) => h("div", {}, h("span", { class: "rlnb-note" }, key), ` ${value}`))),
     ]).filter(Boolean));
   };
   return { el, update };
@@ -103,11 +103,11 @@ export function memoryPanel() {
     const { keys, total, each, where, note } = head.memory;
     const most = Math.max(...keys.map((key) => key[2]), 1);
     el.replaceChildren(...[
-      keys.length ? h("p", { class: "rlnb-note be-small" }, `${total} in ${where}, ${each} an item`) : null,
+      keys.length ? h("p", { class: "rlnb-note rlnb-small" }, `${total} in ${where}, ${each} an item`) : null,
       keys.length ? h("table", { class: "rlnb-data be-table" }, h("tbody", {}, ...keys.map(([key, form, bytes, words]) => h("tr", {},
         h("th", { scope: "row" }, h("code", {}, key)), h("td", { class: "rlnb-note" }, form),
         h("td", { class: "be-wide" }, h("span", { class: "be-bar", style: `width:${(100 * bytes) / most}%` })), h("td", {}, words))))) : null,
-      note ? h("p", { class: "rlnb-note be-small" }, note) : null,
+      note ? h("p", { class: "rlnb-note rlnb-small" }, note) : null,
     ].filter(Boolean));
   };
   return { el, update };

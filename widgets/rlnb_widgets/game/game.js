@@ -31,7 +31,7 @@ export default visualizer("game", ({ model, root, own, listen }) => {
     model.send({ do: what, action, asked: state.asked });
   };
 
-  const headline = h("div", { class: "rlnb-headline game-headline" });
+  const headline = h("div", { class: "game-headline" });
   const status = h("p", { class: "game-status", role: "status", "aria-live": "polite" });
   const problem = h("div", { class: "rlnb-error game-problem", role: "alert" });
   const say = (words) => { if (status.textContent !== words) status.textContent = words; };

@@ -1,6 +1,6 @@
 // Where the frames come from: a scene, encoded pictures, or nothing.
 
-import { bytes, search } from "../_core/core.js";
+import { bytes, h, search, stage } from "../_core/core.js";
 import { fit } from "../_core/scene.js";
 import { decode } from "./columns.js";
 import { sceneSource } from "./scene.js";
@@ -18,6 +18,16 @@ export function frameSource(head, blob, pictures, ready) {
   if (head.frames.kind === "scene") return { kind: "scene", ...sceneSource(head.frames, blob, rows) };
   if (head.frames.kind === "pixels") return { kind: "pixels", ...pictureSource(head.frames, blob, bytes(pictures), rows, ready) };
   return { kind: "none", width: 16, height: 9, draw() {} };
+}
+
+/** Show frames of a source in an element of their shape: { el, invalidate, destroy }; frameAt() gives [frame, idle]. */
+export function frameView(source, frameAt, attributes) {
+  const el = h("div", { ...attributes, style: `aspect-ratio:${source.width}/${source.height};${attributes.style ?? ""}` });
+  const view = stage(el, (pen, { width, height, color }) => {
+    const [frame, idle] = frameAt();
+    source.draw(pen, frame, width, height, color, idle);
+  });
+  return { el, ...view };
 }
 
 /** Number of the frame that shows what step t of environment e led to. `extra` is sorted. */

@@ -8,12 +8,12 @@ const MOST = 12;
 export function legend(head, columns, compared) {
   const items = [];
   const rules = [];
-  if (compared) items.push(...head.labels.map((name, e) => h("li", {}, h("i", { class: `rlnb-swatch rlnb-lane${e}` }), `rollout ${name}`)));
+  if (compared) items.push(...head.labels.map((name, e) => h("li", {}, h("i", { class: `rlnb-end rlnb-lane${e}` }), `rollout ${name}`)));
   const code = columns[head.code];
   const found = new Set(code);
   head.kinds.forEach((kind, k) => {
     if (!found.has(k) || !head.rules[kind]) return;
-    items.push(h("li", {}, h("i", { class: `rlnb-swatch rlnb-end-${kind}` }), h("b", {}, kind)));
+    items.push(h("li", {}, h("i", { class: `rlnb-end rlnb-end-${kind}` }), h("b", {}, kind)));
     rules.push(h("li", {}, h("b", {}, kind), ` ${head.rules[kind]}`));
   });
   if (head.stopped) rules.push(h("li", {}, h("b", {}, "truncated in the last row"), ` ${head.stopped}`));
@@ -32,11 +32,11 @@ export function legend(head, columns, compared) {
   }
   for (const strip of agents.values()) items.push(h("li", {}, h("b", {}, head.turns ? "players" : "agents"), ...boxes(strip.names, (k) => strip.roles[k])));
   return h("div", { class: "rlnb-note" },
-    h("ul", { class: "rlnb-legend", "aria-label": "legend" }, ...items),
+    h("ul", { class: "rlnb-key", "aria-label": "legend" }, ...items),
     rules.length ? h("details", {}, h("summary", {}, "What ends and resets mean for the value target"), h("ul", { class: "rlnb-rules" }, ...rules)) : null);
 }
 
 function boxes(names, colour) {
   return names.flatMap((name, k) => [
-    h("span", { class: "rlnb-entry" }, h("i", { class: "rlnb-swatch rlnb-box", style: `background:var(--rlnb-${colour(k)})` }), name), " "]);
+    h("span", { class: "rlnb-entry" }, h("i", { class: "rlnb-swatch", style: `background:var(--rlnb-${colour(k)})` }), name), " "]);
 }

@@ -1,7 +1,7 @@
 // What is seen: one large frame with what came next, two compared, or a grid of small ones.
 
-import { h, stage } from "../_core/core.js";
-import { frameSource, nextFrame } from "./frames.js";
+import { h } from "../_core/core.js";
+import { frameSource, frameView, nextFrame } from "./frames.js";
 
 const TALLEST = 130; // Pixels; frames, controls and strips fit on a laptop's screen together.
 
@@ -15,23 +15,19 @@ export function screensPanel(head, blob, pictures, { focused, focus, t: stepNow,
   const source = frameSource(head, blob, pictures, () => stages.forEach((s) => s.invalidate()));
   const many = head.labels.length > 1;
   const seen = source.kind !== "none";
-  const host = () => h("div", { class: "rlnb-screen", style: `aspect-ratio:${source.width}/${source.height};max-width:${Math.round((TALLEST * source.width) / source.height)}px` });
+  const style = `max-width:${Math.round((TALLEST * source.width) / source.height)}px`;
   const captions = [];
 
-  const screen = (where, frameAt, idle = false) => {
-    if (seen) {
-      stages.push(stage(where, (context, { width, height, color }) => {
-        source.draw(context, frameAt(), width, height, color, idle);
-      }));
-    }
+  const screen = (frameAt) => {
+    if (!seen) return null;
+    stages.push(frameView(source, frameAt, { class: "rlnb-screen", style }));
+    return stages.at(-1).el;
   };
 
   const cell = (e) => {
-    const where = host();
     const caption = h("span", { class: "rlnb-caption" });
     const button = h("button", { type: "button", class: "rlnb-cell", title: `show ${head.labels[e]} below`, onclick: () => focus(e) },
-      seen ? where : null, caption);
-    screen(where, () => e * head.steps + stepNow());
+      screen(() => [e * head.steps + stepNow()]), caption);
     captions.push((t) => {
       const words = summary(e, t);
       caption.replaceChildren(h("b", {}, head.labels[e]), ` ${words.replace("episode", "ep.")}`);
@@ -42,12 +38,10 @@ export function screensPanel(head, blob, pictures, { focused, focus, t: stepNow,
   };
 
   const single = () => {
-    const now = host();
-    const next = host();
     const nowCaption = h("figcaption", { class: "rlnb-caption" });
     const nextCaption = h("figcaption", { class: "rlnb-caption" });
-    screen(now, () => stepNow());
-    screen(next, () => nextFrame(head, 0, stepNow()), true);
+    const now = screen(() => [stepNow()]);
+    const next = screen(() => [nextFrame(head, 0, stepNow()), true]);
     captions.push((t) => {
       const said = (words) => (words ? `: ${words}` : "");
       nowCaption.replaceChildren(h("b", {}, "root"), ` at ${t.toLocaleString("en")}${said(turn(t, false))}`);

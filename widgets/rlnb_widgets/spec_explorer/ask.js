@@ -22,7 +22,7 @@ export function askBox(model, onDots) {
     placeholder: "a value, such as [0.5, 2.0]", disabled: !kernel,
   });
   const picks = h("div", { class: "spec-picks", role: "group", "aria-label": "values to pick" });
-  const out = h("div", { class: "spec-answer", role: "status", "aria-live": "polite" });
+  const out = h("div", { role: "status", "aria-live": "polite" });
   const note = h("p", { class: "rlnb-note" }, "To try a value, a Python kernel is needed: run the notebook, or call try_value in code.");
   const head = h("div", { class: "spec-heading" }, "Try a value");
   const el = h("div", { class: "spec-ask" }, head, kernel ? field : note, kernel ? picks : null, out);

@@ -4,10 +4,10 @@ import { button, h, surface } from "../_core/core.js";
 import { copier } from "../_core/copy.js";
 import { shapeOf } from "../_core/shape.js";
 import { keyCode, label, printable } from "../_core/tree.js";
+import { fact } from "./answer.js";
 import { askBox } from "./ask.js";
 import { columnsOf, paramsOf } from "./lanes.js";
 
-const SHORT = new Set(["spec", "domain"]); // facts that stand beside one another
 const PICKABLE = 24; // numbers that a click may set at once
 
 /** Make the pane. Returns { el, show(row, samples), drawn(samples), copy(), focus(), destroy() }. */
@@ -91,18 +91,18 @@ function nameOf(lane, tall) {
 }
 
 function factsOf(row, copy) {
-  const fact = (what, ...content) => h("div", { class: SHORT.has(what) ? "spec-fact" : "spec-fact spec-whole" }, h("span", { class: "rlnb-quiet" }, what), h("div", { class: "rlnb-what" }, ...content));
   const found = [];
+  const whole = (...about) => { found.push(fact(...about)); found.at(-1).classList.add("spec-whole"); };
   if (row.diff) found.push(h("ul", { class: "rlnb-findings" }, ...row.diff.map((d) => h("li", {}, d.text))));
   if (!row.elsewhere) {
     const { code } = row;
     const buttons = [button({ text: "copy", label: "copy the code", title: "copy the code (c)", onclick: () => copy(code) })];
     if (row.path.length) buttons.push(button({ text: "copy key", label: "copy the key", onclick: () => copy(keyCode(row.path)) }));
-    found.push(fact("code", h("code", { class: "rlnb-code", "data-code": "" }, code), ...buttons));
+    whole("code", h("code", { class: "rlnb-code", "data-code": "" }, code), ...buttons);
   }
   found.push(fact("spec", row.kind, row.dtype ? ` · ${row.dtype} ` : " · shape ", shapeOf(row.dims), row.device ? ` · ${row.device}` : ""));
   found.push(fact("domain", printable(row.brief ?? row.domain)));
-  if (row.note) found.push(fact("repr", printable(row.note)));
-  found.push(row.space === undefined ? fact("gymnasium", "none: ", row.why) : fact("gymnasium", h("code", { class: "rlnb-code spec-long", title: row.space }, printable(row.space))));
+  if (row.note) whole("repr", printable(row.note));
+  whole("gymnasium", ...(row.space === undefined ? ["none: ", row.why] : [h("code", { class: "rlnb-code spec-long", title: row.space }, printable(row.space))]));
   return found;
 }

@@ -2,7 +2,7 @@
 
 import { Channel, button, clamp, h, keyboard, visualizer } from "../_core/core.js";
 import { shapeLegend } from "../_core/shape.js";
-import { toggle, treeTools } from "../_core/treetools.js";
+import { inWords, toggle, treeTools } from "../_core/treetools.js";
 import { treeView } from "../_core/treeview.js";
 import { hasKernel } from "./ask.js";
 import { detailsPane } from "./details.js";
@@ -41,8 +41,8 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
   tree.el.style.setProperty("--spec-key", `${keyWidth(rows, atLeaves)}px`);
   tree.el.classList.toggle("spec-leaves", atLeaves);
   // For screen readers: what is seen of it is in the head of the table and in the field of the seed.
-  const words = h("span", { class: "spec-drawn", role: "status" });
-  const tools = treeTools(tree, rows, "search keys, classes, dtypes, shapes");
+  const words = h("span", { class: "spec-drawn rlnb-sr", role: "status" });
+  const tools = treeTools(tree, rows, "search keys, classes, dtypes, shapes", ["Differences", "show only what differs from the other spec"]);
   const repaint = () => {
     words.textContent = `${drawnWords(samples)}, seed ${seed.value}`;
     domainHead.textContent = showSamples ? `domain, ${drawnWords(samples)}` : "domain";
@@ -58,14 +58,11 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
     tools.filter();
   };
   const whole = toggle("Whole tree", "show the Composites that hold the entries, too", false, showWhole);
-  const differing = rows.filter((row) => row.diff).length;
   tools.folds?.classList.add("spec-folds");
   const bar = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree and samples" }, ...[tools.search,
-    data.leaves ? whole : null, tools.folds,
-    differing ? toggle(`Differences (${differing})`, "show only what differs from the other spec", false, (on) => { tree.filtering = on; tools.filter(); }) : null, tools.count,
+    data.leaves ? whole : null, tools.folds, tools.only, tools.count,
     sampleTools({ seed, kernel: hasKernel(model), words, show: (on) => { showSamples = on; repaint(); } }), legendOf(rows)].filter(Boolean));
-  root.append(bar, tree.el, details.el,
-    h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"), ...data.words.map((part) => h("p", {}, part))));
+  root.append(bar, tree.el, details.el, inWords(data.words));
 
   const common = { c: ["copy the code", () => details.copy()], "/": ["search", tools.find], t: ["try a value", () => details.focus()] };
   const inTree = (key) => [tree.keys[key][0], (event) => { if (!atLeaves) tree.keys[key][1](event); }];

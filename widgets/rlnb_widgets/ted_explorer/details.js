@@ -21,7 +21,7 @@ export function codeOf(row, side, view) {
 
 /** Make the pane. Returns { el, show(row), update(), copy(), copyText(text) }. */
 export function detailsPane(view) {
-  const body = h("div", { class: "rlnb-details-body" });
+  const body = h("div");
   const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
   const el = h("div", { class: "rlnb-details", role: "region", "aria-label": "the selected entry" }, body, status);
   let current = null;
@@ -47,7 +47,7 @@ export function detailsPane(view) {
       lines.push(h("div", { class: "ted-drawn" }, thumb, h("span", { class: "rlnb-quiet" }, of)));
     }
     const type = cell.dtype === "?" ? [] : [`${cell.dtype} `, shapeOf(cell.dims)];
-    return h("div", { class: "ted-block" },
+    return h("div", {},
       h("div", {}, h("b", { "data-at": side }), " ", ...type,
         button({ text: "copy", label: `copy the code of ${side}`, title: "copy the code (c)", onclick: () => copy(code.textContent) }),
         button({ text: "copy key", label: `copy the key of ${side}`, onclick: () => copy(pathCode(row.path, side)) })), ...lines);

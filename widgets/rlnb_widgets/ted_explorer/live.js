@@ -3,11 +3,10 @@
 import { Channel, clamp, h, keyboard, tabs, timelineBar, visualizer } from "../_core/core.js";
 import { shapeLegend } from "../_core/shape.js";
 import { markStrip } from "../_core/strip.js";
-import { toggle, treeTools } from "../_core/treetools.js";
+import { inWords, toggle, treeTools } from "../_core/treetools.js";
 import { detailsPane } from "./details.js";
 import { formsPanel } from "./forms.js";
 import { rulesPanel } from "./rules.js";
-import { flagged } from "./tree.js";
 import { tedTree } from "./treeview.js";
 import { foundSteps, jumpsOf, marksOf, stepWords } from "./values.js";
 import { walkPanel } from "./walk.js";
@@ -28,7 +27,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
     details.show(row);
     selected.set(row ? row.path : []);
   }, () => details.update()));
-  const tools = treeTools(tree, data.rows, "search keys, dtypes, shapes");
+  const tools = treeTools(tree, data.rows, "search keys, dtypes, shapes", ["Findings", "show only rows that break a rule, contain NaN or inf, or differ"]);
 
   const timed = data.steps !== null && data.steps > 1;
   let known = { element: -1 };
@@ -68,8 +67,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   if (walk) parts.push({ name: "steps", el: walk.el, onshow: () => walk.show() });
   for (const part of parts) part.title = data.tabs[part.name];
   const panels = tabs(parts, { onchoose: (name) => shown.set(name) });
-  root.append(...[...data.notes.map((note) => h("p", { class: "rlnb-note" }, note)), bar?.el, strip?.el, said, panels.el, details.el,
-    h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"), ...data.words.map((part) => h("p", {}, part)))].filter(Boolean));
+  root.append(...[...data.notes.map((note) => h("p", { class: "rlnb-note" }, note)), bar?.el, strip?.el, said, panels.el, details.el, inWords(data.words)].filter(Boolean));
   const open = () => {
     const name = panels.show(shown.value);
     details.el.hidden = name === "forms" || (name === "rules" && !broken);
@@ -107,12 +105,10 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   tree.select(selected.value);
 });
 
-function toolbar(view, rows, tree, { search, folds, count, filter }, picker) {
-  const found = rows.filter(flagged).length;
+function toolbar(view, rows, tree, { search, folds, only, count }, picker) {
   const parts = [search, picker, folds,
     view.steps === null ? null : toggle("Ranges", "show minimum / mean / maximum instead of the value at the playhead", false, (on) => { view.showRange = on; tree.update(); }),
-    found ? toggle(`Findings (${found})`, "show only rows that break a rule, contain NaN or inf, or differ", false, (on) => { tree.filtering = on; filter(); }) : null,
-    count, shapeLegend(rows.flatMap((row) => ["root", "next"].map((side) => row[side]?.dims ?? [])))];
+    only, count, shapeLegend(rows.flatMap((row) => ["root", "next"].map((side) => row[side]?.dims ?? [])))];
   return h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree" }, ...parts.filter(Boolean));
 }
 

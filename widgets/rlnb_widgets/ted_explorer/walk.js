@@ -56,7 +56,7 @@ export function walkPanel(view, playhead, here, select) {
   const words = h("p", { class: "ted-part", role: "status" });
   const back = button({ text: "‹ part", label: "one part back", title: "one part back (Backspace)", onclick: () => turn(-1) });
   const on = button({ text: "part ›", label: "one part on", title: "one part on (Enter)", onclick: () => turn(1) });
-  const el = h("div", { class: "ted-panel ted-walk" },
+  const el = h("div", { class: "ted-panel" },
     h("div", { class: "rlnb-bar" }, h("span", { class: "rlnb-group" }, back, on), words),
     h("div", { class: "ted-steps", tabindex: 0, role: "group", "aria-label": "from one step to the next" },
       h("div", { class: "ted-step ted-step-head" }, ...heads), ...lines.map((line) => line.el)),

@@ -1,7 +1,7 @@
 // The TrainingMonitor: progress, a panel for each curve, the agents under one playhead, and the value map.
 
-import { columnsOf, framed, h, keyboard, stage, surface, timelineBar, visualizer } from "../_core/core.js";
-import { frameSource } from "../rollout_player/frames.js";
+import { columnsOf, framed, h, keyboard, surface, timelineBar, visualizer } from "../_core/core.js";
+import { frameSource, frameView } from "../rollout_player/frames.js";
 import { nearest, said } from "./readout.js";
 
 export default visualizer("training-monitor", ({ model, root, playhead, own, listen }) => {
@@ -66,14 +66,11 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
       const pictures = model.get("_pictures");
       const part = size ? new DataView(pictures.buffer ?? pictures, (pictures.byteOffset ?? 0) + start, size) : null;
       const source = frameSource(one, model.get("_poses"), part, () => view.invalidate());
-      const host = h("div", { class: "tm-screen", style: `aspect-ratio:${source.width}/${source.height}` });
       const caption = h("figcaption", {});
       const last = one.steps + one.extra.length - 1;
-      const view = stage(host, (pen, { width, height, color }) => {
-        source.draw(pen, Math.min(playhead.t, last), width, height, color, playhead.t >= one.steps);
-      });
+      const view = frameView(source, () => [Math.min(playhead.t, last), playhead.t >= one.steps], { class: "tm-screen" });
       const note = source.kind === "none" ? h("p", { class: "rlnb-note" }, one.frames.note) : null;
-      return { ...one, view, caption, el: h("figure", {}, h("b", {}, one.name), " ", h("span", { class: "rlnb-note" }, one.after), note ?? host, caption) };
+      return { ...one, view, caption, el: h("figure", {}, h("b", {}, one.name), " ", h("span", { class: "rlnb-note" }, one.after), note ?? view.el, caption) };
     });
     screens.replaceChildren(...shown.map(({ el }) => el));
     drawTime();

@@ -1,6 +1,6 @@
 // The live inspector: the chain as boxes, one of them open, a reset or step chosen; arrow keys move through both.
 
-import { button, Channel, clamp, h, keyboard, select, visualizer } from "../_core/core.js";
+import { button, Channel, clamp, h, keyButton, keyboard, select, visualizer } from "../_core/core.js";
 import { crossing, fate, inwards, split, spoken } from "./lanes.js";
 
 const SIGNS = { new: "+", removed: "−", changed: "→", same: "", lost: "" };
@@ -23,8 +23,11 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
   if (data.note) root.append(h("p", { class: "rlnb-error" }, data.note));
   const move = (by) => () => box.set(box.value + by);
   const turn = (by) => () => moment.set(moment.value + by);
+  const keys = {};
+  const before = keyButton(keys, "ArrowLeft", { icon: "previous", label: "box before", onclick: move(-1) });
+  const after = keyButton(keys, "ArrowRight", { icon: "next", label: "box after", onclick: move(1) });
   keyboard(root, {
-    ArrowLeft: ["box before", move(-1)], ArrowRight: ["box after", move(1)],
+    ...keys,
     Home: ["base env", () => box.set(-1)], End: ["last box", () => box.set(last())],
     ArrowUp: ["reset or step before", turn(-1)], ArrowDown: ["reset or step after", turn(1)],
   }, chain);
@@ -36,9 +39,7 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
   const moments = select({ options: [], value: "", label: "the reset or step shown (up and down)", onchange: (value) => moment.set(Number(value)) });
   const running = Boolean(model.widget_manager) && !data.note;
   bar.append(...[
-    h("span", { class: "rlnb-group" }, button({ icon: "previous", label: "box before", title: "box before (left)", onclick: move(-1) }),
-      button({ icon: "next", label: "box after", title: "box after (right)", onclick: move(1) })),
-    moments,
+    h("span", { class: "rlnb-group" }, before, after), moments,
     running ? h("span", { class: "rlnb-group" },
       button({ text: "Step", solid: true, label: "step a copy of the env", onclick: ask("step") }),
       button({ text: "Reset", solid: true, label: "reset a copy of the env", onclick: ask("reset") })) : null,
@@ -83,18 +84,21 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
       h("div", { class: "ti-value" }, value[3]), h("div", { class: "rlnb-note" }, value[2]));
   }
 
+  const table = (heads, lines) => h("table", { class: "rlnb-data" },
+    heads && h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, ...lines));
+  const section = (title, ...content) => h("section", { class: "ti-grid", "aria-label": title }, h("h4", {}, title), ...content);
+  const list = (title, pairs, cell) => section(title,
+    table(null, pairs.map(([key, what]) => h("tr", { "data-key": key }, h("th", { scope: "row" }, key), cell(what)))));
+
   function grid(title, heads, rows, cell) {
     if (!rows) return h("p", { class: "rlnb-note" }, `${title}: nothing arrived.`);
     const { told, quiet } = split(rows);
     const line = (row) => h("tr", { "data-kind": row[1], "data-key": row[0] },
       h("th", { scope: "row" }, h("span", { class: "ti-sign", "aria-hidden": "true" }, SIGNS[row[1]]), row[0], row[1] === "same" ? null : h("span", { class: "rlnb-note" }, ` ${row[1]}`)),
       cell(row[2]), cell(row[3]));
-    const table = (lines) => h("table", { class: "rlnb-data" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), ...heads.map((head) => h("th", { scope: "col" }, head)))),
-      h("tbody", {}, ...lines.map(line)));
-    return h("section", { class: "ti-grid", "aria-label": title }, h("h4", {}, title),
-      told.length ? table(told) : h("p", { class: "rlnb-note" }, "nothing changes"),
-      quiet.length ? h("details", {}, h("summary", { class: "rlnb-note" }, `${quiet.length} unchanged`), table(quiet)) : null);
+    const all = (some) => table(["key", ...heads], some.map(line));
+    return section(title, told.length ? all(told) : h("p", { class: "rlnb-note" }, "nothing changes"),
+      quiet.length ? h("details", {}, h("summary", { class: "rlnb-note" }, `${quiet.length} unchanged`), all(quiet)) : null);
   }
 
   const specCell = (text) => h("td", { class: text ? null : "rlnb-note" }, text || "—");
@@ -111,15 +115,12 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
   }
 
   function baseDetails(now) {
-    const specs = (changes) => changes.map(([key, , before, after]) => [key, "only", before, after]);
-    const list = (title, changes) => h("section", { class: "ti-grid", "aria-label": title }, h("h4", {}, title),
-      h("table", { class: "rlnb-data" }, h("tbody", {}, ...specs(changes).map(([key, , , spec]) => h("tr", { "data-key": key }, h("th", { scope: "row" }, key), specCell(spec))))));
+    const specs = (title, changes) => list(title, changes.map(([key, , , spec]) => [key, spec]), specCell);
     const values = now?.forward[0] ?? null;
     return [
       h("div", { class: "ti-head" }, h("code", {}, "env.base_env"), " ", h("span", { class: "rlnb-note" }, data.about)), stopped(now, -1),
-      h("div", { class: "ti-columns" }, list("specs of what it gives", data.given), list("specs of what it takes", data.taken),
-        values ? h("section", { class: "ti-grid" }, h("h4", {}, `${now.label}: what it gave`), h("table", { class: "rlnb-data" },
-          h("tbody", {}, ...values.map((v) => h("tr", { "data-key": v[0] }, h("th", { scope: "row" }, v[0]), valueCell(v)))))) : null),
+      h("div", { class: "ti-columns" }, specs("specs of what it gives", data.given), specs("specs of what it takes", data.taken),
+        values && list(`${now.label}: what it gave`, values.map((value) => [value[0], value]), valueCell)),
     ];
   }
 

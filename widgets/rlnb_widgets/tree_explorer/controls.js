@@ -1,6 +1,6 @@
 // The controls: phases of a simulation, filters, and what asks a kernel.
 
-import { button, h } from "../_core/core.js";
+import { button, h, keyButton } from "../_core/core.js";
 import { PHASES } from "./records.js";
 
 /** The four phases as buttons, with one step back and one on. onPhase(place in PHASES), onStep(-1 or 1). */
@@ -11,11 +11,13 @@ export function phaseBar({ onPhase, onStep }) {
     made.classList.add("tx-phase");
     return made;
   });
-  const before = button({ icon: "previous", label: "phase before", title: "phase before (,)", onclick: () => onStep(-1) });
-  const after = button({ icon: "next", label: "next phase", title: "next phase (.)", onclick: () => onStep(1) });
-  const el = h("div", { class: "tx-phases rlnb-group", role: "group", "aria-label": "phase of the simulation" }, before, ...buttons, after);
+  const keys = {};
+  const before = keyButton(keys, ",", { icon: "previous", label: "phase before", onclick: () => onStep(-1) });
+  const after = keyButton(keys, ".", { icon: "next", label: "next phase", onclick: () => onStep(1) });
+  const el = h("div", { class: "rlnb-group", role: "group", "aria-label": "phase of the simulation" }, before, ...buttons, after);
   return {
     el,
+    keys,
     update(t, count, phase) {
       buttons.forEach((one, i) => {
         one.setAttribute("aria-pressed", String(order[i] === phase && (t > 0 || phase > 0)));
@@ -79,7 +81,7 @@ export function searchBar({ ask, head, chosenAction }) {
   for (const one of Object.values(made)) one.classList.add("rlnb-solid");
   const note = h("span", { class: "rlnb-note tx-kernel" });
   const problem = h("p", { class: "rlnb-error tx-problem", role: "alert" });
-  const el = h("div", { class: "tx-search-bar" }, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, ...(ask ? [made.step, made.back, made.run, many, made.advance, made.refresh] : []), note), problem);
+  const el = h("div", {}, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, ...(ask ? [made.step, made.back, made.run, many, made.advance, made.refresh] : []), note), problem);
   return {
     el,
     update(waiting, nameOf) {

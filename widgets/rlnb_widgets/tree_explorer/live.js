@@ -72,7 +72,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const parting = h("div", {});
   const notes = noteList();
   const record = h("div", { class: "tx-time" }, bar.el);
-  const names = ["This tree", "The other tree"].map((text) => h("p", { class: "tx-treename" }, h("b", {}, text), " ", h("span", { class: "rlnb-note" })));
+  const names = ["This tree", "The other tree"].map((text) => h("p", { class: "rlnb-small" }, h("b", {}, text), " ", h("span", { class: "rlnb-note" })));
   const panes = there ? [h("div", { class: "tx-pane" }, names[0], tree.el), h("div", { class: "tx-pane" }, names[1], there.el)] : [h("div", { class: "tx-pane" }, tree.el)];
   const views = tabs([
     { name: "tree", title: "Tree", el: h("div", { class: "tx-panes" }, ...panes) },
@@ -122,10 +122,9 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     return best < 0 ? -1 : shown.edgeAction[best];
   }
   keyboard(root, {
-    ...bar.keys, ...tree.keys,
+    ...bar.keys, ...tree.keys, ...phases.keys,
     End: ["end of the main line", () => select(mainLine(look().tree).at(-1))],
     PageUp: ["previous simulation", () => playhead.step(-1)], PageDown: ["next simulation", () => playhead.step(1)],
-    ",": ["previous phase", () => time.step(-1)], ".": ["next phase", () => time.step(1)],
     "/": ["search", () => filters.focusSearch()],
   }, tree);
   if (there) keyboard(there.el, there.keys);

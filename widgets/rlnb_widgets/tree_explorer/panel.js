@@ -38,7 +38,7 @@ export function nodePanel({ look, onSelect, onC }) {
   const body = h("tbody");
   const heads = h("tr");
   const table = h("table", { class: "rlnb-data tx-table" }, h("thead", {}, heads), body);
-  const none = h("p", { class: "rlnb-note tx-none" });
+  const none = h("p", { class: "rlnb-note rlnb-small" });
   const formula = h("div", { class: "tx-formula", role: "group", "aria-label": "formula of the score" });
   const slider = h("input", { type: "range", class: "tx-range", "aria-label": "constant of exploration", min: 0, step: "any" });
   const value = h("output", { class: "tx-c" });
@@ -46,7 +46,7 @@ export function nodePanel({ look, onSelect, onC }) {
   reset.classList.add("tx-small");
   const constant = h("div", { class: "tx-row tx-constant" }, h("label", { class: "tx-row" }, h("span", { class: "tx-cname" }), slider), value, reset);
   slider.addEventListener("input", () => onC(Number(slider.value)));
-  const hint = h("p", { class: "rlnb-note tx-hint" });
+  const hint = h("p", { class: "rlnb-note rlnb-small" });
   const el = h("section", { class: "tx-panel", "aria-label": "selected node" }, title, h("div", { class: "tx-position" }, scene.el, facts), none,
     h("div", { class: "tx-scroll" }, table), constant, hint, formula);
 
@@ -147,7 +147,7 @@ function paintTable({ heads, body, rows, order, before, chosen, state }) {
       moved ? h("span", { class: moved > 0 ? "tx-up" : "tx-down", title: `${Math.abs(moved)} ${moved > 0 ? "up" : "down"}` }, ` ${moved > 0 ? "▲" : "▼"}${Math.abs(moved)}`) : null);
     const go = there ? h("button", { type: "button", class: "tx-go", "data-go": row.child, "aria-label": `go to action ${name}`, title: "go there" }, "›") : null;
     return h("tr", { "data-action": row.action, class: `${row === chosen ? "tx-picked" : ""}${place === 0 ? " tx-first" : ""}${row.n === 0 ? " tx-untried" : ""}` },
-      h("th", { scope: "row" }, pick), ...columns.map(([, , cell]) => { const [content, mark] = cell(row); return h("td", { class: mark ?? null }, content); }), h("td", { class: "tx-gocell" }, go));
+      h("th", { scope: "row" }, pick), ...columns.map(([, , cell]) => { const [content, mark] = cell(row); return h("td", { class: mark ?? null }, content); }), h("td", {}, go));
   }));
 }
 
