@@ -5,7 +5,7 @@ import { slicesPanel, treePanel, weightsPanel } from "./controls.js";
 import { boxesPanel, cellPanel, facts, memoryPanel } from "./panels.js";
 import { lengthNumbers } from "./slices.js";
 import {
-  barNumbers, cellAt, cellOf, curveNumbers, hit, placeOf, reader, ringColumns, ringParams, rowAt, rowsOf, sampled, slotOf, treeNumbers,
+  barNumbers, cellAt, cellOf, curveNumbers, hit, reader, ringColumns, ringParams, rowAt, rowsOf, sampled, slotOf, treeNumbers,
 } from "./values.js";
 
 const ANIMATE_MS = 380;
@@ -25,7 +25,6 @@ function memo(fn) {
 
 /** The row that a move by `cells` leads to, in an order. */
 export function moved(m, row, cells, order) {
-  if (m.cells === m.size && order === "chronological" && m.length === m.size) return rowAt(m, clamp(placeOf(m, row) + cells, 0, m.size - 1));
   const slot = clamp(slotOf(m, cellOf(m, row), order) + cells, 0, m.cells - 1);
   return rowsOf(m, cellAt(m, slot, order))[0];
 }
@@ -180,8 +179,8 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   const go = (cells) => () => selection.set(moved(moment(), selection.value, cells, order.value));
   const end = (last) => () => {
     const m = moment();
-    if (order.value === "chronological" && m.cells === m.size) selection.set(rowAt(m, last ? Math.max(m.length - 1, 0) : 0));
-    else selection.set(last ? Math.max(m.length - 1, 0) : 0);
+    const place = last ? Math.max(m.length - 1, 0) : 0;
+    selection.set(order.value === "chronological" && m.cells === m.size ? rowAt(m, place) : place);
   };
   const nextSampled = () => {
     const all = sampled(moment());
