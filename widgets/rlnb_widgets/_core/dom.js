@@ -42,10 +42,13 @@ export function icon(name) {
   return svg;
 }
 
-/** A button; `label` is its name for screen readers, `title` may add the key. A solid one has a border, as what starts something. */
-export function button({ icon: name = null, text = null, label, title = label, solid = false, onclick }) {
-  return h("button", { type: "button", class: `rlnb-button${solid ? " rlnb-solid" : ""}`, "aria-label": label, title, onclick },
-    name ? icon(name) : null, text);
+/**
+ * A button; `label` is its name for screen readers, `title` may add the key. A solid one has a border, as what starts
+ * something; `class` is one of the visualizer's own.
+ */
+export function button({ icon: name = null, text = null, label = text, title = label, solid = false, class: own = "", ...attributes }) {
+  const classes = `rlnb-button${solid ? " rlnb-solid" : ""}${own && ` ${own}`}`;
+  return h("button", { type: "button", class: classes, "aria-label": label, title, ...attributes }, name ? icon(name) : null, text);
 }
 
 const SIGNS = { " ": "space", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", PageUp: "Page Up", PageDown: "Page Down" };

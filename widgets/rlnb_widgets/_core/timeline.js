@@ -15,9 +15,8 @@ const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16];
 export function timelineBar(playhead, marks = () => ({}), unit = "step", place = null, { jumpsApart = false } = {}) {
   const keys = {};
   const act = (key, icon, label, onclick) => keyButton(keys, key, { icon, label, onclick });
-  const play = act(" ", "play", "play", () => playhead.toggle());
+  const play = keyButton(keys, " ", { icon: "play", label: "play", class: "rlnb-play", onclick: () => playhead.toggle() });
   keys[" "][0] = "play or pause";
-  play.classList.add("rlnb-play");
   const where = h("output", { class: "rlnb-where" });
   const speed = select({
     options: SPEEDS.map((s) => [s, `${s}×`]), value: playhead.speed, label: "speed",

@@ -166,12 +166,9 @@ function boardPlaces(head, ask) {
 
 /** A button for each action of an env that is played alone. */
 function actionButtons(head, ask) {
-  const buttons = head.actions.map((action, i) => {
-    const made = button({ label: action.hint ? `${action.name} (${action.hint})` : action.name, onclick: () => ask("act", i) });
-    made.classList.add("game-action");
-    made.setAttribute("data-action", i);
-    return made;
-  });
+  const buttons = head.actions.map((action, i) => button({
+    label: action.hint ? `${action.name} (${action.hint})` : action.name, class: "game-action", "data-action": i, onclick: () => ask("act", i),
+  }));
   return {
     el: h("div", { class: "rlnb-bar game-actions", role: "toolbar", "aria-label": "actions" }, ...buttons),
     first: buttons[0],

@@ -1,6 +1,6 @@
 // Two trees side by side: which node is which, and where they differ.
 
-import { h } from "../_core/core.js";
+import { button, h } from "../_core/core.js";
 import { bestEdge, edgeOf } from "./store.js";
 
 /** For each node of a tree the node of another that the same actions lead to, or -1. */
@@ -25,6 +25,6 @@ export function difference(tree, node, other, match) {
 
 /** The line above two trees: where they part first, and the way there. */
 export function partingLine({ compare, onGo }) {
-  const go = compare.part !== null ? h("button", { type: "button", class: "rlnb-button tx-small", onclick: () => onGo(compare.part) }, "go there") : null;
+  const go = compare.part !== null ? button({ text: "go there", title: null, class: "tx-small", onclick: () => onGo(compare.part) }) : null;
   return h("p", { class: "tx-parting" }, compare.words, " ", go);
 }

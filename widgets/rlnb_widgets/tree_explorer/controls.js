@@ -6,11 +6,9 @@ import { PHASES } from "./records.js";
 /** The four phases as buttons, with one step back and one on. onPhase(place in PHASES), onStep(-1 or 1). */
 export function phaseBar({ onPhase, onStep }) {
   const order = [1, 2, 3, 0];
-  const buttons = order.map((phase) => {
-    const made = button({ text: PHASES[phase], label: `phase: ${PHASES[phase]}`, title: PHASES[phase], onclick: () => onPhase(phase) });
-    made.classList.add("tx-phase");
-    return made;
-  });
+  const buttons = order.map((phase) => button({
+    text: PHASES[phase], label: `phase: ${PHASES[phase]}`, title: PHASES[phase], class: "tx-phase", onclick: () => onPhase(phase),
+  }));
   const keys = {};
   const before = keyButton(keys, ",", { icon: "previous", label: "phase before", onclick: () => onStep(-1) });
   const after = keyButton(keys, ".", { icon: "next", label: "next phase", onclick: () => onStep(1) });
@@ -71,14 +69,15 @@ export function filterBar({ count, onFind, onFilter, onFollow, act }) {
  */
 export function searchBar({ ask, head, chosenAction }) {
   const many = h("input", { type: "number", class: "rlnb-field tx-number", min: 1, step: 1, value: 100, "aria-label": "how many simulations to run" });
+  const act = (text, label, message) => button({ text, label, solid: true, onclick: () => ask(message()) });
   const made = {
-    step: button({ text: "Step", label: "do one simulation", onclick: () => ask({ do: "step" }) }),
-    back: button({ text: "Back", label: "take the last simulation back", onclick: () => ask({ do: "back" }) }),
-    run: button({ text: "Run", label: "do several simulations", onclick: () => ask({ do: "run", n: Math.max(Math.round(Number(many.value)) || 1, 1) }) }),
-    advance: button({ text: "Advance", label: "take an action at the root and keep its subtree", onclick: () => { const action = chosenAction(); if (action >= 0) ask({ do: "advance", action }); } }),
-    refresh: button({ text: "Refresh", label: "show the search as it is now", onclick: () => ask({ do: "refresh" }) }),
+    step: act("Step", "do one simulation", () => ({ do: "step" })),
+    back: act("Back", "take the last simulation back", () => ({ do: "back" })),
+    run: act("Run", "do several simulations", () => ({ do: "run", n: Math.max(Math.round(Number(many.value)) || 1, 1) })),
+    // It is disabled where no action is chosen.
+    advance: act("Advance", "take an action at the root and keep its subtree", () => ({ do: "advance", action: chosenAction() })),
+    refresh: act("Refresh", "show the search as it is now", () => ({ do: "refresh" })),
   };
-  for (const one of Object.values(made)) one.classList.add("rlnb-solid");
   const note = h("span", { class: "rlnb-note tx-kernel" });
   const problem = h("p", { class: "rlnb-error tx-problem", role: "alert" });
   const el = h("div", {}, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, ...(ask ? [made.step, made.back, made.run, many, made.advance, made.refresh] : []), note), problem);

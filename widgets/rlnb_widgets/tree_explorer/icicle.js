@@ -22,7 +22,7 @@ export function icicle({ look, onSelect }) {
   let marks = [];
   const el = h("div", { class: "tx-icicle", role: "img", tabindex: 0 });
   const out = h("p", { class: "tx-over rlnb-note" });
-  const small = (text, onclick) => { const made = button({ text, label: text, title: null, onclick }); made.classList.add("tx-small"); return made; };
+  const small = (text, onclick) => button({ text, title: null, class: "tx-small", onclick });
   const whole = small("Whole tree", () => zoom(0));
   const into = small("Zoom to the selected node", () => zoom(look().selected));
   // A node without a share of the width cannot fill it; one of another tree may be gone.

@@ -42,8 +42,7 @@ export function nodePanel({ look, onSelect, onC }) {
   const formula = h("div", { class: "tx-formula", role: "group", "aria-label": "formula of the score" });
   const slider = h("input", { type: "range", class: "tx-range", "aria-label": "constant of exploration", min: 0, step: "any" });
   const value = h("output", { class: "tx-c" });
-  const reset = button({ text: "reset", label: "back to the constant of the search", onclick: () => onC(look().own) });
-  reset.classList.add("tx-small");
+  const reset = button({ text: "reset", label: "back to the constant of the search", class: "tx-small", onclick: () => onC(look().own) });
   const constant = h("div", { class: "tx-row tx-constant" }, h("label", { class: "tx-row" }, h("span", { class: "tx-cname" }), slider), value, reset);
   slider.addEventListener("input", () => onC(Number(slider.value)));
   const hint = h("p", { class: "rlnb-note rlnb-small" });
