@@ -4,6 +4,7 @@ import { beforeEach, test } from "node:test";
 
 import { Channel } from "../../../widgets/rlnb_widgets/_core/channel.js";
 import { bytes, clamp, text, throttle, typed } from "../../../widgets/rlnb_widgets/_core/data.js";
+import { framed, motion } from "../../../widgets/rlnb_widgets/_core/frames.js";
 import { hitAt } from "../../../widgets/rlnb_widgets/_core/paint.js";
 import { Playhead, advance, nextMark } from "../../../widgets/rlnb_widgets/_core/playhead.js";
 
@@ -245,4 +246,42 @@ test("a point is found in a group that is moved, turned and scaled, and not in o
   assert.equal(hit(group([100, 50, Math.PI / 2], { scale: 2 }), 105, 65), null);
   assert.equal(hit(group({ param: "part" }), 21, 32, { part: [20, 30, 0] }), "area");
   assert.equal(hit(group({ param: "part" }), 21, 32, { part: null }), null);
+});
+
+test("what is framed is called once in the next frame, and not at all once it ended", () => {
+  let calls = 0;
+  const later = framed(() => { calls += 1; });
+  later();
+  later();
+  assert.equal(runFrame(16), 1);
+  later();
+  later.destroy();
+  runFrame(16);
+  assert.equal(calls, 1);
+});
+
+test("a motion tells its share of the time, up to all of it, and can start again", () => {
+  const shares = [];
+  const { start, stop } = motion(40, (share) => shares.push(share));
+  start();
+  for (const ms of [10, 10, 30, 10]) runFrame(ms);
+  assert.deepEqual(shares, [0.25, 0.5, 1]);
+  start();
+  runFrame(20);
+  stop();
+  runFrame(20);
+  assert.deepEqual(shares.slice(3), [0.5]);
+});
+
+test("each frame in which a playhead counts time is told to who asks", () => {
+  const playhead = new Playhead(timed({ length: 3 }));
+  let told = 0;
+  const stop = playhead.everyFrame(() => { told += 1; });
+  playhead.play();
+  runFrame(10);
+  runFrame(10);
+  stop();
+  runFrame(10);
+  assert.equal(told, 2);
+  playhead.destroy();
 });
