@@ -18,8 +18,8 @@ def pull_each(env, times):
 @pytest.mark.parametrize("std", [0.0, 0.5])
 def test_gaussian_arms_have_their_mean_and_spread(std):
     means = torch.tensor([-1.0, 0.0, 2.0])
-    env = BanditEnv(means, std=std, batch_size=[3], seed=0, max_steps=None, categorical_action_encoding=True)
-    rewards = pull_each(env, 4000)
+    env = BanditEnv(means, std=std, batch_size=[300], seed=0, max_steps=None, categorical_action_encoding=True)
+    rewards = pull_each(env, 40).unflatten(0, (100, 3)).transpose(0, 1).flatten(1)  # [arms, pulls]
     torch.testing.assert_close(rewards.mean(-1), means, atol=0.04, rtol=0)
     torch.testing.assert_close(rewards.std(-1), torch.full((3,), std), atol=0.03, rtol=0)
 
@@ -27,9 +27,9 @@ def test_gaussian_arms_have_their_mean_and_spread(std):
 def test_bernoulli_arms_pay_one_with_their_probability():
     means = [0.0, 0.3, 1.0]
     env = BanditEnv(
-        means, rewards="bernoulli", batch_size=[3], seed=0, max_steps=None, categorical_action_encoding=True
+        means, rewards="bernoulli", batch_size=[300], seed=0, max_steps=None, categorical_action_encoding=True
     )
-    rewards = pull_each(env, 4000)
+    rewards = pull_each(env, 40).unflatten(0, (100, 3)).transpose(0, 1).flatten(1)  # [arms, pulls]
     assert set(rewards.flatten().tolist()) == {0.0, 1.0}
     assert rewards.mean(-1).tolist() == pytest.approx(means, abs=0.03)
     assert rewards[0].sum() == 0 and rewards[2].sum() == 4000

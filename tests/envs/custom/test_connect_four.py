@@ -16,10 +16,12 @@ def test_the_number_of_games_after_each_move_is_the_known_one():
     """7 ** n at first, less the full columns from the seventh move on, less the games won before from the eighth on."""
     env = ConnectFourEnv()
     board, ways, counts = torch.full((1, 6, 7), -1, dtype=torch.int32), torch.ones(1, dtype=torch.int64), [1]
-    for _ in range(8):
+    while True:
         parent, action = env._open(board).nonzero(as_tuple=True)
-        after = env.step(TensorDict({"board": board[parent], "action": action}, [len(parent)]))["next"]
         counts.append(int(ways[parent].sum()))
+        if len(counts) == 9:
+            break
+        after = env.step(TensorDict({"board": board[parent], "action": action}, [len(parent)]))["next"]
         goes_on = ~after["done"].squeeze(-1)
         left = after["board"][goes_on]
         # Equal positions are counted once each: their games are as many.
@@ -30,11 +32,12 @@ def test_the_number_of_games_after_each_move_is_the_known_one():
 
 
 def _unique(boards):
-    """Group equal boards by a number of base 3, which a column of six discs fits into many times over."""
-    powers = 3 ** torch.arange(21)
-    flat = boards.flatten(1).long() + 1
-    keys = torch.stack([flat[:, :21] @ powers, flat[:, 21:] @ powers], -1)
-    unique, group = keys.unique(dim=0, return_inverse=True)
+    """Group equal boards by a number: each column is one of 7 bits, a one above the discs and their players below.
+
+    It is the sum of bits for the discs, for those of player 1, and for the floors, which all boards have.
+    """
+    bits = 1 << (torch.arange(7) * 7 + torch.arange(6).flip(0)[:, None])
+    unique, group = ((boards + 1) * bits).sum((-2, -1)).unique(return_inverse=True)
     first = torch.full((len(unique),), len(boards)).scatter_reduce_(0, group, torch.arange(len(boards)), "amin")
     return unique, group, first
 

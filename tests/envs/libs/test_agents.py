@@ -177,7 +177,8 @@ def test_rows_hold_the_data_of_steps(kwargs):
 
 
 @pytest.mark.parametrize("masks", [False, True])
-def test_the_generator_is_where_single_draws_would_leave_it(masks):
+def test_the_generator_is_where_single_draws_would_leave_it(masks, monkeypatch):
+    monkeypatch.setattr("rlnb.envs.rows._CHUNK", 32)  # actions are drawn in chunks, of which a rollout needs several
     found = []
     for check in (None, True):
         env = Walk(masks=masks, done_on_any=False)
@@ -185,7 +186,7 @@ def test_the_generator_is_where_single_draws_would_leave_it(masks):
         torch.manual_seed(3)
         env.rollout(40)  # stops at the first end
         found.append([env.rand_action()["red", "action"].tolist(), torch.rand(()).item()])
-        found[-1].append(env.rollout(1100, break_when_any_done=False)["blue", "action"].flatten().tolist())
+        found[-1].append(env.rollout(100, break_when_any_done=False)["blue", "action"].flatten().tolist())
     assert found[0] == found[1]
 
 
