@@ -855,10 +855,12 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         """End what the env runs, such as a backend; called once it is closed."""
 
     def __del__(self) -> None:
-        # At interpreter exit anything may be gone already, and there is no one to report errors to.
-        with contextlib.suppress(Exception):
+        # At interpreter exit anything may be gone already, contextlib too, and there is no one to report errors to.
+        try:
             if not self.is_closed:
                 self.close()
+        except Exception:
+            pass
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_specs", "_batch_size", "_device"):
