@@ -7,7 +7,6 @@ import errno
 import gc
 import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 
 from rlnb.data import LazyStackedTensorDict, ListStorage, ReplayBuffer, SavedTensorDict, TensorDict, lazy_stack
 from tests.data.ted import generators
+from tests.envs.batched.running import run
 
 DTYPES = [torch.bool, torch.uint8, torch.int64, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
 
@@ -310,25 +310,22 @@ def test_a_forked_process_that_ends_as_usual_deletes_nothing(missing: Callable[.
 
 
 PROGRAM = """
-import pickle, sys, torch
-saved = pickle.loads(bytes.fromhex(sys.argv[1]))
-own = type(saved)({"a": torch.zeros(3)})
+import pickle, tempfile, torch
+tempfile.tempdir = {folder!r}
+saved = pickle.loads({pickled!r})
+own = type(saved)({{"a": torch.zeros(3)}})
 print(saved["obs"].tolist(), saved.get_meta("obs").dtype, own.filename)
 """
 
 
 def test_another_process_reads_and_deletes_what_it_wrote_alone(tmp_path: Path) -> None:
     saved = SavedTensorDict(example())
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, pickle.dumps(saved).hex()],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    values, own = done.stdout.strip().rsplit(" ", 1)
+    folder = tmp_path / "own"
+    folder.mkdir()
+    ran = run(tmp_path, PROGRAM.format(folder=str(folder), pickled=pickle.dumps(saved)), head="")
+    values, own = ran.out.strip().rsplit(" ", 1)
     assert values == "[[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]] torch.float32"
-    assert Path(own).parent == tmp_path and os.listdir(tmp_path) == []
+    assert Path(own).parent == folder and os.listdir(folder) == []
     assert os.path.isfile(saved.filename) and same(saved.load(), example())
 
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from tests.warm_kernel import serve_kernels
+from tests.warm_kernel import ADDRESS, serve_kernels
 
 pytestmark = pytest.mark.deep
 
@@ -23,6 +23,7 @@ def served(missing: Callable[..., NoReturn]) -> Iterator[None]:
         missing("forked kernels", "they are for Linux alone", optional=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_PATH", "")
+        patch.setenv(ADDRESS, "")
         end = serve_kernels()
         time.sleep(1)  # until it listens
         yield

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from tensordict import LazyStackedTensorDict, NonTensorStack, TensorDict
 
 from rlnb.data import LazyMemmapStorage, LazyTensorStorage, ListStorage, ReplayBuffer, TensorStorage
 from tests.data.replay_buffers.worlds import KINDS, as_tensordict, make_storage, numbers_of
+from tests.envs.batched.running import run
 
 
 def steps(n: int) -> TensorDict:
@@ -291,10 +290,10 @@ def test_a_full_disk_leaves_old_rows_as_they_were(
 
 
 LIMITED = """
-import resource, sys, torch
+import resource, torch
 from rlnb.data import LazyMemmapStorage, ReplayBuffer
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000_000, 200_000_000))
-rb = ReplayBuffer(storage=LazyMemmapStorage(1000, scratch_dir=sys.argv[1]))
+rb = ReplayBuffer(storage=LazyMemmapStorage(1000, scratch_dir={folder!r}))
 written = 0
 try:
     for _ in range(1000):
@@ -305,10 +304,8 @@ except OSError as error:
 
 
 def test_a_limit_on_the_size_of_files_ends_no_process(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    written, length, kind = done.stdout.split()
-    assert (written, length, kind) == ("0", "0", "OSError")
+    ran = run(tmp_path, LIMITED.format(folder=str(tmp_path)), head="")
+    assert ran.out.split() == ["0", "0", "OSError"]
 
 
 def test_files_hold_no_python_objects() -> None:

@@ -1,12 +1,14 @@
 """Process that runs scripts in forks of itself, so that not each of them imports torch and rlnb again.
 
 It reads one request a line from its standard input: the paths of a script, of a file for what it prints and of one for
-its errors, as JSON. For each it writes two lines: the id of the fork, which leads a session of its own, and how it
-ended, as :func:`os.waitstatus_to_exitcode` tells it. The fork runs the script as ``__main__`` and ends as Python does.
+its errors, and whether the script is to know its file, as JSON. For each it writes two lines: the id of the fork, which
+leads a session of its own, and how it ended, as :func:`os.waitstatus_to_exitcode` tells it. The fork runs the script as
+``__main__`` and ends as Python does.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import linecache
 import os
@@ -32,25 +34,27 @@ def become(path: str, out: str, err: str) -> None:
     linecache.clearcache()
 
 
-def main() -> str | None:
-    """Serve requests; return a path in a fork that is to run it, and nothing at the end."""
+def main() -> tuple[str, bool] | None:
+    """Serve requests; return a path and whether it is known in a fork that is to run it, and nothing at the end."""
+    gc.freeze()  # or each fork, at its end, would visit all that was imported, for a second and a half
     for line in sys.stdin:
-        request = json.loads(line)
+        *paths, named = json.loads(line)
         pid = os.fork()
         if pid == 0:
-            become(*request)
-            return request[0]
+            become(*paths)
+            return paths[0], named
         print(pid, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
     return None
 
 
 if __name__ == "__main__":
-    script = main()
-    if script is not None:
+    if (request := main()) is not None:
+        script, named = request
         module = types.ModuleType("__main__")
-        module.__file__ = script
+        if named:
+            module.__file__ = script
         sys.modules["__main__"] = module
         with open(script, encoding="utf-8") as source:
-            code = compile(source.read(), script, "exec")
+            code = compile(source.read(), script if named else "<stdin>", "exec")
         exec(code, module.__dict__)

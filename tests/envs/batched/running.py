@@ -9,10 +9,14 @@ import os
 import pathlib
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from typing import IO, NamedTuple
+
+from tests.warm_kernel import ADDRESS
 
 HEAD = """
 import faulthandler, os, signal, sys, threading, time
@@ -72,19 +76,38 @@ def in_memory() -> set[str]:
     return found
 
 
+class Launcher(NamedTuple):
+    """A process that runs scripts; see ``launcher.py``."""
+
+    requests: IO[bytes]
+    answers: IO[bytes]
+    process: subprocess.Popen[bytes] | None  # if this one started it
+
+
 @functools.cache
-def launcher(pid: int) -> subprocess.Popen[bytes]:
-    """Start the process that runs the scripts of this one; see ``launcher.py``. It ends with its input."""
+def launcher(pid: int) -> Launcher:
+    """Start the process that runs the scripts of this one: a fork of the warm process, if there is one.
+
+    It ends with its input.
+    """
+    module = ["-m", "tests.envs.batched.launcher"]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "tests.envs.batched.launcher"]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environ)
+    if address := os.environ.get(ADDRESS):
+        channel = socket.socket(socket.AF_UNIX)
+        channel.connect(address)
+        channel.sendall(json.dumps([module, os.getcwd(), environ]).encode() + b"\n")
+        file = channel.makefile("rwb", buffering=0)
+        return Launcher(file, file, None)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, *module], bufsize=0, env=environ, **pipes)
+    return Launcher(process.stdin, process.stdout, process)
 
 
-def read_number(process: subprocess.Popen[bytes], seconds: float | None = None) -> int | None:
-    """Read a line with a number from a process; None if there is none in time."""
+def read_number(file: IO[bytes], seconds: float | None = None) -> int | None:
+    """Read a line with a number; None if there is none in time."""
     with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        return int(process.stdout.readline()) if selector.select(seconds) else None
+        selector.register(file, selectors.EVENT_READ)
+        return int(file.readline()) if selector.select(seconds) else None
 
 
 def run(
@@ -95,6 +118,7 @@ def run(
     code: int | None = 0,
     gone_within: float = 30.0,
     head: str = HEAD,
+    named: bool = True,
 ) -> Ran:
     """Run a script in a session of its own; it must end in time, and so must all that it started.
 
@@ -105,6 +129,7 @@ def run(
         code: with which it must end; None for any.
         gone_within: seconds after its end, within which all processes of its group must have ended.
         head: what stands before the text.
+        named: whether the script has a file, as far as it knows; what a notebook defines has none.
 
     Returns:
         What it printed.
@@ -114,12 +139,12 @@ def run(
     out.touch()
     err.touch()
     before = in_memory()
-    process = launcher(os.getpid())
-    process.stdin.write(json.dumps([str(path), str(out), str(err)]).encode() + b"\n")
-    group = read_number(process)
+    runner = launcher(os.getpid())
+    runner.requests.write(json.dumps([str(path), str(out), str(err), named]).encode() + b"\n")
+    group = read_number(runner.answers)
     ended, left = None, []
     try:
-        ended = read_number(process, limit + 5)
+        ended = read_number(runner.answers, limit + 5)
         until = time.monotonic() + gone_within
         while (left := members(group)) and time.monotonic() < until:
             time.sleep(0.02)
@@ -127,7 +152,7 @@ def run(
         with contextlib.suppress(ProcessLookupError):
             os.killpg(group, signal.SIGKILL)
         if ended is None:
-            read_number(process)
+            read_number(runner.answers)
     ran = Ran(out.read_text(), err.read_text(), ended)
     assert ended is not None, f"it ran for more than {limit + 5} s\n{ran.out}\n{ran.err}"
     assert left == [], f"still running {gone_within} s after the script: {left}\n{ran.out}\n{ran.err}"

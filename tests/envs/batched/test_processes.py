@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -387,8 +386,7 @@ def test_what_a_notebook_defines(tmp_path):
         "class Mine(PendulumEnv):\n    colour = 'red'\n"
         "with ParallelEnv(1, lambda: Mine()) as env: print(env.colour)\n"
     )
-    done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, timeout=60, cwd=tmp_path)
-    assert done.stdout.splitlines() == ["['red']"], done.stderr
+    assert run(tmp_path, code, head="", named=False).lines == ["['red']"]
 
 
 @pytest.mark.parametrize("method", few(["fork", "forkserver"]))
