@@ -22,7 +22,7 @@ from tests.search import minimax
 ENVS = [TicTacToeEnv, ConnectFourEnv, lambda: ConnectFourEnv(2, 5, 2), lambda: ConnectFourEnv(7, 8, 5)]
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(st.integers(0, 3), st.integers(0, 2**32 - 1))
 def test_the_bits_play_the_env(kind, seed):
     env = ENVS[kind]()

@@ -81,7 +81,7 @@ def play(opponent, player, games, seed):
         search = MCTS(env, rule=UCB1(2.0), seed=seed + game, solver=False)
         while True:
             if mover == player:
-                action = int(search.reset(td).run(4000).best_action)
+                action = int(search.reset(td).run(2000).best_action)
             else:
                 board = "".join(".XO"[c + 1] for c in td["board"].flatten().tolist())
                 action = opponent(board, rng)

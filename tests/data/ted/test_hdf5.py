@@ -18,7 +18,7 @@ from rlnb.data.ted.hdf5 import open_h5
 from tests.data.ted.generators import make_ted, number_of_bytes, same, teds
 from tests.pairwise import few
 
-files = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+files = settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture
