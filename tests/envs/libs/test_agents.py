@@ -187,6 +187,7 @@ def test_the_generator_is_where_single_draws_would_leave_it(masks, monkeypatch):
         env.rollout(40)  # stops at the first end
         found.append([env.rand_action()["red", "action"].tolist(), torch.rand(()).item()])
         found[-1].append(env.rollout(100, break_when_any_done=False)["blue", "action"].flatten().tolist())
+        found[-1].append(torch.rand(()).item())
     assert found[0] == found[1]
 
 
