@@ -158,5 +158,5 @@ def test_a_buffer_does_what_a_list_would(kind: str, form: str) -> None:
     machine = type("Model", (BufferModel,), {"kind": kind, "form": form})
     run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=12, stateful_step_count=20, suppress_health_check=list(HealthCheck)),
+        settings=settings(max_examples=8, stateful_step_count=20, suppress_health_check=list(HealthCheck)),
     )

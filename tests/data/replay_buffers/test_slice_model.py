@@ -220,5 +220,5 @@ def test_slices_are_those_of_a_plain_model(keys: str, width: int, memmap: bool) 
     machine = type("Model", (SliceModel,), {"keys": keys, "width": width, "memmap": memmap})
     run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=15, stateful_step_count=15, suppress_health_check=list(HealthCheck)),
+        settings=settings(max_examples=10, stateful_step_count=15, suppress_health_check=list(HealthCheck)),
     )
