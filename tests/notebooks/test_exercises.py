@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import exercises
 import nbformat
 import pytest
 from exercises import Exercise, Verdict, WrongAnswer, all_exercises
@@ -15,13 +20,28 @@ from tests.long_lessons import SHORTER
 
 TUTORIALS = Path(__file__).parents[2] / "tutorials"
 EXERCISES = all_exercises()
-# A check that trains an agent takes seconds: `make test` runs it with the solution alone. These take the longest,
-# and other exercises of their lessons train, too.
-LONGEST = {
-    "e06_sarsa.expected_sarsa", "e08_actor_critic.reinforce_loss", "e09_ppo.clipped_loss", "e09_ppo.entropy",
-    "e10_sac.soft_target",
-}  # fmt: skip
-TRAIN = LONGEST | {one.address for one in EXERCISES if one.lesson[1:3] in {name[:2] for name in SHORTER}}
+# A check that trains an agent takes seconds: `make test` runs it with the solution alone.
+TRAIN = {one.address for one in EXERCISES if one.lesson[1:3] in {name[:2] for name in SHORTER}}
+# What a check trains for a figure, when it knows that the answer is right, is trained for a shorter time here, but for
+# one deep test. Where what was learned decides, it is trained as long as in a lesson.
+FIGURES: dict[str, dict[str, int]] = {
+    "bandits.play": {"steps": 50},
+    "e02_the_whole_game.learn_with": {"batches": 2},
+    "e06_sarsa.learn": {"episodes": 10},
+    "e07_dqn.train": {"frames": 1536},
+    "e08_actor_critic._spread": {"batches": 25},
+    "e08_actor_critic._train_reinforce": {"updates": 3},
+    "e08_actor_critic.bias_and_variance": {"copies": 20},
+    "e08_actor_critic.train_actor_critic": {"updates": 3},
+    "e09_ppo.train": {"batches": 2, "epochs": 2},
+    "e10_sac.climb": {"steps": 20},
+    "e10_sac.learn": {"updates": 50},
+    "e10_sac.settle": {"steps": 20},
+    "e33_collecting.train": {"batches": 7},  # some steps are too old
+    "e35_offline.implicit": {"updates": 100},
+    "e35_offline.q_learning": {"updates": 100},
+}
+TRAINED = {name.partition(".")[0] for name in FIGURES} | {"e03_bandits"}
 FEW = 3  # wrong answers to an exercise that `make test` tries
 
 
@@ -29,7 +49,6 @@ def deep_if(condition: object) -> Any:
     return pytest.mark.deep if condition else ()
 
 
-SOLUTIONS = [pytest.param(one, id=one.address, marks=deep_if(one.address in LONGEST)) for one in EXERCISES]
 ACCEPTED = [
     pytest.param(one, source, id=f"{one.address}-{i}", marks=deep_if(i or one.address in TRAIN))
     for one in EXERCISES
@@ -42,10 +61,31 @@ WRONG = [
 ]
 
 
+@contextmanager
+def shorter_training() -> Iterator[pytest.MonkeyPatch]:
+    """Have the functions of ``FIGURES`` train for a shorter time, whatever a check asks them for."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, options in FIGURES.items():
+            patch.setattr(f"exercises.{name}", with_options(attrgetter(name)(exercises), options))
+        # Its cache is for what was trained as long as in a lesson.
+        patch.setattr("exercises.e06_sarsa._sarsa", exercises.e06_sarsa._sarsa.__wrapped__)
+        yield patch
+
+
+def with_options(function: Callable[..., Any], options: dict[str, int]) -> Callable[..., Any]:
+    names = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def called(*given: Any, **named: Any) -> Any:
+        return function(**{**dict(zip(names, given, strict=False)), **named, **options})
+
+    return called
+
+
 @functools.cache
 def verdict_here(one: Exercise, source: str) -> Verdict:
     """The verdict on an answer, which several tests look at, without a process for it."""
-    with pytest.MonkeyPatch.context() as patch:
+    with shorter_training() as patch:
         patch.setattr(sys.modules[Exercise.__module__], "can_run_apart", lambda: False)
         return one.try_source(source)
 
@@ -65,9 +105,16 @@ def test_the_stub_is_not_done_yet(one: Exercise) -> None:
     assert verdict_here(one, one.stub).status == "todo"
 
 
-@pytest.mark.parametrize("one", SOLUTIONS)
+@pytest.mark.parametrize("one", EXERCISES, ids=address)
 def test_the_solution_is_right(one: Exercise) -> None:
     verdict = verdict_here(one, one.solution_source)
+    assert verdict.ok, repr(verdict)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("one", [one for one in EXERCISES if one.lesson in TRAINED], ids=address)
+def test_the_solution_is_right_and_its_figure_ready_in_time(one: Exercise) -> None:
+    verdict = one.try_source(one.solution_source)
     assert verdict.ok, repr(verdict)
 
 
@@ -90,7 +137,9 @@ def test_a_check_in_a_process_of_its_own_gives_the_same_verdict(one: Exercise) -
     # Most wrong answers end a check early; a solution also sends its figure from the process.
     some = () if one.address in TRAIN or EXERCISES.index(one) % 3 else (one.solution_source,)
     for source in (one.wrong_answers[0].source, *some):
-        assert repr(one.try_source(source)) == repr(verdict_here(one, source))
+        with shorter_training():
+            apart = one.try_source(source)
+        assert repr(apart) == repr(verdict_here(one, source))
 
 
 @pytest.mark.parametrize("one", EXERCISES, ids=address)

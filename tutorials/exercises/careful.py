@@ -183,13 +183,16 @@ def q_learning(
     return found
 
 
-def implicit(expectile_loss: Callable[[torch.Tensor, float], torch.Tensor], walks: Walks, tau: float) -> Learned:
+def implicit(
+    expectile_loss: Callable[[torch.Tensor, float], torch.Tensor], walks: Walks, tau: float, updates: int = 1000
+) -> Learned:
     """Learn values by implicit Q-learning.
 
     Args:
         expectile_loss: errors ``[steps]`` and tau, to a number.
         walks: the steps.
         tau: the expectile.
+        updates: how many batches to learn from.
 
     Returns:
         Every 100 updates, the value of the start; there are no returns.
@@ -199,7 +202,7 @@ def implicit(expectile_loss: Callable[[torch.Tensor, float], torch.Tensor], walk
     lagging.load_state_dict(q.state_dict())
     optimizer = torch.optim.Adam([*q.parameters(), *value.parameters()], lr=_LR)
     found = Learned()
-    for update in range(1, 1001):
+    for update in range(1, updates + 1):
         state, action, reward, after, over = walks.sample()
         with torch.no_grad():
             target = reward + value(after).squeeze(-1) * ~over

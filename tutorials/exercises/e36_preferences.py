@@ -233,12 +233,14 @@ class Speaker:
 
         rng, counts = random.Random(0), torch.full((_PLACES, _VOCABULARY, _VOCABULARY), 0.02)
         counts[:, :, 0] = 1e-6  # padding
+        said = []
         for _ in range(texts):
             last = orders.WORDS.index("you")
             for place, word in enumerate([*orders.answer(rng).split(), "<end>"]):
                 token = orders.WORDS.index(word)
-                counts[place, last, token] += 1
+                said.append((place, last, token))
                 last = token
+        counts.index_put_(tuple(torch.tensor(said).T), torch.ones(()), accumulate=True)
         # What nobody ever said in a place ends there, mostly.
         counts[..., _END] += 0.2
         counts[..., _PLEASE] += 0.4
