@@ -44,8 +44,9 @@ def test_each_worker_collects_what_a_single_collector_would(buffers):
     expected = singles(pole, lambda: None, 2, 7, 3, 12)
     with shut(MultiAsyncCollector([pole] * 2, frames_per_batch=7, use_buffers=buffers)) as collector:
         collector.set_seed(3)
-        found = [[], []]
-        while sum(map(len, found)) < 10:
+        found, until = [[], []], time.monotonic() + 60
+        # On a busy machine, one worker may have sent many batches before the other sends its first.
+        while sum(map(len, found)) < 10 or (not all(found) and time.monotonic() < until):
             batch = collector.next()
             found[int(batch[IDS][0]) % 2].append(batch)
     for mine, theirs in zip(found, expected, strict=True):
