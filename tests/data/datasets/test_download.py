@@ -563,7 +563,7 @@ def test_a_process_ends_at_ctrl_c_while_it_waits_for_a_server(server, tmp_path):
     process.send_signal(signal.SIGINT)
     start_of_end = time.monotonic()
     assert "KeyboardInterrupt" in process.communicate(timeout=20)[1]
-    assert time.monotonic() - start_of_end < 5  # not the 20 seconds of the timeout
+    assert time.monotonic() - start_of_end < 15  # not the 20 seconds of the timeout, on a busy machine either
     assert fetch(server, tmp_path) == CONTENT
     assert ranges(server) == [None, "bytes=100000-"]
 
