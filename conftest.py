@@ -22,11 +22,6 @@ from tests.warm_kernel import serve_kernels
 if TYPE_CHECKING:
     import torch
 
-# nbval loads jsonschema, and this package, which jsonschema does without, takes three seconds to import: it compiles
-# the grammar of internationalized addresses, and notebooks have none to check.
-sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-pytest_plugins = ["nbval.plugin"]
-
 ROOT = Path(__file__).parent
 OPTIONAL: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 

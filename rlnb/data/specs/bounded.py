@@ -111,14 +111,15 @@ class Bounded(LeafSpec):
         if seen is None or (seen != -1 and seen == low._version + high._version):
             return
         _check_bounds(low, high)
-        tracked = not (low.is_inference() or high.is_inference())
-        self._seen = low._version + high._version if tracked else None
         self._draw = sampler_between(low, high)
         self._clip, self._numbers = (low, high), None
         if low.numel() and low.dtype != torch.bool:
             first, last = low.flatten()[0], high.flatten()[0]
             if bool((low == first).all()) and bool((high == last).all()):
                 self._clip, self._numbers = (first, last), (first.item(), last.item())
+        # Last: another thread that sees it uses the attributes above.
+        tracked = not (low.is_inference() or high.is_inference())
+        self._seen = low._version + high._version if tracked else None
 
     @property
     def low(self) -> torch.Tensor:
