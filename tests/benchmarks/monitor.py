@@ -17,6 +17,7 @@ from rlnb.envs import GymEnv
 from rlnb_widgets import TrainingMonitor
 
 FRAMES, PASSES = {frames}, {passes}
+torch.set_num_threads(1)  # others would spin while they wait, and that counts as seconds of CPU
 
 
 def train(monitor):
