@@ -53,12 +53,15 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @st.composite
-def tensordicts(draw: st.DrawFn, batch: tuple[int, ...] | None = None, depth: int = 2) -> Any:
-    """TensorDicts of any shapes and dtypes: nested, empty, lazily stacked, with names, views of other memory."""
+def tensordicts(draw: st.DrawFn, batch: tuple[int, ...] | None = None, depth: int = 2, named: bool = True) -> Any:
+    """TensorDicts of any shapes and dtypes: nested, empty, lazily stacked, with names, views of other memory.
+
+    Rows of lazy stacks are not named: all of them must have the same names.
+    """
     if batch is None:
         batch = tuple(draw(st.lists(st.integers(0, 3), max_size=2)))
     if batch and batch[0] and depth and draw(st.booleans()):
-        return lazy_stack([draw(tensordicts(batch[1:], 0)) for _ in range(batch[0])], 0)
+        return lazy_stack([draw(tensordicts(batch[1:], 0, named=False)) for _ in range(batch[0])], 0)
     data = TensorDict({}, batch)
     for name in draw(st.lists(st.sampled_from(["a", "b", "c d", "é", "/"]), unique=True, max_size=3)):
         if depth and draw(st.booleans()):
@@ -71,7 +74,7 @@ def tensordicts(draw: st.DrawFn, batch: tuple[int, ...] | None = None, depth: in
                 [values[0], values[1].clone(), values[0].mT.contiguous().mT if len(shape) > 1 else values[0]]
             )
         )
-    if batch and draw(st.booleans()):
+    if batch and named and draw(st.booleans()):
         data.names = ["x", "y"][: len(batch)]
     return data
 

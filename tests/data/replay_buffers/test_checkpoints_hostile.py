@@ -218,14 +218,9 @@ def _burn(seconds: float) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("name", checkpoint_fuzz.VARIANTS)
 def test_many_strings_and_numbers_are_harmless(name: str, tmp_path: Path) -> None:
-    """In a process of its own, for what Python reports to such a watch it reports for ever.
-
-    Every eleventh edit is tried; all of them take ten minutes, with 1 as the last argument.
-    """
-    script = [sys.executable, "-m", "tests.data.replay_buffers.checkpoint_fuzz", name, str(tmp_path), "11"]
-    root = Path(__file__).parents[3]
-    done = subprocess.run(script, capture_output=True, text=True, check=False, cwd=root, timeout=3000)
-    assert done.returncode == 0, done.stdout + done.stderr
+    """Try every seventeenth edit; all of them take ten minutes."""
+    count, wrong = checkpoint_fuzz.run(name, tmp_path, WATCH, 17)
+    assert count > 10 and not wrong, "\n".join(wrong)
 
 
 def of_head(edit: Callable[[Any], Any]) -> tuple[str, Callable[[Any], Any]]:
