@@ -54,7 +54,7 @@ times = [(seconds(False), seconds(True)) for _ in range(PASSES)]
 """
 
 
-def monitor_cost(frames: int = 10_000, passes: int = 15) -> None:
+def monitor_cost(frames: int = 20_000, passes: int = 11) -> None:
     """Print by how many percent the monitor makes a training longer, in seconds of CPU of the kernel.
 
     The threads that send messages to the page are counted, too. Each training with the monitor is compared to the one

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from tensordict import TensorDictBase
 
+from rlnb._tensordict import entry
 from rlnb.data.ted.keys import COLLECTOR, MASK, TRAJ_IDS
 
 #: Most numbers that wait to be summed up.
 _MOST_WAITING = 200_000
-#: Reward, done and trajectory ids of a batch, each ``[rows, T]``, and the frames before it.
-_Batch = tuple[np.ndarray, np.ndarray, np.ndarray | None, int]
+
+
+class _Batch(NamedTuple):
+    """What is needed of a batch of ``shape``, and the frames before it."""
+
+    reward: torch.Tensor
+    done: torch.Tensor
+    ids: torch.Tensor | None
+    shape: torch.Size
+    frames: int
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What batches that are summed up together have in common."""
+        return self.shape[:-1], self.ids is None, self.reward.device
+
+
+def padding(batch: TensorDictBase) -> torch.Tensor | None:
+    """Return the flags of the steps of trajectories that a collector has split and padded, which are data."""
+    mask: torch.Tensor | None = entry(batch, (COLLECTOR, MASK))
+    return mask
 
 
 class EpisodeReturns:
@@ -47,26 +69,17 @@ class EpisodeReturns:
             Whether it has one reward and one end signal for each step; nothing can be summed up otherwise, nor of
             trajectories that were split and padded.
         """
-        after: Any = batch.get("next", None)
+        reward, done = entry(batch, ("next", "reward")), entry(batch, ("next", "done"))
         shape = batch.batch_size
-        if after is None or not shape or not shape.numel():
+        size = shape.numel() if shape else 0
+        if reward is None or done is None or not size or reward.numel() != size or done.numel() != size:
             return False
-        reward, done = after.get("reward", None), after.get("done", None)
-        size = shape.numel()
-        if reward is None or done is None or reward.numel() != size or done.numel() != size:
+        if padding(batch) is not None:
             return False
-        collector: Any = batch.get(COLLECTOR, None)
-        if collector is not None and collector.get(MASK, None) is not None:
-            return False
-        ids: Any = None if collector is None else collector.get(TRAJ_IDS, None)
-        form = -1, shape[-1]
-        # Copies: a collector may overwrite its batches.
-        self._waiting.append((
-            np.array(reward.detach().cpu().numpy().reshape(form), dtype=np.float64),
-            np.array(done.cpu().numpy().reshape(form)),
-            None if ids is None or ids.numel() != size else np.array(ids.cpu().numpy().reshape(form)),
-            frames,
-        ))  # fmt: skip
+        ids = entry(batch, (COLLECTOR, TRAJ_IDS))
+        # Copies: a collector may overwrite its batches. They are converted later, many at once.
+        kept = None if ids is None or ids.numel() != size else ids.clone()
+        self._waiting.append(_Batch(reward.detach().clone(), done.clone(), kept, shape, frames))
         self._size += size
         if self._size > _MOST_WAITING:
             self._sum_up()
@@ -81,28 +94,22 @@ class EpisodeReturns:
 
     def _sum_up(self) -> None:
         while self._waiting:
-            # As many batches at once as have the same rows; all batches of a collector, as a rule.
-            rows, with_ids = self._waiting[0][0].shape[0], self._waiting[0][2] is None
-            n = 0
-            while (
-                n < len(self._waiting)
-                and self._waiting[n][0].shape[0] == rows
-                and (self._waiting[n][2] is None) == with_ids
-            ):
-                n += 1
-            self._sum_up_rows(self._waiting[:n])
-            del self._waiting[:n]
+            # As many batches at once as are alike; all batches of a collector, as a rule.
+            kind = self._waiting[0].kind
+            alike = list(itertools.takewhile(lambda batch: batch.kind == kind, self._waiting))
+            self._sum_up_rows(alike)
+            del self._waiting[: len(alike)]
         self._size = 0
 
     def _sum_up_rows(self, batches: list[_Batch]) -> None:
-        reward, done = (np.concatenate([batch[k] for batch in batches], axis=1) for k in (0, 1))
+        reward, done = _joined(batches, "reward").astype(np.float64), _joined(batches, "done")
         rows, steps = reward.shape
-        frames = np.concatenate([batch[3] + rows * (1.0 + np.arange(batch[0].shape[1])) for batch in batches])
+        frames = np.concatenate([batch.frames + rows * (1.0 + np.arange(batch.shape[-1])) for batch in batches])
         before = self._sums if len(self._sums) == rows else np.zeros(rows)
         ids = None
         starts = np.zeros((rows, steps), dtype=bool)
-        if batches[0][2] is not None:
-            ids = np.concatenate([batch[2] for batch in batches], axis=1)
+        if batches[0].ids is not None:
+            ids = _joined(batches, "ids")
             starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
             if self._ids is None or len(self._ids) != rows:
                 before = np.zeros(rows)
@@ -124,3 +131,9 @@ class EpisodeReturns:
             self._found.append((frames[at[order]], own[row, at][order]))
         self._sums = np.where(done[:, -1], 0.0, own[:, -1])
         self._ids = None if ids is None else ids[:, -1].copy()
+
+
+def _joined(batches: list[_Batch], name: str) -> np.ndarray:
+    """Join an entry of batches in time, ``[rows, T]``."""
+    parts = [getattr(batch, name).reshape(-1, batch.shape[-1]) for batch in batches]
+    return torch.cat(parts, 1).cpu().numpy()

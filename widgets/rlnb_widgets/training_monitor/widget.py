@@ -16,7 +16,6 @@ import torch
 import traitlets
 from tensordict import TensorDictBase
 
-from rlnb.data.ted.keys import COLLECTOR, MASK
 from rlnb.record.loggers import Logger
 from rlnb_widgets._core.display import Columns
 from rlnb_widgets._core.display_svg import Part, stacked
@@ -39,7 +38,7 @@ from rlnb_widgets.training_monitor.model import (
     pace_words,
     progress_words,
 )
-from rlnb_widgets.training_monitor.returns import EpisodeReturns
+from rlnb_widgets.training_monitor.returns import EpisodeReturns, padding
 from rlnb_widgets.training_monitor.scene import curve_displays, curve_words, film_display, map_display, progress_display
 from rlnb_widgets.training_monitor.series import MOST_BUCKETS, Series
 from rlnb_widgets.training_monitor.text import episode_words, monitor_explanation, monitor_headline, monitor_text
@@ -582,8 +581,7 @@ def _shows(shown: Sequence[Shown]) -> tuple[dict[str, Any], bytes, bytes]:
 
 def _size(batch: TensorDictBase) -> int:
     """Number of steps in a batch; of padded trajectories only the steps that are data."""
-    collector = batch.get(COLLECTOR, None)
-    mask = None if collector is None else collector.get(MASK, None)
+    mask = padding(batch)
     return int(batch.batch_size.numel()) if mask is None else int(mask.sum())
 
 
