@@ -11,6 +11,7 @@ subclasses do not inherit that, since they may override anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -225,14 +226,14 @@ class UncheckedCategorical(Categorical):
 
     def sample(self, sample_shape: Any = ()) -> torch.Tensor:
         """Draw indices, ``[*sample_shape, *batch]``."""
-        try:
-            if sample_shape or len(self._batch_shape) > 1:
-                return self._checked().sample(sample_shape)
-            probs = self.logits.detach().softmax(-1)
-            return torch.multinomial(probs, 1, replacement=True).reshape(self._batch_shape)
-        except RuntimeError:
-            self._checked()  # raises an error that says what is wrong with the logits
-            raise
+        if sample_shape:
+            return self._checked().sample(sample_shape)
+        probs = self.logits.detach().softmax(-1)
+        # What torch.multinomial does for one index, without its checks, which take two thirds of the time.
+        scores, indices = (probs / torch.empty_like(probs).exponential_()).max(-1)
+        if math.isnan(scores.sum()):
+            return self._checked().sample()  # raises an error that says what is wrong with the logits
+        return indices
 
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         """Return the log-probabilities of indices, ``[*batch]``."""

@@ -177,6 +177,17 @@ def test_invalid_logits_are_explained_when_a_value_is_drawn():
         UncheckedCategorical(torch.tensor([0.0, torch.nan])).sample()
 
 
+@pytest.mark.parametrize("shape", [(2,), (8, 3), (3, 4, 6), (2, 1, 2, 3), (5, 1000), (1, 1)], ids=str)
+def test_indices_are_those_that_torch_draws(shape):
+    logits, drawn = 5 * torch.randn(shape), []
+    logits[..., 0] = -torch.inf if shape[-1] > 1 else 0.0
+    for kind in (UncheckedCategorical, lambda logits: Categorical(logits=logits.clamp_min(-1e30))):
+        torch.manual_seed(0)
+        found = kind(logits)
+        drawn.append([*(found.sample() for _ in range(20)), torch.rand(1)])
+    assert all(map(torch.equal, *drawn))
+
+
 @pytest.mark.parametrize("value", [torch.tensor([2, 0]), torch.tensor([-1, 0]), torch.tensor([0.5, 0.0])], ids=str)
 def test_values_that_are_no_index_are_explained(value):
     with pytest.raises(ValueError, match="to be within the support"):
