@@ -93,12 +93,11 @@ class EpisodeReturns:
         return np.concatenate([np.zeros(0), *steps]), np.concatenate([np.zeros(0), *values])
 
     def _sum_up(self) -> None:
-        while self._waiting:
-            # As many batches at once as are alike; all batches of a collector, as a rule.
-            kind = self._waiting[0].kind
-            alike = list(itertools.takewhile(lambda batch: batch.kind == kind, self._waiting))
-            self._sum_up_rows(alike)
-            del self._waiting[: len(alike)]
+        # As many batches at once as are alike; all batches of a collector, as a rule.
+        for _, alike in itertools.groupby(tuple(self._waiting), lambda batch: batch.kind):
+            batches = list(alike)
+            self._sum_up_rows(batches)
+            del self._waiting[: len(batches)]
         self._size = 0
 
     def _sum_up_rows(self, batches: list[_Batch]) -> None:
