@@ -53,7 +53,8 @@ def found_by_agent(agents: Mapping[str, Mapping[str, Any]], shared: Mapping[str,
     return entries, shared or {}, agents.keys(), acting
 
 
-Leaf = tuple[str, Callable[[np.ndarray, int, Any], None], np.ndarray]
+Put = Callable[[np.ndarray, int, Any], None]
+Leaf = tuple[str, Put, np.ndarray]
 """A leaf of an agent's data: the entry that it is in, a function that writes the entry's value into a row, the rows."""
 
 
@@ -342,11 +343,16 @@ class AgentsEnv(EnvBase):
     def _writer(self, block: TEDBlock | EnvRows, at_step: bool) -> Callable[[int, Found], bool]:
         """Make the function that writes what was found into row t, which holds zeros, and says whether it is done."""
         rows = block.next if at_step else block.root
-        agents = [
-            (name, *self._agent_writers(path, i if self._stacked else None, name, rows, at_step))
-            for path, names in self._slots
-            for i, name in enumerate(names)
-        ]
+        by_entry: dict[str, list[tuple[str, Put, np.ndarray]]] = {}
+        others = []
+        for path, names in self._slots:
+            for i, name in enumerate(names):
+                leaves, write_others = self._agent_writers(path, i if self._stacked else None, name, rows, at_step)
+                for key, put, column in leaves:
+                    by_entry.setdefault(key, []).append((name, put, column))
+                if write_others is not None:
+                    others.append(write_others)
+        agents = list(by_entry.items())
         together = _leaves(self._shared, rows, ())
         if at_step and self._rewards_shared:
             together += _leaves(dict(self.full_reward_spec.items()), rows, ())
@@ -355,31 +361,32 @@ class AgentsEnv(EnvBase):
             for path, names in self._slots
             if self._is_masked(names[0])
         ]
-        ends, over, present_only = at_step and self._agents_end, self._over, self.use_mask
+        ends, over, everybody = at_step and self._agents_end, self._over, set(self.agent_names)
         never = None if self._truncates else dict.fromkeys(self.agent_names, False)
         finish = self._end_writer(rows) if at_step else None
 
         def write(t: int, found: Found) -> bool:
             entries, shared, present, acting = found
-            terminated = entries.get(TERMINATED, {}) if ends else {}
-            truncated = never or entries.get(TRUNCATED, {})
-            known = 0
-            for name, leaves, write_rest in agents:
-                if name in present:
-                    known += 1
-                    try:
-                        for key, put, column in leaves:
-                            put(column, t, entries[key][name])
-                        if ends and (over or terminated[name] or truncated[name]):
+            complete = present == everybody
+            if not complete:
+                self._check_present(present)
+            key = name = ""
+            try:
+                for key, parts in agents:
+                    values = entries.get(key, {})
+                    for name, put, column in parts:
+                        if complete or name in present:
+                            put(column, t, values[name])
+                if ends:
+                    key = TERMINATED
+                    terminated, truncated = entries.get(TERMINATED, {}), never or entries.get(TRUNCATED, {})
+                    for name in present:
+                        if over or terminated[name] or truncated[name]:
                             self._note_end(name, bool(terminated[name]), bool(truncated[name]))
-                    except KeyError as error:
-                        raise self._lacks(name, entries, [leaf[0] for leaf in leaves], error) from None
-                elif not present_only:
-                    raise self._absent(name)
-                if write_rest is not None:
-                    write_rest(t, entries, present, acting)
-            if known != len(present):
-                raise self._unknown_agents(present)
+            except KeyError as error:
+                raise self._lacks(name, key, entries, error) from None
+            for write_others in others:
+                write_others(t, entries, present, acting)
             for key, put, column in together:
                 put(column, t, shared[key])
             for action, masks in legal:
@@ -387,6 +394,21 @@ class AgentsEnv(EnvBase):
             return finish(t, shared) if finish is not None else False
 
         return write
+
+    def _check_present(self, present: Set[str]) -> None:
+        """Refuse data of unknown agents, and, without the entry "mask", agents without data."""
+        unknown = [name for name in present if name not in self._agents]
+        if unknown:
+            raise RuntimeError(
+                f"The env returned data of the agents {unknown}, and it has only {self.agent_names}. "
+                "Fix: let the env name all agents that can ever appear, in possible_agents."
+            )
+        if not self.use_mask:
+            absent = next(name for name in self.agent_names if name not in present)
+            raise RuntimeError(
+                f"The agent {absent!r} has no data at this step: agents of {self!r} die or appear during an episode. "
+                "Fix: use_mask=True, which adds the entry 'mask' to each group: False for an agent that is not there."
+            )
 
     def _agent_writers(
         self, path: tuple[str, ...], index: int | None, name: str, rows: Mapping[NestedKey, np.ndarray], at_step: bool
@@ -489,26 +511,13 @@ class AgentsEnv(EnvBase):
             start += width
         return legal
 
-    def _absent(self, name: str) -> RuntimeError:
-        return RuntimeError(
-            f"The agent {name!r} has no data at this step: agents of {self!r} die or appear during an episode. "
-            "Fix: use_mask=True, which adds the entry 'mask' to each group: False for an agent that is not there."
-        )
-
-    def _lacks(self, name: str, entries: Mapping[str, Any], keys: list[str], error: KeyError) -> RuntimeError:
-        missing = [key for key in (*keys, TERMINATED, TRUNCATED) if name not in entries.get(key, ())]
-        inside = len(missing) == 2 and not self._agents_end  # a member of an observation is missing
-        key = error.args[0] if inside or not missing else missing[0]
+    def _lacks(self, name: str, key: str, entries: Entries, error: KeyError) -> RuntimeError:
+        keys = (TERMINATED, TRUNCATED) if key == TERMINATED else (key,)
+        # If the entry is there, a member of it is missing.
+        key = next((each for each in keys if name not in entries.get(each, ())), error.args[0])
         return RuntimeError(
             f"The agent {name!r} has no {key!r} at this step, which its spec has. "
             "Fix: let the env return it for each agent that it returns an observation of."
-        )
-
-    def _unknown_agents(self, present: Set[str]) -> RuntimeError:
-        unknown = [name for name in present if name not in self._agents]
-        return RuntimeError(
-            f"The env returned data of the agents {unknown}, and it has only {self.agent_names}. "
-            "Fix: let the env name all agents that can ever appear, in possible_agents."
         )
 
     # Actions ------------------------------------------------------------------------------------------------------

@@ -360,6 +360,18 @@ class TestErrors:
             "Fix: let the env return it for each agent that it returns an observation of."
         )
 
+    @pytest.mark.parametrize(("at", "key", "member"), [(0, "observation", "place"), (2, "reward", None)])
+    def test_the_entry_or_the_member_of_it_that_is_missing_is_named(self, at, key, member):
+        class Forgetful(Walk):
+            def _find(self):
+                agents, shared = super()._find()
+                if self.t == at:
+                    (agents["blue_0"] if member is None else agents["blue_0"][key]).pop(member or key)
+                return agents, shared
+
+        with pytest.raises(RuntimeError, match=f"The agent 'blue_0' has no '{member or key}' at this step"):
+            Forgetful().rollout(9)
+
     def test_entries_of_another_shape(self):
         class Growing(Walk):
             def _find(self):
