@@ -352,7 +352,6 @@ class AgentsEnv(EnvBase):
                     by_entry.setdefault(key, []).append((name, put, column))
                 if write_others is not None:
                     others.append(write_others)
-        agents = list(by_entry.items())
         together = _leaves(self._shared, rows, ())
         if at_step and self._rewards_shared:
             together += _leaves(dict(self.full_reward_spec.items()), rows, ())
@@ -372,7 +371,7 @@ class AgentsEnv(EnvBase):
                 self._check_present(present)
             key = name = ""
             try:
-                for key, parts in agents:
+                for key, parts in by_entry.items():
                     values = entries.get(key, {})
                     for name, put, column in parts:
                         if complete or name in present:
