@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import shutil
 import subprocess
@@ -25,12 +27,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent
 OPTIONAL: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 
-# Cheap before dear, and the browser after every kernel: Playwright leaves an event loop running in this thread.
 FOLDERS = {"tests/notebooks/test_exercises.py": "exercises", "tests/browser": "browser", "tests/binder": "binder"}
 # The longest files, whose tests are named test[subject-theme].
 LONGEST = ("tests/browser/test_notebooks.py", "tests/browser/test_specimens.py")
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
-ORDER = ("unit", "doctest", "javascript", "exercises", "notebook cells", "binder", "browser")
+# The image for Binder waits for packages for minutes, and one process has the browser for long. Then cheap before dear.
+ORDER = ("binder", "browser", "unit", "doctest", "javascript", "exercises", "notebook cells")
 
 # This lesson plays with libraries that `make test-libs` installs. Without them it runs, and prints something else.
 SIX_WORLDS = "34_six_worlds.ipynb"
@@ -85,27 +87,32 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the kinds in their order; within one, the order stays, so that a notebook's cells stay together.
+    """Run the kinds in their order; within one, the order stays, so that a notebook's cells stay together."""
+    items.sort(key=lambda item: (ORDER.index(kind_of(item)), not item.nodeid.startswith(LONGEST)))
 
-    The image for Binder begins: it waits for packages for minutes. Of the browser's, which come last, the longest
-    begin: short ones fill the end of every process.
+
+def import_share() -> None:
+    """Where several processes test, import the files of this one's share of tests before all are collected.
+
+    In a new checkout pytest compiles them with their assertions rewritten, half of the time of collecting. Each process
+    finds on the disk what the others compiled; without this all would compile the same file at the same time.
     """
-
-    def place(item: pytest.Item) -> tuple[bool, int, bool]:
-        kind = kind_of(item)
-        return kind != "binder", ORDER.index(kind), not item.nodeid.startswith(LONGEST)
-
-    items.sort(key=place)
+    number, count = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+    for path in sorted(ROOT.glob("tests/**/test_*.py"))[int(number.removeprefix("gw")) :: count] if count > 1 else ():
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting the file says what is wrong with it
+            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Keep the garbage collector from visiting what lives to the end: for 17,000 tests that takes seconds.
 
     Tests collect by hand to see that something is freed, and a fork of this process copies each page that is visited.
     """
     gc.disable()
     try:
+        if session.config.args == session.config.getini("testpaths"):
+            import_share()
         return (yield)
     finally:
         gc.enable()
@@ -121,13 +128,27 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process a file at a time, of the longest ones a subject: at the end nobody waits for one alone."""
+    """Give each process a file at a time, and one of them all of the browser: to start JupyterLab takes half a minute.
+
+    The deep tests open every lesson, and each process takes a lesson at a time.
+    """
     from xdist.scheduler import LoadFileScheduling
+
+    is_deep = config.getoption("hypothesis_profile", None) == "deep"
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path, _, test = nodeid.partition("::")
-            return f"{path}::{test.rpartition('-')[0]}" if path in LONGEST else path
+            if is_deep and path in LONGEST:
+                return f"{path}::{test.rpartition('-')[0]}"
+            return "tests/browser" if path.startswith("tests/browser/") else path
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            """Forget the tests of a file that is done: at each report all tests that are kept are counted."""
+            super().mark_test_complete(node, item_index, duration)
+            tests = self.assigned_work[node][self._split_scope(self.registered_collections[node][item_index])]
+            if all(tests.values()):
+                tests.clear()
 
     return Scheduling(config, log) if config.option.dist == "loadfile" else None
 

@@ -1,4 +1,4 @@
-"""One server and one browser for all the browser tests."""
+"""One server and one browser for all the browser tests. They end with these: Playwright has an event loop here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 expect.set_options(timeout=20_000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser(missing: Callable[[str, str], NoReturn]) -> Iterator[Browser]:
     """A headless Chromium; without one the tests are left out aloud, or fail in CI."""
     path = find_chromium()
@@ -32,7 +32,7 @@ def browser(missing: Callable[[str, str], NoReturn]) -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server() -> Iterator[Server]:
     """A JupyterLab over a copy of the course."""
     with copied(ROOT / "tutorials") as folder:
@@ -42,7 +42,7 @@ def server() -> Iterator[Server]:
             yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def open_lab(browser: Browser, server: Server) -> Callable[[str], Lab]:
     """``open_lab("00_welcome")``: a page with that notebook, to be closed by who asked for it.
 
