@@ -28,10 +28,12 @@ ROOT = Path(__file__).parent
 OPTIONAL: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 
 FOLDERS = {"tests/notebooks/test_exercises.py": "exercises", "tests/browser": "browser", "tests/binder": "binder"}
+# Folders whose tests wait for other processes, which one of ours starts once; meanwhile the others compute.
+TOGETHER = ("tests/browser/", "tests/collectors/ray/", "tests/collectors/", "tests/envs/batched/")
 # The longest files, whose tests are named test[subject-theme].
 LONGEST = ("tests/browser/test_notebooks.py", "tests/browser/test_specimens.py")
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
-# The image for Binder waits for packages for minutes, and one process has the browser for long. Then cheap before dear.
+# What takes longest begins: Binder's image, which waits for packages, and the browser. Then cheap before dear.
 ORDER = ("binder", "browser", "unit", "doctest", "javascript", "exercises", "notebook cells")
 
 # This lesson plays with libraries that `make test-libs` installs. Without them it runs, and prints something else.
@@ -67,8 +69,7 @@ def kind_of(item: pytest.Item) -> str:
         return "javascript"
     if item.path.suffix == ".ipynb":
         return "notebook cells"
-    path = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
-    return next((kind for folder, kind in FOLDERS.items() if path.startswith(folder)), "unit")
+    return next((kind for folder, kind in FOLDERS.items() if item.nodeid.startswith(folder)), "unit")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -128,7 +129,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process a file at a time, and one of them all of the browser: to start JupyterLab takes half a minute.
+    """Give each process a file at a time, or a folder of those that belong together.
 
     The deep tests open every lesson, and each process takes a lesson at a time.
     """
@@ -141,7 +142,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             path, _, test = nodeid.partition("::")
             if is_deep and path in LONGEST:
                 return f"{path}::{test.rpartition('-')[0]}"
-            return "tests/browser" if path.startswith("tests/browser/") else path
+            return next((folder for folder in TOGETHER if path.startswith(folder)), path)
 
         def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
             """Forget the tests of a file that is done: at each report all tests that are kept are counted."""
@@ -157,7 +158,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     """Write on each report what the summary needs: where several processes test, reports are all that comes back."""
     report = yield
-    report.kind, report.missing = kind_of(item), dict(item.config.stash[OPTIONAL])
+    report.kind = kind_of(item)
+    if not report.passed:
+        report.missing = dict(item.config.stash[OPTIONAL])
     return report
 
 
