@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from typing import Any
 
 HERE = pathlib.Path(__file__).parent
 FLAT_SHARE = "flat bytes / TED bytes"
@@ -88,6 +89,28 @@ def run(python: str, *arguments: str, lines: int | None = 1, checkout: str | Non
     if done.returncode:
         sys.exit(f"{' '.join((python, *arguments))} failed:\n{done.stderr}")
     return "\n".join(done.stdout.rstrip().splitlines()[-(lines or 0) :])
+
+
+def in_turns(programs: dict[str, list[str]]) -> dict[str, str]:
+    """Run programs of which only one goes on at a time; return the last line of each.
+
+    Args:
+        programs: command lines. Each program prints "done" before each part of its work, and reads a line then.
+    """
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": HERE}
+    waiting = {name: subprocess.Popen(command, **pipes) for name, command in programs.items()}
+    last = {name: process.stdout.readline() for name, process in waiting.items()}
+    while waiting:
+        for name, process in list(waiting.items()):
+            if last[name] == "done\n":
+                process.stdin.write("\n")
+                process.stdin.flush()
+                last[name] = process.stdout.readline()
+            else:
+                del waiting[name]
+                if process.wait():
+                    sys.exit(f"{' '.join(programs[name])} failed.")
+    return last
 
 
 def best_times(script: str, libraries: dict[str, str], rounds: int = 5) -> dict[str, dict[str, float]]:
@@ -433,9 +456,13 @@ def training(peer: str | None, sb3: str | None, full: bool) -> None:
     print("Training on CartPole-v1, one thread, median of 5 seeds      frames/s of CPU   s to 475   frames to 475")
     for algorithm in ("ppo", "dqn"):
         found: dict[str, list[dict[str, float | None]]] = {name: [] for name in libraries}
-        for seed in range(seeds):  # in turns, so that a busy moment hits all libraries
-            for name, python in libraries.items():
-                found[name].append(json.loads(run(python, "training.py", name, algorithm, str(seed), str(frames))))
+        for seed in range(seeds):
+            programs = {
+                name: [python, "-W", "ignore", "training.py", name, algorithm, str(seed), str(frames)]
+                for name, python in libraries.items()
+            }
+            for name, printed in in_turns(programs).items():
+                found[name].append(json.loads(printed))
         medians = {name: {key: median_of(runs, key) for key in runs[0]} for name, runs in found.items()}
         for name, own in medians.items():
             print(f"  {algorithm} {name:10s} {own['fps']:40,.0f} {own['seconds']:17.1f} {own['frames']:15,.0f}")
@@ -503,7 +530,7 @@ def libs(peer: str | None, python: str | None) -> None:
     if python is None:
         print("libs: no environment has the libraries. Fix: make test-libs, which makes one, or --libs PYTHON.")
         return
-    best = best_times("libs.py", {"rlnb": python, **({"torchrl": peer} if peer else {})}, rounds=5)
+    best = best_times("libs.py", {"rlnb": python, **({"torchrl": peer} if peer else {})}, rounds=3)
     ours = {key: seconds for key, seconds in best["rlnb"].items() if not key.endswith(", own loop")}
     own = {key: best["rlnb"][f"{key}, own loop"] for key in ours}
     print("Libraries: rollouts of 1,000 steps with random actions   us/step: own loop, rlnb, torchrl")

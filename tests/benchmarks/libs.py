@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
+import math
 import os
 import sys
 import time
@@ -17,6 +18,7 @@ import numpy as np
 import torch
 
 STEPS = 1000
+SECONDS = 6.0  # that a case is tried at least
 SPREAD, ROCKS = "PettingZoo, simple_spread (parallel)", "PettingZoo, rock-paper-scissors (parallel)"
 TIC_TAC_TOE = "PettingZoo, tic-tac-toe (AEC)"
 CHEETAH, SWINGUP = "dm_control, cheetah run", "dm_control, cartpole swingup"
@@ -168,20 +170,24 @@ def rollouts(library: str) -> dict[str, Callable[[], object]]:
 def main() -> None:
     """Print the best seconds per step of each case and, for rlnb, of the library's own loop, as "..., own loop".
 
-    The two take turns, since clock speeds drift by more than a wrapper costs.
+    The two take turns for some seconds, since clock speeds drift by more than a wrapper costs.
     """
     library, rounds = sys.argv[1], int(sys.argv[2])
     torch.set_num_threads(1)
     own = own_loops() if library == "rlnb" else {}
-    best: dict[str, list[float]] = {}
+    best: dict[str, float] = {}
     for key, run in rollouts(library).items():
         cases = {key: run, f"{key}, own loop": own[key]} if own else {key: run}
-        for _ in range(rounds + 1):  # the first one warms up
+        for case in cases.values():
+            case()  # warms up
+        began, done = time.perf_counter(), 0
+        while done < rounds or time.perf_counter() - began < SECONDS:
             for name, case in cases.items():
                 start = time.perf_counter()
                 case()
-                best.setdefault(name, []).append(time.perf_counter() - start)
-    print(json.dumps({name: min(times[1:]) / STEPS for name, times in best.items()}))
+                best[name] = min(time.perf_counter() - start, best.get(name, math.inf))
+            done += 1
+    print(json.dumps({name: seconds / STEPS for name, seconds in best.items()}))
 
 
 if __name__ == "__main__":

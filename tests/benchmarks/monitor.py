@@ -17,14 +17,12 @@ from rlnb.collectors import Collector
 from rlnb.envs import GymEnv
 from rlnb_widgets import TrainingMonitor
 
-FRAMES, PASSES = {frames}, {passes}
+FRAMES = {frames}
 torch.set_num_threads(1)  # others would spin while they wait, and that counts as seconds of CPU
 
 
 def train(monitor):
-    torch.manual_seed(0)
     env = GymEnv("CartPole-v1")
-    env.set_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Tanh(), torch.nn.Linear(64, 2))
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
     collector = Collector(env, frames_per_batch=16, total_frames=FRAMES)
@@ -37,28 +35,37 @@ def train(monitor):
         optimizer.step()
         if monitor is not None:
             monitor.log(loss=loss, epsilon=1 - collector.frames / FRAMES)
+        yield
 
 
-def seconds(watched):
-    start = time.process_time()
-    if watched:
-        with TrainingMonitor(curves=["return", "loss", "epsilon"]) as monitor:
-            train(monitor)
-    else:
-        train(None)
-    return time.process_time() - start
+def watched():
+    with TrainingMonitor(curves=["return", "loss", "epsilon"]) as monitor:
+        yield from train(monitor)
 
 
-train(None)
-times = [(seconds(False), seconds(True)) for _ in range(PASSES)]
+def seconds():
+    "Seconds of CPU of a training alone, and of all else: a training that is watched, which takes turns with it."
+    start, alone = time.process_time(), 0.0
+    trainings = train(None), watched()
+    running = True
+    while running:
+        before = time.thread_time()
+        next(trainings[0], None)
+        alone += time.thread_time() - before
+        running = next(trainings[1], "end") != "end"
+    return alone, time.process_time() - start - alone
+
+
+seconds()
+times = [seconds() for _ in range({passes})]
 """
 
 
-def monitor_cost(frames: int = 20_000, passes: int = 11) -> None:
+def monitor_cost(frames: int = 20_000, passes: int = 5) -> None:
     """Print by how many percent the monitor makes a training longer, in seconds of CPU of the kernel.
 
-    The threads that send messages to the page are counted, too. Each training with the monitor is compared to the one
-    without it just before: the clock of a shared machine changes its speed within minutes.
+    The threads that send messages to the page are counted, too. The training with the monitor and the one without it
+    take turns, batch by batch: the clock of a shared machine changes its speed from second to second.
     """
     # A kernel in this environment, in which the page's messages really are sent.
     manager, client = start_new_kernel(kernel_name="python3", extra_arguments=["--log-level=ERROR"])

@@ -2,7 +2,8 @@
 
 The programs for rlnb and TorchRL are the same text, the loop that a learner writes. All libraries get the same
 networks, the same optimizer, and the same numbers of steps, batches and epochs, and all agents are judged by the same
-function: greedy episodes between two batches, whose time is not counted.
+function: greedy episodes between two batches, whose time is not counted. After each batch the program waits for a line,
+so that the programs of several libraries can take turns: the clock of a shared machine is never the same for long.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class Watch:
 
     def begin(self) -> None:
         """Start the clock, after imports and the making of networks."""
+        wait_for_turn()
         self.start = time.process_time()
 
     def done(self, frames: int, act: Callable[[torch.Tensor], torch.Tensor]) -> bool:
@@ -68,7 +70,10 @@ class Watch:
         before = time.process_time()
         self.solved = self.judges and self._mean_return(act) >= SOLVED
         self.aside += time.process_time() - before
-        return self.solved or self.frames >= self.limit
+        if self.solved or self.frames >= self.limit:
+            return True
+        wait_for_turn()
+        return False
 
     def report(self) -> dict[str, float | None]:
         """Frames a second of CPU time; the seconds and frames to a mean return of 475, None if it was not reached."""
@@ -90,6 +95,12 @@ class Watch:
             total += int(alive.sum())
             alive &= ~(terminated | truncated)
         return total / EPISODES
+
+
+def wait_for_turn() -> None:
+    """Say that a batch is done, and wait until the next one may begin."""
+    print("done", flush=True)
+    sys.stdin.readline()
 
 
 def ppo(package: str, seed: int, watch: Watch) -> None:
