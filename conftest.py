@@ -28,13 +28,11 @@ ROOT = Path(__file__).parent
 OPTIONAL: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 
 FOLDERS = {"tests/notebooks/test_exercises.py": "exercises", "tests/browser": "browser", "tests/binder": "binder"}
-# Folders whose tests wait for other processes, which one of ours starts once; meanwhile the others compute.
-TOGETHER = ("tests/browser/", "tests/collectors/ray/", "tests/collectors/", "tests/envs/batched/")
 # The longest files, whose tests are named test[subject-theme].
 LONGEST = ("tests/browser/test_notebooks.py", "tests/browser/test_specimens.py")
 OUTCOMES = ("passed", "failed", "error", "skipped", "xfailed", "xpassed")
-# What takes longest begins: Binder's image, which waits for packages, and the browser. Then cheap before dear.
-ORDER = ("binder", "browser", "unit", "doctest", "javascript", "exercises", "notebook cells")
+# What takes longest begins: at the end short files fill every process.
+ORDER = ("binder", "browser", "exercises", "notebook cells", "unit", "doctest", "javascript")
 
 # This lesson plays with libraries that `make test-libs` installs. Without them it runs, and prints something else.
 SIX_WORLDS = "34_six_worlds.ipynb"
@@ -129,7 +127,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process a file at a time, or a folder of those that belong together.
+    """Give each process a file at a time, and one of them all of the browser: to start JupyterLab takes half a minute.
 
     The deep tests open every lesson, and each process takes a lesson at a time.
     """
@@ -142,7 +140,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             path, _, test = nodeid.partition("::")
             if is_deep and path in LONGEST:
                 return f"{path}::{test.rpartition('-')[0]}"
-            return next((folder for folder in TOGETHER if path.startswith(folder)), path)
+            return "tests/browser" if path.startswith("tests/browser/") else path
 
         def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
             """Forget the tests of a file that is done: at each report all tests that are kept are counted."""
