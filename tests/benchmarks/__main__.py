@@ -98,18 +98,27 @@ def in_turns(programs: dict[str, list[str]]) -> dict[str, str]:
         programs: command lines. Each program prints "done" before each part of its work, and reads a line then.
     """
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": HERE}
-    waiting = {name: subprocess.Popen(command, **pipes) for name, command in programs.items()}
-    last = {name: process.stdout.readline() for name, process in waiting.items()}
+    running = {name: subprocess.Popen(command, **pipes) for name, command in programs.items()}
+    last: dict[str, str] = {}
+
+    def goes_on(name: str) -> bool:
+        """Read what a program prints, lines of the libraries too, until it waits or ends."""
+        for line in running[name].stdout:
+            if line == "done\n":
+                return True
+            last[name] = line
+        return False
+
+    waiting = [name for name in running if goes_on(name)]
     while waiting:
-        for name, process in list(waiting.items()):
-            if last[name] == "done\n":
-                process.stdin.write("\n")
-                process.stdin.flush()
-                last[name] = process.stdout.readline()
-            else:
-                del waiting[name]
-                if process.wait():
-                    sys.exit(f"{' '.join(programs[name])} failed.")
+        for name in list(waiting):
+            running[name].stdin.write("\n")
+            running[name].stdin.flush()
+            if not goes_on(name):
+                waiting.remove(name)
+    for name, process in running.items():
+        if process.wait():
+            sys.exit(f"{' '.join(programs[name])} failed.")
     return last
 
 
