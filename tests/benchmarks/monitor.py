@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import sys
 
 from jupyter_client.manager import start_new_kernel
 
@@ -17,7 +16,7 @@ from rlnb.collectors import Collector
 from rlnb.envs import GymEnv
 from rlnb_widgets import TrainingMonitor
 
-FRAMES = {frames}
+FRAMES, BATCH, UPDATES = {frames}, {batch}, {updates}
 torch.set_num_threads(1)  # others would spin while they wait, and that counts as seconds of CPU
 
 
@@ -25,14 +24,15 @@ def train(monitor):
     env = GymEnv("CartPole-v1")
     net = torch.nn.Sequential(torch.nn.Linear(4, 64), torch.nn.Tanh(), torch.nn.Linear(64, 2))
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
-    collector = Collector(env, frames_per_batch=16, total_frames=FRAMES)
+    collector = Collector(env, frames_per_batch=BATCH, total_frames=FRAMES)
     for batch in collector if monitor is None else monitor.watch(collector):
-        now = net(batch["observation"])
-        target = batch["next", "reward"].squeeze(-1) + 0.99 * net(batch["next", "observation"]).max(-1).values.detach()
-        loss = (now.max(-1).values - target).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        for _ in range(UPDATES):
+            now = net(batch["observation"])
+            after = net(batch["next", "observation"]).max(-1).values.detach()
+            loss = (now.max(-1).values - batch["next", "reward"].squeeze(-1) - 0.99 * after).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
         if monitor is not None:
             monitor.log(loss=loss, epsilon=1 - collector.frames / FRAMES)
         yield
@@ -44,16 +44,19 @@ def watched():
 
 
 def seconds():
-    "Seconds of CPU of a training alone, and of all else: a training that is watched, which takes turns with it."
-    start, alone = time.process_time(), 0.0
+    "Seconds of CPU of a training alone, and of one that is watched, with all other threads; the two take turns."
+    cpu, thread = time.process_time, time.thread_time
+    others, alone, with_monitor = thread() - cpu(), 0.0, 0.0
     trainings = train(None), watched()
     running = True
     while running:
-        before = time.thread_time()
+        began = thread()
         next(trainings[0], None)
-        alone += time.thread_time() - before
+        between = thread()
         running = next(trainings[1], "end") != "end"
-    return alone, time.process_time() - start - alone
+        alone += between - began
+        with_monitor += thread() - between
+    return alone, with_monitor + others + cpu() - thread()
 
 
 seconds()
@@ -61,17 +64,23 @@ times = [seconds() for _ in range({passes})]
 """
 
 
-def monitor_cost(frames: int = 20_000, passes: int = 5) -> None:
+def monitor_cost() -> None:
     """Print by how many percent the monitor makes a training longer, in seconds of CPU of the kernel.
 
     The threads that send messages to the page are counted, too. The training with the monitor and the one without it
     take turns, batch by batch: the clock of a shared machine changes its speed from second to second.
     """
+    report("as often as the lesson on DQN", frames=30_000, batch=64, updates=8)
+    report("after every update", frames=30_000, batch=16, updates=1)
+
+
+def report(when: str, frames: int, batch: int, updates: int, passes: int = 3) -> None:
+    """Print the monitor's share of one training, which logs after each batch of so many frames and updates."""
     # A kernel in this environment, in which the page's messages really are sent.
     manager, client = start_new_kernel(kernel_name="python3", extra_arguments=["--log-level=ERROR"])
     try:
         reply = client.execute_interactive(
-            CODE.format(frames=frames, passes=passes),
+            CODE.format(frames=frames, batch=batch, updates=updates, passes=passes),
             user_expressions={"times": "times"},
             output_hook=lambda message: None,
             timeout=600,
@@ -86,10 +95,11 @@ def monitor_cost(frames: int = 20_000, passes: int = 5) -> None:
     alone, watched = (statistics.median(column) for column in zip(*times, strict=True))
     verdict = "reached" if more <= BOUND else "NOT REACHED"
     print(
-        f"  TrainingMonitor, {frames:,} frames of CartPole: {alone:.2f} s of CPU without it, {watched:.2f} s with it, "
-        f"median of {passes}: {more:+.1f} percent (at most {BOUND:.0f}) {verdict}"
+        f"  TrainingMonitor, {when}: {1e3 * batch * alone / frames:.1f} ms of CPU for {batch} frames and {updates} "
+        f"updates, {1e6 * batch * (watched - alone) / frames:.0f} us more with it, median of {passes}: {more:+.1f} "
+        f"percent (at most {BOUND:.0f}) {verdict}"
     )
 
 
 if __name__ == "__main__":
-    monitor_cost(*map(int, sys.argv[1:]))
+    monitor_cost()

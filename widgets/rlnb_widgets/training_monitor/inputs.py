@@ -35,10 +35,12 @@ def logged_number(name: str, value: Any) -> Any:
     Raises:
         TypeError: If it is not one number.
     """
+    if type(value) is float:
+        return value
     if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
         # On the CPU reading costs less than keeping: the loop may overwrite the tensor, and it holds a graph. Other
         # devices would be waited for.
-        return float(value.item()) if value.device.type == "cpu" else value.detach().clone()
+        return float(value.item()) if value.is_cpu else value.detach().clone()
     if isinstance(value, numbers.Real):
         return float(value)
     if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "biuf":

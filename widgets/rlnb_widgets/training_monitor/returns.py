@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,25 +17,8 @@ from rlnb.data.ted.keys import COLLECTOR, MASK, TRAJ_IDS
 _MOST_WAITING = 200_000
 
 
-class _Batch(NamedTuple):
-    """What is needed of a batch of ``shape``, and the frames before it."""
-
-    reward: torch.Tensor
-    done: torch.Tensor
-    ids: torch.Tensor | None
-    shape: torch.Size
-    frames: int
-
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        """What batches that are summed up together have in common."""
-        return self.shape[:-1], self.ids is None, self.reward.device
-
-
-def padding(batch: TensorDictBase) -> torch.Tensor | None:
-    """Return the flags of the steps of trajectories that a collector has split and padded, which are data."""
-    mask: torch.Tensor | None = entry(batch, (COLLECTOR, MASK))
-    return mask
+#: What is needed of a batch: rewards, end signals, trajectory ids, its shape, and the frames before it.
+_Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Size, int]
 
 
 class EpisodeReturns:
@@ -49,41 +33,53 @@ class EpisodeReturns:
         >>> returns, done = EpisodeReturns(), torch.tensor([[False, True, False], [False, False, True]])[..., None]
         >>> batch = TensorDict({"next": {"reward": torch.ones(2, 3, 1), "done": done}}, [2, 3])
         >>> [returns.add(batch, frames) for frames in (0, 6)]
-        [True, True]
+        [6, 6]
         >>> steps, values = returns.read()
         >>> steps.tolist(), values.tolist()
         ([4.0, 6.0, 10.0, 12.0], [2.0, 3.0, 3.0, 3.0])
     """
 
     def __init__(self) -> None:
+        self.begun = False
         self._waiting: list[_Batch] = []
         self._size = 0
         self._found: list[tuple[np.ndarray, np.ndarray]] = []
         self._sums = np.zeros(0)
         self._ids: np.ndarray | None = None
 
-    def add(self, batch: TensorDictBase, frames: int) -> bool:
+    def add(self, batch: TensorDictBase, frames: int) -> int:
         """Take a batch ``[*B, T]`` that comes after a number of frames.
 
+        Nothing is summed up of a batch without one reward and one end signal for each step, nor of trajectories that a
+        collector has split and padded.
+
         Returns:
-            Whether it has one reward and one end signal for each step; nothing can be summed up otherwise, nor of
-            trajectories that were split and padded.
+            Number of its steps, without padding.
         """
-        reward, done = entry(batch, ("next", "reward")), entry(batch, ("next", "done"))
+        # What can be done later, with many batches at once, is: between two batches of a collector the processor has
+        # other things in its caches, and each operation takes several times as long.
+        after, of_collector = entry(batch, "next"), entry(batch, COLLECTOR)
+        ids = mask = None
+        if of_collector is not None:
+            ids, mask = entry(of_collector, TRAJ_IDS), entry(of_collector, MASK)
         shape = batch.batch_size
-        size = shape.numel() if shape else 0
-        if reward is None or done is None or not size or reward.numel() != size or done.numel() != size:
-            return False
-        if padding(batch) is not None:
-            return False
-        ids = entry(batch, (COLLECTOR, TRAJ_IDS))
-        # Copies: a collector may overwrite its batches. They are converted later, many at once.
+        size = shape.numel()
+        if mask is not None:
+            return int(mask.sum())
+        if after is None or not size or not shape:
+            return size
+        reward, done = entry(after, "reward"), entry(after, "done")
+        if reward is None or done is None or reward.numel() != size or done.numel() != size:
+            return size
+        # Copies: a collector may overwrite its batches.
         kept = None if ids is None or ids.numel() != size else ids.clone()
-        self._waiting.append(_Batch(reward.detach().clone(), done.clone(), kept, shape, frames))
+        values = reward.detach() if reward.requires_grad else reward
+        self._waiting.append((values.clone(), done.clone(), kept, shape, frames))
+        self.begun = True
         self._size += size
         if self._size > _MOST_WAITING:
             self._sum_up()
-        return True
+        return size
 
     def read(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the frames after which episodes ended ``[n]``, and their returns ``[n]``, in order of time, once."""
@@ -94,21 +90,23 @@ class EpisodeReturns:
 
     def _sum_up(self) -> None:
         # As many batches at once as are alike; all batches of a collector, as a rule.
-        for _, alike in itertools.groupby(tuple(self._waiting), lambda batch: batch.kind):
+        for _, alike in itertools.groupby(tuple(self._waiting), _kind):
             batches = list(alike)
             self._sum_up_rows(batches)
             del self._waiting[: len(batches)]
         self._size = 0
 
     def _sum_up_rows(self, batches: list[_Batch]) -> None:
-        reward, done = _joined(batches, "reward").astype(np.float64), _joined(batches, "done")
+        rewards, dones, trajectories, shapes, befores = zip(*batches, strict=True)
+        reward, done = _joined(rewards, shapes).astype(np.float64), _joined(dones, shapes)
         rows, steps = reward.shape
-        frames = np.concatenate([batch.frames + rows * (1.0 + np.arange(batch.shape[-1])) for batch in batches])
+        each = zip(befores, shapes, strict=True)
+        frames = np.concatenate([before + rows * (1.0 + np.arange(shape[-1])) for before, shape in each])
         before = self._sums if len(self._sums) == rows else np.zeros(rows)
         ids = None
         starts = np.zeros((rows, steps), dtype=bool)
-        if batches[0].ids is not None:
-            ids = _joined(batches, "ids")
+        if trajectories[0] is not None:
+            ids = _joined(trajectories, shapes)
             starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
             if self._ids is None or len(self._ids) != rows:
                 before = np.zeros(rows)
@@ -132,7 +130,13 @@ class EpisodeReturns:
         self._ids = None if ids is None else ids[:, -1].copy()
 
 
-def _joined(batches: list[_Batch], name: str) -> np.ndarray:
+def _kind(batch: _Batch) -> tuple[Any, ...]:
+    """What batches that are summed up together have in common."""
+    reward, _, ids, shape, _ = batch
+    return shape[:-1], ids is None, reward.device
+
+
+def _joined(entries: Sequence[torch.Tensor], shapes: Sequence[torch.Size]) -> np.ndarray:
     """Join an entry of batches in time, ``[rows, T]``."""
-    parts = [getattr(batch, name).reshape(-1, batch.shape[-1]) for batch in batches]
-    return torch.cat(parts, 1).cpu().numpy()
+    rows = [entry.reshape(-1, shape[-1]) for entry, shape in zip(entries, shapes, strict=True)]
+    return torch.cat(rows, 1).cpu().numpy()

@@ -133,15 +133,13 @@ class Series:
     def __len__(self) -> int:
         return len(self._values)
 
-    def append(self, step: float, value: float) -> None:
-        """Append a value."""
+    def append(self, step: float, value: Any) -> None:
+        """Append a number, or a tensor on another device, whose value is read when the series is."""
+        if not isinstance(value, (float, int)):
+            self._waiting.append((len(self._values), value))
+            value = float("nan")
         self._steps.append(step)
         self._values.append(value)
-
-    def append_later(self, step: float, tensor: Any) -> None:
-        """Append the value of a tensor on another device, which is read when the series is."""
-        self._waiting.append((len(self._values), tensor))
-        self.append(step, float("nan"))
 
     def extend(self, steps: np.ndarray, values: np.ndarray) -> None:
         """Append values ``[n]`` at steps ``[n]``."""

@@ -38,7 +38,7 @@ from rlnb_widgets.training_monitor.model import (
     pace_words,
     progress_words,
 )
-from rlnb_widgets.training_monitor.returns import EpisodeReturns, padding
+from rlnb_widgets.training_monitor.returns import EpisodeReturns
 from rlnb_widgets.training_monitor.scene import curve_displays, curve_words, film_display, map_display, progress_display
 from rlnb_widgets.training_monitor.series import MOST_BUCKETS, Series
 from rlnb_widgets.training_monitor.text import episode_words, monitor_explanation, monitor_headline, monitor_text
@@ -48,7 +48,7 @@ _HERE = Path(__file__).parent
 _EVERY = 0.25
 #: How many times the seconds of CPU of an update the training has before the next one, and how many times its seconds
 #: it waits at most, or two seconds. On a busy machine the clock runs on while the training does not.
-_SHARE, _PATIENCE, _LONGEST = 120.0, 50.0, 2.0
+_SHARE, _PATIENCE, _LONGEST = 200.0, 50.0, 2.0
 #: Seconds between two lines of a script that runs in a terminal, and of which the rate is taken.
 _LINE, _RECENT = 2.0, 10.0
 _MOST_SHOWN_BYTES = 2_000_000
@@ -181,10 +181,13 @@ class TrainingMonitor(TimeTraits, Visualizer):
         if self._total is None and isinstance(length, int) and length > 0:
             self._total = length
         self._begin()
-        for item in iterable:
+
+        def counted(item: T) -> T:
             self._count(item, iterable)
             self.tick()
-            yield item
+            return item
+
+        yield from map(counted, iterable)
         if not self._inside:
             self._end("finished")
 
@@ -200,11 +203,16 @@ class TrainingMonitor(TimeTraits, Visualizer):
             TypeError: If a value is not a number. Nothing is logged then.
             ValueError: If the step is not finite.
         """
-        given = {**(values or {}), **named}
-        found = {check_name(name): logged_number(name, value) for name, value in given.items()}
+        given = {**values, **named} if values else named
+        known = self._series
+        found = {n if n in known else check_name(n): logged_number(n, value) for n, value in given.items()}
         place = None if step is None else check_step(step)
+        at = self._frames if place is None and self._counts else place
         for name, value in found.items():
-            self._append(name, value, place)
+            series = known.get(name)
+            if series is None:
+                series = known[name] = Series()
+            series.append(len(series) if at is None else at, value)
         if self._state == "waiting":
             self._begin()
         if place is not None and not self._counts:
@@ -352,24 +360,13 @@ class TrainingMonitor(TimeTraits, Visualizer):
 
     # Counting and time -------------------------------------------------------------------------------------------
 
-    def _append(self, name: str, value: Any, step: float | None) -> None:
-        series = self._series.get(name)
-        if series is None:
-            series = self._series[name] = Series()
-        if step is None:
-            step = self._frames if self._counts else len(series)
-        if isinstance(value, torch.Tensor):
-            series.append_later(step, value)
-        else:
-            series.append(step, value)
-
     def _count(self, item: Any, source: Any) -> None:
         before = self._frames
         if isinstance(item, TensorDictBase) and item.ndim:
             self._unit = self._unit or "frames"
-            if self._returns.add(item, before) and "return" not in self._series:
+            self._frames = before + self._returns.add(item, before)
+            if "return" not in self._series and self._returns.begun:
                 self._series["return"] = Series()
-            self._frames = before + _size(item)
         elif item is None and isinstance(frames := getattr(source, "frames", None), int):
             # A collector that writes its batches into a buffer yields None.
             self._unit, self._frames = self._unit or "frames", frames
@@ -577,12 +574,6 @@ def _shows(shown: Sequence[Shown]) -> tuple[dict[str, Any], bytes, bytes]:
         })  # fmt: skip
         poses, pictures = poses_after + bytes(-len(poses_after) % 8), pictures + images
     return {"rollouts": found}, poses, pictures
-
-
-def _size(batch: TensorDictBase) -> int:
-    """Number of steps in a batch; of padded trajectories only the steps that are data."""
-    mask = padding(batch)
-    return int(batch.batch_size.numel()) if mask is None else int(mask.sum())
 
 
 class _Output:
