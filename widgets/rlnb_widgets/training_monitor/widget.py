@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 import traitlets
 from tensordict import TensorDictBase
 
