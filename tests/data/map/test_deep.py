@@ -57,8 +57,8 @@ def test_a_deep_tree_is_copied(make, name):
 
 @pytest.mark.deep
 @pytest.mark.parametrize("name", COPIES)
-def test_a_tree_of_twenty_thousand_levels_is_copied(name):
-    assert_copied(viewed(20_000), name, 20_000)
+def test_a_tree_of_eight_thousand_levels_is_copied(name):
+    assert_copied(viewed(8_000), name, 8_000)
 
 
 def test_a_deep_tree_is_written():
