@@ -539,7 +539,7 @@ def libs(peer: str | None, python: str | None) -> None:
     if python is None:
         print("libs: no environment has the libraries. Fix: make test-libs, which makes one, or --libs PYTHON.")
         return
-    best = best_times("libs.py", {"rlnb": python, **({"torchrl": peer} if peer else {})}, rounds=3)
+    best = best_times("libs.py", {"rlnb": python, **({"torchrl": peer} if peer else {})}, rounds=1)
     ours = {key: seconds for key, seconds in best["rlnb"].items() if not key.endswith(", own loop")}
     own = {key: best["rlnb"][f"{key}, own loop"] for key in ours}
     print("Libraries: rollouts of 1,000 steps with random actions   us/step: own loop, rlnb, torchrl")
