@@ -195,6 +195,7 @@ def test_data_without_one_reward_per_step_has_no_returns():
         pass
     assert "return" in monitor and monitor.frames == 20
     none = TrainingMonitor()
-    for _ in none.watch([TensorDict({"x": torch.zeros(4)}, [4])]):
+    odd = {"next": torch.zeros(4), "collector": torch.zeros(4)}  # names that mean something to a collector alone
+    for _ in none.watch([TensorDict({"x": torch.zeros(4)}, [4]), TensorDict(odd, [4])]):
         pass
-    assert "return" not in none and none.frames == 4
+    assert "return" not in none and none.frames == 8

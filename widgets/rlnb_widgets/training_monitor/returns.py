@@ -60,13 +60,13 @@ class EpisodeReturns:
         # other things in its caches, and each operation takes several times as long.
         after, of_collector = entry(batch, "next"), entry(batch, COLLECTOR)
         ids = mask = None
-        if of_collector is not None:
+        if isinstance(of_collector, TensorDictBase):
             ids, mask = entry(of_collector, TRAJ_IDS), entry(of_collector, MASK)
         shape = batch.batch_size
         size = shape.numel()
         if mask is not None:
             return int(mask.sum())
-        if after is None or not size or not shape:
+        if not isinstance(after, TensorDictBase) or not size or not shape:
             return size
         reward, done = entry(after, "reward"), entry(after, "done")
         if reward is None or done is None or reward.numel() != size or done.numel() != size:
@@ -138,5 +138,5 @@ def _kind(batch: _Batch) -> tuple[Any, ...]:
 
 def _joined(entries: Sequence[torch.Tensor], shapes: Sequence[torch.Size]) -> np.ndarray:
     """Join an entry of batches in time, ``[rows, T]``."""
-    rows = [entry.reshape(-1, shape[-1]) for entry, shape in zip(entries, shapes, strict=True)]
+    rows = [values.reshape(-1, shape[-1]) for values, shape in zip(entries, shapes, strict=True)]
     return torch.cat(rows, 1).cpu().numpy()
