@@ -94,10 +94,11 @@ def report(when: str, frames: int, batch: int, updates: int, passes: int = 3) ->
     more = 100 * (statistics.median(watched / alone for alone, watched in times) - 1)
     alone, watched = (statistics.median(column) for column in zip(*times, strict=True))
     verdict = "reached" if more <= BOUND else "NOT REACHED"
+    work = f"{batch} frames and {updates} update{'s' * (updates > 1)}"
     print(
-        f"  TrainingMonitor, {when}: {1e3 * batch * alone / frames:.1f} ms of CPU for {batch} frames and {updates} "
-        f"updates, {1e6 * batch * (watched - alone) / frames:.0f} us more with it, median of {passes}: {more:+.1f} "
-        f"percent (at most {BOUND:.0f}) {verdict}"
+        f"  TrainingMonitor, {when}: {1e3 * batch * alone / frames:.1f} ms of CPU for {work}, "
+        f"{1e6 * batch * (watched - alone) / frames:.0f} us more with it, median of {passes}: {more:+.1f} percent "
+        f"(at most {BOUND:.0f}) {verdict}"
     )
 
 

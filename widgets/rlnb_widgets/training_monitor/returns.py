@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,8 +16,19 @@ from rlnb.data.ted.keys import COLLECTOR, MASK, TRAJ_IDS
 _MOST_WAITING = 200_000
 
 
-#: What is needed of a batch: rewards, end signals, trajectory ids, its shape, and the frames before it.
-_Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Size, int]
+class _Batch(NamedTuple):
+    """What is needed of a batch of ``shape``, and the frames before it."""
+
+    reward: torch.Tensor
+    done: torch.Tensor
+    ids: torch.Tensor | None
+    shape: torch.Size
+    frames: int
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What batches that are summed up together have in common."""
+        return self.shape[:-1], self.ids is None, self.reward.device
 
 
 class EpisodeReturns:
@@ -56,8 +66,8 @@ class EpisodeReturns:
         Returns:
             Number of its steps, without padding.
         """
-        # What can be done later, with many batches at once, is: between two batches of a collector the processor has
-        # other things in its caches, and each operation takes several times as long.
+        # As little as possible is done here: between two batches of a collector the processor has other things in its
+        # caches, and each operation takes several times as long as where many batches are summed up at once.
         after, of_collector = entry(batch, "next"), entry(batch, COLLECTOR)
         ids = mask = None
         if isinstance(of_collector, TensorDictBase):
@@ -74,7 +84,7 @@ class EpisodeReturns:
         # Copies: a collector may overwrite its batches.
         kept = None if ids is None or ids.numel() != size else ids.clone()
         values = reward.detach() if reward.requires_grad else reward
-        self._waiting.append((values.clone(), done.clone(), kept, shape, frames))
+        self._waiting.append(_Batch(values.clone(), done.clone(), kept, shape, frames))
         self.begun = True
         self._size += size
         if self._size > _MOST_WAITING:
@@ -90,23 +100,21 @@ class EpisodeReturns:
 
     def _sum_up(self) -> None:
         # As many batches at once as are alike; all batches of a collector, as a rule.
-        for _, alike in itertools.groupby(tuple(self._waiting), _kind):
+        for _, alike in itertools.groupby(tuple(self._waiting), lambda batch: batch.kind):
             batches = list(alike)
             self._sum_up_rows(batches)
             del self._waiting[: len(batches)]
         self._size = 0
 
     def _sum_up_rows(self, batches: list[_Batch]) -> None:
-        rewards, dones, trajectories, shapes, befores = zip(*batches, strict=True)
-        reward, done = _joined(rewards, shapes).astype(np.float64), _joined(dones, shapes)
+        reward, done = _joined(batches, "reward").astype(np.float64), _joined(batches, "done")
         rows, steps = reward.shape
-        each = zip(befores, shapes, strict=True)
-        frames = np.concatenate([before + rows * (1.0 + np.arange(shape[-1])) for before, shape in each])
+        frames = np.concatenate([batch.frames + rows * (1.0 + np.arange(batch.shape[-1])) for batch in batches])
         before = self._sums if len(self._sums) == rows else np.zeros(rows)
         ids = None
         starts = np.zeros((rows, steps), dtype=bool)
-        if trajectories[0] is not None:
-            ids = _joined(trajectories, shapes)
+        if batches[0].ids is not None:
+            ids = _joined(batches, "ids")
             starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
             if self._ids is None or len(self._ids) != rows:
                 before = np.zeros(rows)
@@ -130,13 +138,7 @@ class EpisodeReturns:
         self._ids = None if ids is None else ids[:, -1].copy()
 
 
-def _kind(batch: _Batch) -> tuple[Any, ...]:
-    """What batches that are summed up together have in common."""
-    reward, _, ids, shape, _ = batch
-    return shape[:-1], ids is None, reward.device
-
-
-def _joined(entries: Sequence[torch.Tensor], shapes: Sequence[torch.Size]) -> np.ndarray:
+def _joined(batches: list[_Batch], name: str) -> np.ndarray:
     """Join an entry of batches in time, ``[rows, T]``."""
-    rows = [values.reshape(-1, shape[-1]) for values, shape in zip(entries, shapes, strict=True)]
-    return torch.cat(rows, 1).cpu().numpy()
+    parts = [getattr(batch, name).reshape(-1, batch.shape[-1]) for batch in batches]
+    return torch.cat(parts, 1).cpu().numpy()
