@@ -231,7 +231,7 @@ class UncheckedCategorical(Categorical):
         probs = self.logits.detach().softmax(-1)
         # What torch.multinomial does for one index, without its checks, which take two thirds of the time.
         scores, indices = (probs / torch.empty_like(probs).exponential_()).max(-1)
-        if math.isnan(scores.sum()):
+        if math.isnan(scores.sum() if scores.ndim else scores):
             return self._checked().sample()  # raises an error that says what is wrong with the logits
         return indices
 

@@ -119,7 +119,7 @@ class A2CLoss(ActorCriticLoss):
             terms["loss_entropy"] = self._reduce(-self.entropy_coeff * entropy, data)
         if self._has_critic():
             loss, logs = self._critic_terms(data, self.clip_value)
-            terms["loss_critic"] = self._reduce(self.critic_coeff * loss, data)
+            terms["loss_critic"] = self.critic_coeff * loss
             del logs["explained_variance"]
             terms.update(logs)
         return self._terms(terms)

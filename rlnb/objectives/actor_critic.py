@@ -155,7 +155,7 @@ class ActorCriticLoss(LossModule):
     def _critic_terms(
         self, data: TensorDictBase, clip: Tensor | float | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Compute the distance of values and targets, ``[*B]``, and numbers for logs.
+        """Compute the distance of values and targets, reduced, and numbers for logs.
 
         With ``clip``, a value counts as at most that far away from the one in the data (Schulman et al.'s PPO in
         OpenAI's baselines).
@@ -164,15 +164,17 @@ class ActorCriticLoss(LossModule):
         value = self._value(data)
         if value.shape != target.shape:
             raise ValueError(wrong_value_shape(self, value, target))
-        loss, logs = distance_loss(target, value, self.loss_critic_type), {}
-        if clip is not None:
+        kind, logs = self.loss_critic_type, {}
+        if clip is None:
+            loss = self._distance(value, target, kind, data)
+        else:
             old = self._get(data, "value").detach()
             near = old + (value - old).clamp(-clip, clip)
-            loss = torch.max(loss, distance_loss(target, near, self.loss_critic_type))
+            loss = self._reduce(torch.max(distance_loss(value, target, kind), distance_loss(near, target, kind)), data)
             logs["value_clip_fraction"] = (near != value).to(value.dtype).mean()
         with torch.no_grad():
             logs["explained_variance"] = 1 - (target - value).var() / target.var().clamp_min(1e-12)
-        return loss.squeeze(-1), logs
+        return loss.squeeze(-1) if self.reduction == "none" else loss, logs
 
     def _value(self, data: TensorDictBase) -> Tensor:
         critic, params = self.critic_network, None

@@ -154,7 +154,7 @@ class PPOLoss(ActorCriticLoss):
             terms["loss_entropy"] = self._reduce(-self.entropy_coeff * entropy, data)
         if self.critic_network is not None:
             loss, logs = self._critic_terms(data, self._value_clip())
-            terms["loss_critic"] = self._reduce(self.critic_coeff * loss, data)
+            terms["loss_critic"] = self.critic_coeff * loss
             if not self.log_explained_variance:
                 del logs["explained_variance"]
             terms.update(logs)
@@ -270,14 +270,14 @@ class ClipPPOLoss(PPOLoss):
         self, log_weight: Tensor, advantage: Tensor, distribution: Any, before: Any, data: TensorDictBase
     ) -> dict[str, Tensor]:
         low, high = map(float, self._epsilons())
-        clipped_log = log_weight.clamp(math.log1p(-low), math.log1p(high))
-        ratio, clipped = log_weight.exp(), clipped_log.exp()
+        ratio = log_weight.exp()
+        clipped = ratio.clamp(1 - low, 1 + high)
         gain = torch.min(ratio * advantage, clipped * advantage).squeeze(-1)
         with torch.no_grad():
             weights = log_weight.flatten()
             largest = weights.max()
             shares = (weights - largest).exp()  # of the largest ratio, so that none is too large
-            logs = {"clip_fraction": (log_weight != clipped_log).to(ratio.dtype).mean()}
+            logs = {"clip_fraction": (ratio != clipped).to(ratio.dtype).mean()}
             logs |= {"ESS": shares.sum().square() / (shares.dot(shares) * shares.numel())}
             logs |= {"max_ratio": largest.exp(), "mean_ratio": ratio.mean()}
         return {"loss_objective": self._reduce(-gain, data), **logs}

@@ -98,8 +98,7 @@ class ReinforceLoss(ActorCriticLoss):
         advantage = self._advantage(data, log_prob).squeeze(-1)
         terms = {"loss_actor": self._reduce(-log_prob * advantage, data)}
         if self.critic_network is not None:
-            loss, logs = self._critic_terms(data, self.clip_value)
-            terms["loss_value"] = self._reduce(loss, data)
+            terms["loss_value"], logs = self._critic_terms(data, self.clip_value)
             del logs["explained_variance"]
             terms.update(logs)
         return self._terms(terms)
