@@ -809,9 +809,11 @@ class MultiCollector:
 
     def __del__(self) -> None:
         workers = self.__dict__.get("_workers")
-        if workers is not None and workers.alive:
-            with contextlib.suppress(Exception):
+        try:  # as in EnvBase: at interpreter exit anything may be gone already
+            if workers is not None and workers.alive:
                 workers.end(0.2)
+        except Exception:
+            pass
 
     def __repr__(self) -> str:
         return (

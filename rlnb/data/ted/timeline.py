@@ -114,7 +114,7 @@ def bits(column: torch.Tensor) -> torch.Tensor:
         >>> bits(torch.tensor([0.0, -0.0])).tolist()
         [0, -2147483648]
     """
-    column = column.detach().as_subclass(torch.Tensor)
+    column = column.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg()
     if column.dtype == torch.complex128:
         column = torch.view_as_real(column)
     return column.view(_BITS[column.dtype.itemsize])

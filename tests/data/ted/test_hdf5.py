@@ -54,6 +54,8 @@ def test_every_dtype_and_shape(path):
     entries = {name: torch.ones(3, dtype=getattr(torch, name)) for name in [*kinds.split(), "complex64", "complex128"]}
     entries |= {f"{name} number": torch.ones((), dtype=value.dtype) for name, value in entries.items()}
     entries |= {"none": torch.zeros(0, 3), "below": TensorDict({"deep": TensorDict({}, [3])}, [3])}
+    conjugate = torch.tensor([1 + 2j, 3 - 4j]).conj()
+    entries |= {"conjugate": conjugate, "negative": conjugate.imag, "transposed": torch.arange(6).view(2, 3).t()}
     data = TensorDict(entries)
     write_h5(data, path)
     same(read_h5(path), data)
