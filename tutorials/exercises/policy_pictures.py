@@ -30,7 +30,7 @@ class Trained:
 
     Example:
         >>> Trained({"return": {"with a baseline": [20.0, 90.0]}}, x="update")
-        return, over updates: with a baseline
+        return by update: with a baseline
         the numbers, measured in this run, are in the picture
     """
 
@@ -41,7 +41,7 @@ class Trained:
     levels: Mapping[str, tuple[float, str]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        lines = [f"{title}, over {self.x}s: {', '.join(curves)}" for title, curves in self.panels.items()]
+        lines = [f"{title} by {self.x}: {', '.join(curves)}" for title, curves in self.panels.items()]
         return "\n".join([*lines, "the numbers, measured in this run, are in the picture"])
 
     def _repr_html_(self) -> str:
