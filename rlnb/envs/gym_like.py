@@ -443,10 +443,10 @@ def reward_array(reward: Any, count: int) -> np.ndarray:
     """
     array = np.asarray(reward.detach().cpu() if isinstance(reward, torch.Tensor) else reward)
     if array.size != count or array.dtype.kind not in "biuf":
-        what = "one number" if count == 1 else f"{count} numbers, one for each env,"
+        what, kind = ("one number", "a float") if count == 1 else (f"{count} numbers", f"an array of {count} numbers")
         raise RuntimeError(
             f"The reward must be {what} and is {reward!r}. Fix: let the env's step return (observation, reward, "
-            "terminated, truncated, info) with a float as reward."
+            f"terminated, truncated, info) with {kind} as reward."
         )
     return array
 

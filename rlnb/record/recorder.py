@@ -524,8 +524,10 @@ class PixelRenderTransform(Transform):
 
     def _render(self, env: Any, data: TensorDictBase | None) -> Any:
         """Render an env: an array ``[*batch_size, ...]``, or whatever else it or ``preproc`` returns."""
-        render = getattr(env, self.render_method)
-        image = render(data, **self.render_options) if self.pass_tensordict else render(**self.render_options)
+        render, options = getattr(env, self.render_method), self.render_options
+        if self.render_method == "render":  # the render of some batches shows one of their envs
+            options = {**getattr(env, "_render_each", {}), **options}
+        image = render(data, **options) if self.pass_tensordict else render(**options)
         if isinstance(image, (list, tuple)) and env.batch_size:
             image = self._stacked(image, env.batch_size)
         return image if self.preproc is None else self.preproc(image)

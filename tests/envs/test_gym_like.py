@@ -210,8 +210,12 @@ def test_rewards_of_the_wrong_size_are_refused(batch, reward):
     zeros = np.zeros((*batch, 1))
     backend = Backend(step=lambda b: (zeros, reward, np.zeros(batch, bool), {}), reset=lambda b: zeros)
     env = Like(backend, action=OneHot(3, shape=(*batch, 3)), batch_size=batch)
-    what = "2 numbers, one for each env," if batch else "one number"
-    with pytest.raises(RuntimeError, match=f"^{re.escape(f'The reward must be {what} and is {reward!r}. Fix: let')}"):
+    what, kind = ("2 numbers", "an array of 2 numbers") if batch else ("one number", "a float")
+    text = (
+        f"The reward must be {what} and is {reward!r}. Fix: let the env's step return (observation, reward, "
+        f"terminated, truncated, info) with {kind} as reward."
+    )
+    with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
         env.rand_step(env.reset())
 
 

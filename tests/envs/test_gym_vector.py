@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import gymnasium
@@ -295,6 +296,43 @@ def test_workers_that_reset_twice_are_refused():
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         GymWrapper(backend)
     backend.close()
+
+
+class Crashing(gymnasium.Env):
+    """Ends its process at the second step."""
+
+    observation_space, action_space = gymnasium.spaces.Box(0, 9, (1,)), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        if self.t == 2:
+            os._exit(9)
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+class Still(Crashing):
+    """Ends nothing."""
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+def test_a_worker_that_dies_is_named():
+    backend = AsyncVectorEnv([Still, Crashing])
+    text = (
+        "The worker processes of the AsyncVectorEnv that ran these sub-envs have died: 1 (exit code 9). Likely causes: "
+        "the simulator crashed, or memory ran out (exit code -9). Fix: run one env in this process to see what "
+        "happens, and make the vector env again."
+    )
+    with pytest.raises(RuntimeError, match=f"^{re.escape(text)}$"):
+        GymWrapper(backend).rollout(5)
+    for process in backend.processes:
+        process.join(10)
+        assert process.exitcode is not None
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED])

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlnb.envs import MultiThreadedEnv, MultiThreadedEnvWrapper, ParallelEnv, check_env_specs
+from rlnb.envs import MultiThreadedEnv, MultiThreadedEnvWrapper, ParallelEnv, TransformedEnv, check_env_specs
+from rlnb.record import PixelRenderTransform
 from tests.libs.wrappers import assert_keeps_promises, assert_same
 
 
@@ -66,6 +67,21 @@ def test_seeds_make_equal_pools():
     for env in envs:
         env.set_seed(9)
     assert_same(envs[0].reset(), envs[1].reset())
+
+
+def test_frames():
+    env = MultiThreadedEnv(2, "CartPole-v1", create_env_kwargs={"render_mode": "rgb_array"})
+    td = TransformedEnv(env, PixelRenderTransform()).rollout(2)
+    assert td["next", "pixels"].shape == (2, 2, 400, 600, 3) and td["pixels"].dtype == torch.uint8
+    assert np.array_equal(env.render()[1], td["next", "pixels"][1, 1].numpy())
+    env = MultiThreadedEnv(2, "CartPole-v1")
+    env.reset()
+    with pytest.raises(RuntimeError) as caught:
+        env.render()
+    assert str(caught.value) == (
+        "CartPole-v1 was made without a render mode, so it renders nothing. "
+        """Fix: MultiThreadedEnv(2, 'CartPole-v1', create_env_kwargs={"render_mode": "rgb_array"})."""
+    )
 
 
 def test_processes():

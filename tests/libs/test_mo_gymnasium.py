@@ -9,6 +9,7 @@ import mo_gymnasium
 import numpy as np
 import pytest
 import torch
+from rlnb_widgets.rollout_player.model import player_model
 
 from rlnb.data import Bounded, Unbounded
 from rlnb.envs import GymWrapper, ParallelEnv, check_env_specs
@@ -94,6 +95,10 @@ def test_a_vector_of_another_length_is_refused():
 
 def test_frames_in_the_player():
     assert_plays_frames(MOGymEnv("mo-mountaincar-v0", render_mode="rgb_array"))
+    for name in MOGymEnv.available_envs:
+        if name.startswith("mo-mountaincar"):
+            env = MOGymEnv(name)
+            assert player_model(env.rollout(2), env).frames.kind == "scene", name
     assert MOGymEnv("mo-mountaincar-v0", from_pixels=True).rollout(2)["pixels"].shape == (2, 400, 600, 3)
 
 

@@ -192,6 +192,13 @@ def test_bad_input():
         "mfg_garnet is a mean field game, whose steps need the distribution of all players. "
         "Fix: choose a game whose get_type().dynamics is SEQUENTIAL or SIMULTANEOUS."
     )
+    with pytest.raises(ValueError) as error:
+        OpenSpielEnv("misere")
+    assert str(error.value) == (
+        "OpenSpiel cannot load the game 'misere': Missing parameter game. "
+        "Fix: give the parameters that it needs in brackets, such as OpenSpielEnv('misere(game=tic_tac_toe())')."
+    )
+    assert OpenSpielEnv("misere(game=tic_tac_toe())").rollout(3).shape == (3,)
     assert {"chess", "kuhn_poker", "tic_tac_toe"} < set(OpenSpielEnv.available_envs)
 
 

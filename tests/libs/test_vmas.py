@@ -14,7 +14,8 @@ from rlnb_widgets.scenes.vmas import MARKS
 from tensordict.nn import TensorDictModule
 
 from rlnb.data import Bounded, Categorical, MultiCategorical, MultiOneHot, OneHot
-from rlnb.envs import MarlGroupMapType, ParallelEnv, VmasEnv, VmasWrapper, check_env_specs
+from rlnb.envs import MarlGroupMapType, ParallelEnv, TransformedEnv, VmasEnv, VmasWrapper, check_env_specs
+from rlnb.record import PixelRenderTransform
 from tests.libs.wrappers import assert_keeps_promises, assert_same
 
 
@@ -167,6 +168,18 @@ def test_frames_of_each_env():
     assert np.array_equal(env.render(env_index=2), td["next", "pixels"][2].numpy())
     assert not torch.equal(td["pixels"][0], td["pixels"][1])
     env.close()
+
+
+def test_frames_by_a_transform():
+    env = TransformedEnv(balance(), PixelRenderTransform())
+    td = env.rollout(2)
+    assert td["next", "pixels"].shape == (3, 2, 700, 700, 3)
+    assert np.array_equal(env.base_env.render(env_index=2), td["next", "pixels"][2, 1].numpy())
+    env.close()
+
+
+def test_a_step_without_a_reset():
+    assert VmasEnv("balance", num_envs=3, n_agents=5).rand_step()["next", "agents", "observation"].shape == (3, 5, 16)
 
 
 def test_names_and_what_is_no_env():

@@ -29,6 +29,7 @@ class _PoolEnv(gymnasium.vector.VectorEnv):
         self.single_observation_space, self.single_action_space = pool.observation_space, pool.action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.render_mode = getattr(pool, "render_mode", None)
         self._last: Any = None
 
     def reset(
@@ -56,7 +57,7 @@ class _PoolEnv(gymnasium.vector.VectorEnv):
         return self._last, reward, terminated, truncated, dict(info)
 
     def render(self) -> Any:
-        return self.pool.render()
+        return self.pool.render(env_ids=np.arange(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
         self.pool.close()
@@ -120,6 +121,10 @@ class MultiThreadedEnvWrapper(GymWrapper):
 
     def _backend_attribute(self, name: str) -> Any:
         return getattr(self._adapter.pool, name)
+
+    def _made_to_render(self) -> str:
+        made = 'create_env_kwargs={"render_mode": "rgb_array"}'
+        return f"MultiThreadedEnv({self._adapter.num_envs}, {self._backend_name()!r}, {made})"
 
     def _backend_name(self) -> str:
         return type(self._adapter.pool).__name__.removesuffix("GymnasiumEnvPool")

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import gymnasium
 import torch
 from tensordict import TensorDictBase
 
@@ -13,6 +14,7 @@ from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.spaces import spec_from_space
 from rlnb.data.specs.unbounded import Unbounded
 from rlnb.envs.gym_like import GymLikeEnv, Outputs
+from rlnb.envs.libs.libraries import AvailableEnvs
 
 
 class IsaacLabWrapper(GymLikeEnv):
@@ -40,6 +42,10 @@ class IsaacLabWrapper(GymLikeEnv):
         native_autoreset, convert_actions_to_numpy: without effect. No reset is ever repeated here, and actions are
             tensors.
 
+    Attributes:
+        available_envs: the ids of Isaac Lab's environments that are registered with Gymnasium, such as those that
+            importing ``isaaclab_tasks`` registers.
+
     Raises:
         TypeError: If ``env`` is not such an environment.
 
@@ -59,6 +65,7 @@ class IsaacLabWrapper(GymLikeEnv):
 
     libname = "isaaclab"
     git_url = "https://github.com/isaac-sim/IsaacLab"
+    available_envs = AvailableEnvs("isaaclab", lambda: _ids())
 
     def __init__(
         self,
@@ -202,6 +209,11 @@ class IsaacLabWrapper(GymLikeEnv):
                 "AppLauncher(headless=True, enable_cameras=True)."
             )
         return frame
+
+
+def _ids() -> list[str]:
+    """List the ids that Isaac Lab has registered with Gymnasium."""
+    return [name for name, spec in gymnasium.registry.items() if str(spec.entry_point).startswith("isaaclab")]
 
 
 def _copied(observation: Any) -> Any:

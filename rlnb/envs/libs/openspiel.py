@@ -450,7 +450,7 @@ class OpenSpielEnv(OpenSpielWrapper):
 
     Raises:
         ImportError: If open_spiel is not installed.
-        ValueError: If OpenSpiel has no such game.
+        ValueError: If OpenSpiel has no such game, or cannot load it with these parameters.
 
     Example:
         .. code-block:: python
@@ -475,8 +475,16 @@ class OpenSpielEnv(OpenSpielWrapper):
         pyspiel = import_library("pyspiel", type(self).__name__)
         if str(game_string).partition("(")[0] not in self.available_envs:
             raise no_such_env("OpenSpiel", game_string, self.available_envs, "OpenSpielEnv.available_envs")
+        try:
+            game = pyspiel.load_game(game_string)
+        except (pyspiel.SpielError, IndexError) as error:
+            raise ValueError(
+                f"OpenSpiel cannot load the game {game_string!r}: {error}. "
+                "Fix: give the parameters that it needs in brackets, such as "
+                "OpenSpielEnv('misere(game=tic_tac_toe())')."
+            ) from error
         super().__init__(
-            pyspiel.load_game(game_string).new_initial_state(),
+            game.new_initial_state(),
             group_map=group_map,
             categorical_actions=categorical_actions,
             return_state=return_state,

@@ -280,7 +280,7 @@ def _make(task: str, parallel: bool, kwargs: dict[str, Any]) -> Any:
     with warnings.catch_warnings():
         # PettingZoo advises to make envs by its registry, which imports all families and does not have those of mpe2.
         warnings.simplefilter("ignore", DeprecationWarning)
-        module = importlib.import_module(tasks[name])
+        module = _import_task(name, tasks[name])
     make = getattr(module, "parallel_env" if parallel else "env", None)
     if make is None:
         raise ValueError(
@@ -288,6 +288,17 @@ def _make(task: str, parallel: bool, kwargs: dict[str, Any]) -> Any:
             f"Fix: PettingZooEnv({task!r}, parallel=False, use_mask=True)."
         )
     return make(**kwargs)
+
+
+def _import_task(name: str, module: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package, family = module.split(".")[0], name.partition("/")[0]
+        needed = f'"pettingzoo[{family}]"' if package == "pettingzoo" else error.name
+        raise ModuleNotFoundError(
+            f"The task {name!r} needs {error.name}, which is not installed. Fix: pip install {needed}.", name=error.name
+        ) from error
 
 
 # Agents ---------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -96,6 +96,7 @@ class VmasWrapper(GymLikeEnv):
         self._groups = AgentGroups(group_map or _by_name(self.agent_names), self.agent_names, batch_dims=1)
         self.group_map = self._groups.group_map
         self._random: list[Any] | None = None
+        self._running = True  # VMAS resets an env when it is made
         self._guard = contextlib.nullcontext if env.grad_enabled else torch.inference_mode
         self._set_specs(env)
 
@@ -282,18 +283,28 @@ class VmasWrapper(GymLikeEnv):
 
     # Frames -------------------------------------------------------------------------------------------------------
 
-    def render(self, mode: str = "rgb_array", env_index: int = 0, **kwargs: Any) -> Any:
-        """Render one env of the batch; see ``vmas``'s ``Environment.render`` for further arguments.
+    #: Arguments of ``render`` that give a frame of each env; PixelRenderTransform reads them.
+    _render_each: ClassVar[dict[str, Any]] = {"env_index": None}
+
+    def render(self, mode: str = "rgb_array", env_index: int | None = 0, **kwargs: Any) -> Any:
+        """Render an env of the batch; see ``vmas``'s ``Environment.render`` for further arguments.
+
+        Args:
+            mode: "rgb_array" returns the frame, "human" shows it in a window.
+            env_index: which env. None: all of them, one after the other.
+            kwargs: for VMAS.
 
         Returns:
-            The frame, uint8 ``[height, width, 3]``, or None for the mode "human".
+            The frame, uint8 ``[height, width, 3]``, or None for the mode "human"; a list of them for all envs.
         """
+        if env_index is None:
+            return [self.render(mode, env_index=i, **kwargs) for i in range(self.batch_size[0])]
         with self._simulating():
             frame = self._env.render(mode=mode, env_index=env_index, **kwargs)
         return None if frame is None else np.ascontiguousarray(frame)
 
     def _frames(self) -> torch.Tensor:
-        return torch.stack([torch.from_numpy(self.render(env_index=i)) for i in range(self.batch_size[0])])
+        return torch.from_numpy(np.stack(self.render(env_index=None)))
 
     def _backend_name(self) -> str:
         return type(self._env.scenario).__name__

@@ -7,6 +7,7 @@ https://isaac-sim.github.io/IsaacLab/main/source/api/lab/isaaclab.envs.html. Isa
 from __future__ import annotations
 
 import re
+import sys
 from types import SimpleNamespace
 
 import gymnasium
@@ -186,6 +187,14 @@ def test_cameras_and_frames():
     assert env.render().shape == (4, 5, 3)
     env.close()
     assert env._env.closed
+
+
+def test_ids(monkeypatch):
+    assert IsaacLabWrapper.available_envs == []
+    monkeypatch.setitem(sys.modules, "isaaclab", SimpleNamespace())
+    spec = gymnasium.envs.registration.EnvSpec("Isaac-Ant-v0", "isaaclab.envs:ManagerBasedRLEnv")
+    monkeypatch.setitem(gymnasium.registry, "Isaac-Ant-v0", spec)
+    assert IsaacLabWrapper.available_envs == ["Isaac-Ant-v0"]
 
 
 def test_what_is_no_environment():

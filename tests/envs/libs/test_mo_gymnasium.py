@@ -20,6 +20,16 @@ def test_without_the_library(monkeypatch):
     assert str(caught.value) == ("MOGymEnv needs mo_gymnasium, which is not installed. Fix: pip install mo-gymnasium.")
 
 
+def test_what_is_no_env():
+    text = (
+        "MOGymWrapper wraps an env of MO-Gymnasium and got a int. "
+        'Fix: MOGymWrapper(mo_gymnasium.make("deep-sea-treasure-v0")), or MOGymEnv("deep-sea-treasure-v0").'
+    )
+    with pytest.raises(TypeError) as caught:
+        MOGymWrapper(3)
+    assert str(caught.value) == text
+
+
 class Ores(gymnasium.Env):
     """Two objectives: the action, and the time."""
 

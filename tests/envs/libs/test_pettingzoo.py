@@ -366,8 +366,17 @@ class TestTasks:
         )
 
     def test_what_a_task_needs_is_missing(self, package):
-        with pytest.raises(ModuleNotFoundError, match="No module named 'missing'"):
+        with pytest.raises(ModuleNotFoundError) as caught:
             PettingZooEnv("mpe/tag_v3")
+        assert str(caught.value) == (
+            "The task 'mpe/tag_v3' needs missing, which is not installed. Fix: pip install missing."
+        )
+        (package / "pettingzoo/toys/__init__.py").write_text("")
+        with pytest.raises(ModuleNotFoundError) as caught:
+            PettingZooEnv("toys/broken_v2")
+        assert str(caught.value) == (
+            "The task 'toys/broken_v2' needs missing, which is not installed. Fix: pip install \"pettingzoo[toys]\"."
+        )
 
     def test_names_that_do_not_exist(self, package):
         with pytest.raises(ValueError) as caught:

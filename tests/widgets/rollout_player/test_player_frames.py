@@ -168,7 +168,8 @@ IDS = {
 
 def test_every_drawing_is_tried():
     # The example of register_scene adds "MyCartPole". What VMAS simulates is drawn in tests/widgets/scenes.
-    assert {name for name in scene_names() if "/" not in name} - {"MyCartPole", "vmas"} == set(IDS)
+    gymnasiums = {name for name in scene_names() if "/" not in name and not name.startswith("mo-")}
+    assert gymnasiums - {"MyCartPole", "vmas"} == set(IDS)
 
 
 @pytest.mark.parametrize("categorical", [False, True])

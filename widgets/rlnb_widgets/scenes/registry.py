@@ -51,6 +51,10 @@ _SCENES: dict[str, SceneSpec] = {
     "MountainCarContinuous": MountainCar(goal=0.45, continuous=True),
     "Pendulum": Pendulum(),
     "Taxi": Taxi(),
+    **dict.fromkeys(
+        ("mo-mountaincar", "mo-mountaincar-3d", "mo-mountaincar-timemove", "mo-mountaincar-timespeed"), MountainCar()
+    ),
+    "mo-mountaincarcontinuous": MountainCar(goal=0.45, continuous=True),
     "phys2d/CartPole": CartPole(),
     "phys2d/Pendulum": Pendulum(),
     "rlnb/Bandit": Bandit(),

@@ -44,6 +44,11 @@ class MOGymWrapper(GymWrapper):
     git_url = "https://github.com/Farama-Foundation/MO-Gymnasium"
 
     def __init__(self, env: Any, categorical_action_encoding: bool = False, **kwargs: Any) -> None:
+        if not isinstance(env, (gymnasium.Env, gymnasium.vector.VectorEnv)):
+            raise TypeError(
+                f"MOGymWrapper wraps an env of MO-Gymnasium and got a {type(env).__name__}. "
+                'Fix: MOGymWrapper(mo_gymnasium.make("deep-sea-treasure-v0")), or MOGymEnv("deep-sea-treasure-v0").'
+            )
         super().__init__(env, categorical_action_encoding, **kwargs)
         self.reward_spec = _reward_spec(self)
 

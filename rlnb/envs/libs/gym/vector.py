@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -70,11 +71,13 @@ class VectorBackend:
         asked = mask & ~kept
         found: tuple[Any, Mapping[str, Any]]
         if asked.all():
-            found = self.env.reset(seed=seed, options=options)
+            with self._workers():
+                found = self.env.reset(seed=seed, options=options)
         elif not asked.any() and self._fresh is not None:
             found = self._fresh
         else:
-            found = self._reset_some(asked, seed, options)
+            with self._workers():
+                found = self._reset_some(asked, seed, options)
             if kept.any() and self._fresh is not None:
                 space = self.env.single_observation_space
                 found = _mix(kept, self._fresh[0], found[0], space), _mix(kept, self._fresh[1], found[1])
@@ -93,7 +96,8 @@ class VectorBackend:
                 "ended and was not reset. Fix: td = env.maybe_reset(step_mdp(td)) before the next step, or "
                 "env.step_and_maybe_reset(td)."
             )
-        observation, reward, terminated, truncated, info = self.env.step(actions)
+        with self._workers():
+            observation, reward, terminated, truncated, info = self.env.step(actions)
         terminated, truncated = np.asarray(terminated), np.asarray(truncated)
         over = terminated | truncated
         if over.any():
@@ -110,6 +114,28 @@ class VectorBackend:
                 observation = _with_rows(space, observation, over, info["final_obs"])
                 info = _mix(over, info.get("final_info", {}), rest)
         return observation, reward, terminated, truncated, info
+
+    @contextlib.contextmanager
+    def _workers(self) -> Iterator[None]:
+        """Say which worker process of an AsyncVectorEnv has died, where pipes only say that something is gone."""
+        try:
+            yield
+        except (EOFError, ConnectionError) as error:
+            inner: Any = self.env.unwrapped
+            dead, workers = [], getattr(inner, "processes", ())
+            for number, process in enumerate(workers):
+                process.join(0.1)
+                dead += [] if process.exitcode is None else [f"{number} (exit code {process.exitcode})"]
+            if not dead:
+                raise
+            for process in workers:
+                process.terminate()
+            inner.closed = True  # its close() would wait for the answers of the dead
+            raise RuntimeError(
+                f"The worker processes of the {_name(self.env)} that ran these sub-envs have died: {', '.join(dead)}. "
+                "Likely causes: the simulator crashed, or memory ran out (exit code -9). Fix: run one env in this "
+                "process to see what happens, and make the vector env again."
+            ) from error
 
     def _reset_some(
         self, mask: np.ndarray, seed: int | None, options: dict[str, Any] | None

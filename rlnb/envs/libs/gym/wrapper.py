@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +17,7 @@ from rlnb.data.specs.bounded import Bounded
 from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.spaces import spec_from_space
 from rlnb.data.ted.block import LeafInfo, TEDBlock
-from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey
+from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey, as_key
 from rlnb.envs.gym_like import GymLikeEnv, Outputs, repeat_step, reward_array
 from rlnb.envs.libs.gym.backend import gym_backend
 from rlnb.envs.libs.gym.codec import drawn_actions, native_action, native_mapping, observation_leaves, observation_name
@@ -243,10 +243,37 @@ class GymWrapper(GymLikeEnv):
         Returns:
             The entries, as new tensors or wrapped data, and with ``from_pixels`` the frame, which is rendered now.
         """
-        entries = {leaf.key: leaf.entry(observations) for leaf in self._leaves}
+        if self._unchecked and self._leaves:
+            self._check_members(observations)
+        try:
+            entries = {leaf.key: leaf.entry(observations) for leaf in self._leaves}
+        except LookupError as error:
+            raise self._lacks(observations) or error from None
         if self.from_pixels:
             entries["pixels"] = torch.from_numpy(np.array(self._env.render()))
         return entries
+
+    def _check_members(self, observations: Any) -> None:
+        """Refuse members of the first observations that the space does not have: they would be lost."""
+        space = (self._env if self._vector is None else self._vector.env).observation_space
+        found = next(_undeclared(space, observations, ()), None)
+        if found is not None:
+            raise RuntimeError(
+                f"{self!r} returned an observation with {as_key(found)!r}, which its observation space does not have. "
+                "Fix: add it to the space, or leave it out of what reset and step return."
+            )
+
+    def _lacks(self, observations: Any) -> RuntimeError | None:
+        """Make the error of an observation without an entry that the spec has, if there is one."""
+        for leaf in self._leaves:
+            try:
+                leaf.pick(observations)
+            except (LookupError, TypeError):
+                return RuntimeError(
+                    f"{self!r} returned an observation without {leaf.key!r}, which its observation space has. "
+                    "Fix: let both reset and step return it, or leave it out of the space."
+                )
+        return None
 
     def render(self) -> Any:
         """Return the output of the env's ``render``: with ``render_mode="rgb_array"`` an array ``[height, width, 3]``.
@@ -257,7 +284,7 @@ class GymWrapper(GymLikeEnv):
         if self._env.render_mode is None:
             raise RuntimeError(
                 f"{self._backend_name()} was made without a render mode, so it renders nothing. "
-                f"Fix: GymEnv({self._id()!r}, render_mode='rgb_array')."
+                f"Fix: {self._made_to_render()}."
             )
         if not self._running:
             raise RuntimeError("render was called before reset, so there is no state to show. Fix: env.reset() first.")
@@ -316,7 +343,10 @@ class GymWrapper(GymLikeEnv):
             observation, reward, terminated, truncated, _ = env_step(action)
             if "step" in self._unchecked:
                 self._check_first_step(observation, reward)
-            write_next(t, observation)
+            try:
+                write_next(t, observation)
+            except LookupError as error:
+                raise self._lacks(observation) or error from None
             is_number = count == 1 and type(reward) is float
             reward_rows[t] = reward if is_number else reward_array(reward, count).reshape(shape)
             if terminated or truncated:
@@ -325,7 +355,11 @@ class GymWrapper(GymLikeEnv):
             return False
 
         def reset(t: int) -> None:
-            write_root(t, env_reset()[0])
+            observation = env_reset()[0]
+            try:
+                write_root(t, observation)
+            except LookupError as error:
+                raise self._lacks(observation) or error from None
 
         return step, reset
 
@@ -398,6 +432,10 @@ class GymWrapper(GymLikeEnv):
         spec = self._env.spec
         return self._backend_name() if spec is None else str(spec.id)
 
+    def _made_to_render(self) -> str:
+        """The expression that makes such an env with frames, for errors."""
+        return f"GymEnv({self._id()!r}, render_mode='rgb_array')"
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(env={self._id()}, batch_size={self.batch_size}, device={self.device})"
 
@@ -413,6 +451,16 @@ def _write_plain(plain: list[Any], leaves: list[Any], t: int, observation: Any) 
         else:
             write, rows = leaves[i]
             write(rows, t, observation)
+
+
+def _undeclared(space: Any, observation: Any, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Find members of dictionaries that a space does not have."""
+    if isinstance(space, gymnasium.spaces.Dict) and isinstance(observation, Mapping):
+        for name, value in observation.items():
+            if name in space.spaces:
+                yield from _undeclared(space[name], value, (*above, str(name)))
+            else:
+                yield (*above, str(name))
 
 
 def _never_restarts(env: Any) -> bool:
