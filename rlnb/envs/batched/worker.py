@@ -53,7 +53,8 @@ class Channel:
     """One end of a socket pair between a worker and its pool.
 
     A signal is one byte, so that a step whose data is in shared memory costs one system call in each direction. A
-    message is the signal ``MESSAGE``, a length, and a pickle.
+    message is the signal ``MESSAGE``, a length, and a pickle. ``multiprocessing.connection.Connection`` would take two
+    calls to read a signal, and it cannot give up in the middle of a message.
 
     ``until`` is the time of ``time.monotonic`` at which a method raises :class:`ChannelTimeout`, also in the middle of
     a message: the process at the other end may have been stopped. ``None`` waits without a limit. All methods raise
