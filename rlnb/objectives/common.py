@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import torch
@@ -69,6 +69,7 @@ class LossModule(TensorDictModuleBase):
     default_keys: ClassVar[type] = _AcceptedKeys
     default_value_estimator: ClassVar[ValueEstimators | None] = None
     tensor_keys: Any
+    _key_defaults: Any
     #: The terms, where they do not depend on the arguments.
     _OUT_KEYS: ClassVar[tuple[str, ...]] = ()
     #: How policies that are wrapped for exploration act within the loss.
@@ -82,7 +83,7 @@ class LossModule(TensorDictModuleBase):
         if reduction not in _REDUCTIONS:
             raise ValueError(unknown_choice("reduction", reduction, _REDUCTIONS))
         self.reduction = reduction
-        self.tensor_keys = self._AcceptedKeys()
+        self.tensor_keys = self._key_defaults = self._AcceptedKeys()
         self._unwrapped = Unwrapping()
         self.__dict__["_estimator"] = None  # not a submodule: its network is one of the loss already
 
@@ -140,6 +141,10 @@ class LossModule(TensorDictModuleBase):
         self.tensor_keys = changed_keys(self, kwargs)
         if self._estimator is not None:
             self._estimator.set_keys(**self._estimator_keys())
+
+    def _take_keys(self, keys: dict[str, Any]) -> None:
+        """Set defaults of ``tensor_keys`` that are known only with the networks."""
+        self.tensor_keys = self._key_defaults = replace(self.tensor_keys, **keys)
 
     def _estimator_keys(self) -> dict[str, NestedKey]:
         """The keys that the value estimator shares."""

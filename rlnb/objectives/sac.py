@@ -14,6 +14,7 @@ from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
+from rlnb.objectives.policies import written_keys
 from rlnb.objectives.utils import check_distance, distance_loss
 
 Tensor = torch.Tensor
@@ -209,6 +210,8 @@ class SACLoss(SoftLoss):
             delay_actor=delay_actor,
             delay_qvalue=delay_qvalue,
         )
+        keys = written_keys(actor_network, "action", "log_prob")
+        self._take_keys({role: key for role, key in keys.items() if not isinstance(key, list)})
         if value_network is None:
             self.register_module("value_network", None)
         else:

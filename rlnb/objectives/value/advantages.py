@@ -84,7 +84,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         super().__init__()
         check_discount("gamma", gamma)
         self.register_buffer("gamma", torch.as_tensor(gamma, device=device))
-        self.tensor_keys = self._AcceptedKeys()
+        self.tensor_keys = self._key_defaults = self._AcceptedKeys()
         self.value_network = value_network
         self.shifted, self.deactivate_vmap = shifted, deactivate_vmap
         self.differentiable, self.skip_existing, self.time_dim = differentiable, skip_existing, time_dim
@@ -488,7 +488,7 @@ class GAE(ValueEstimatorBase):
 
 def changed_keys(owner: Any, given: dict[str, NestedKey | None]) -> Any:
     """Return the ``tensor_keys`` of a loss or an estimator with some of them changed; None stands for the default."""
-    defaults = asdict(owner._AcceptedKeys())
+    defaults = asdict(owner._key_defaults)
     for name in given:
         if name not in defaults:
             raise KeyError(unknown_key_name(owner, name, defaults))
