@@ -42,7 +42,7 @@ class A2CLoss(ActorCriticLoss):
         clip_value: largest change of a value away from the one in the data that still lowers the loss.
 
     Raises:
-        TypeError: If the policy has no ``get_dist``.
+        TypeError: If the policy has no ``get_dist``, or is deterministic.
         KeyError: At a call, if an entry is missing; the text says who writes it.
         ValueError: If an argument or a shape does not fit.
         FloatingPointError: At a call, if a term is not finite.

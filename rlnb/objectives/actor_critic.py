@@ -15,8 +15,8 @@ from rlnb._tensordict import entry, set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.unwrapped import unwrapped_dist
 from rlnb.objectives.common import LossModule, next_key, unique
-from rlnb.objectives.errors import missing_entry, no_log_prob
-from rlnb.objectives.policies import PolicyKey, as_list, written_keys
+from rlnb.objectives.errors import missing_entry
+from rlnb.objectives.policies import PolicyKey, as_list, check_drawn, check_stochastic, written_keys
 from rlnb.objectives.utils import ValueEstimators, check_distance, distance_loss
 from rlnb.objectives.value.advantages import wrong_value_shape
 
@@ -72,8 +72,7 @@ class ActorCriticLoss(LossModule):
     ) -> None:
         super().__init__(reduction)
         check_distance(loss_critic_type)
-        if not hasattr(actor_network, "get_dist"):
-            raise TypeError(no_log_prob(self, actor_network))
+        check_stochastic(self, actor_network)
         self._add_network("actor_network", actor_network)
         self._take_keys(written_keys(actor_network, "action", "sample_log_prob"))
         if critic_network is None:
@@ -138,6 +137,7 @@ class ActorCriticLoss(LossModule):
         """
         action = self._get(data, "action")
         distribution = self._distribution(data)
+        check_drawn(self, self.actor_network, distribution)
         found = distribution.log_prob(action if isinstance(action, Tensor) else data)
         if isinstance(found, TensorDictBase):  # one for each part of a composite action
             found = sum(found.values(True, True))

@@ -45,15 +45,6 @@ def listed_keys(data: TensorDictBase) -> str:
     return ", ".join(repr(key) for key in sorted(data.keys(True, True), key=str)) or "no entries"
 
 
-def no_log_prob(owner: object, network: object) -> str:
-    """Text for a policy without a distribution."""
-    return (
-        f"{type(owner).__name__} needs the log-probabilities of a stochastic policy, a module with get_dist, and got a "
-        f"{type(network).__name__}. Fix: ProbabilisticActor(module, in_keys=[...], distribution_class=..., "
-        "return_log_prob=True)."
-    )
-
-
 def unknown_key_name(owner: object, name: str, known: Iterable[str]) -> str:
     """Text for a name that ``set_keys`` does not know."""
     return (

@@ -14,7 +14,8 @@ from rlnb.data.specs.multi import MultiOneHot
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.unwrapped import unwrapped_dist
 from rlnb.objectives.common import LossModule, next_key, unique
-from rlnb.objectives.errors import missing_entry, no_log_prob, unknown_choice
+from rlnb.objectives.errors import missing_entry, unknown_choice
+from rlnb.objectives.policies import check_drawn
 from rlnb.objectives.utils import ValueEstimators
 from rlnb.objectives.value.advantages import wrong_value_shape
 
@@ -87,11 +88,9 @@ class OffPolicyLoss(LossModule):
     def _distribution(self, network: Any, data: TensorDictBase) -> Any:
         """Compute the distribution of a policy's actions."""
         given, function = self._inputs(network, data), self._unwrapped(network, unwrapped_dist)
-        return network.get_dist(data.select(*network.in_keys)) if function is None else function(given)
-
-    def _require_policy(self, actor_network: Any) -> None:
-        if not hasattr(actor_network, "get_dist"):
-            raise TypeError(no_log_prob(self, actor_network))
+        found = network.get_dist(data.select(*network.in_keys)) if function is None else function(given)
+        check_drawn(self, network, found)
+        return found
 
 
 def action_space_of(owner: object, space: Any, network: Any) -> str:

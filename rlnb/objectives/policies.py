@@ -5,11 +5,55 @@ from __future__ import annotations
 from typing import Any
 
 from tensordict.nn import ProbabilisticTensorDictSequential
+from tensordict.nn.distributions import Delta
 
 from rlnb.data.ted.keys import NestedKey
+from rlnb.modules.tensordict_module.actors import Actor
 
 PolicyKey = NestedKey | list[NestedKey]
 """The entry that a policy writes, or those of the parts of a composite action."""
+
+
+def check_stochastic(owner: object, policy: Any) -> None:
+    """Check that a policy has log-probabilities, as far as that is known before it runs.
+
+    Args:
+        owner: the loss, for the text of an error.
+        policy: the policy.
+
+    Raises:
+        TypeError: If it has no distribution, or one that is a single action.
+    """
+    if not hasattr(policy, "get_dist"):
+        raise TypeError(
+            f"{type(owner).__name__} needs the log-probabilities of a stochastic policy, a module with get_dist, and "
+            f"got a {type(policy).__name__}. {_STOCHASTIC}"
+        )
+    draw = drawing_module(policy)
+    kind = Delta if isinstance(draw, Actor) else getattr(draw, "distribution_class", None)
+    if isinstance(kind, type) and issubclass(kind, Delta):
+        raise TypeError(_deterministic(owner, policy, kind))
+
+
+def check_drawn(owner: object, policy: Any, distribution: Any) -> None:
+    """Check the same of the distribution, which functions as ``distribution_class`` show only here.
+
+    Raises:
+        TypeError: If it is a single action.
+    """
+    if isinstance(distribution, Delta):
+        raise TypeError(_deterministic(owner, policy, type(distribution)))
+
+
+_STOCHASTIC = "Fix: ProbabilisticActor(module, in_keys=[...], distribution_class=..., return_log_prob=True)."
+
+
+def _deterministic(owner: object, policy: Any, kind: type) -> str:
+    return (
+        f"{type(owner).__name__} needs the log-probabilities of a stochastic policy, and got a deterministic one: the "
+        f"distribution of this {type(policy).__name__} is a {kind.__name__}, which has all probability on one action. "
+        f"{_STOCHASTIC}"
+    )
 
 
 def drawing_module(policy: Any) -> Any:

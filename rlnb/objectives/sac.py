@@ -14,7 +14,7 @@ from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
-from rlnb.objectives.policies import written_keys
+from rlnb.objectives.policies import check_stochastic, written_keys
 from rlnb.objectives.utils import check_distance, distance_loss
 
 Tensor = torch.Tensor
@@ -43,7 +43,7 @@ class SoftLoss(OffPolicyLoss):
         delay_qvalue: bool,
     ) -> None:
         check_distance(loss_function)
-        self._require_policy(actor_network)
+        check_stochastic(self, actor_network)
         for name, value in (("alpha_init", alpha_init), ("min_alpha", min_alpha), ("max_alpha", max_alpha)):
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be positive, and got {value}. Fix: {name}=1.0.")
@@ -125,7 +125,7 @@ class SACLoss(SoftLoss):
         scalar_output_mode: accepted as in TorchRL.
 
     Raises:
-        TypeError: If the policy has no ``get_dist``.
+        TypeError: If the policy has no ``get_dist``, or is deterministic.
         KeyError: At a call, if an entry is missing; the text says who writes it.
         ValueError: If an argument or a shape does not fit.
         FloatingPointError: At a call, if a term is not finite.
@@ -322,7 +322,7 @@ class DiscreteSACLoss(SoftLoss):
         scalar_output_mode: accepted as in TorchRL.
 
     Raises:
-        TypeError: If the policy has no ``get_dist``.
+        TypeError: If the policy has no ``get_dist``, or is deterministic.
         KeyError: At a call, if an entry is missing; the text says who writes it.
         ValueError: If an argument or a shape does not fit.
         FloatingPointError: At a call, if a term is not finite.

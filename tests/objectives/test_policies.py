@@ -15,8 +15,8 @@ from tensordict.nn import (
 from torch import nn
 from torch.distributions import Categorical, kl_divergence
 
-from rlnb.modules import IndependentNormal, ProbabilisticActor
-from rlnb.objectives import A2CLoss, ClipPPOLoss, KLPENPPOLoss, PPOLoss, ReinforceLoss, SACLoss
+from rlnb.modules import Actor, Delta, IndependentNormal, ProbabilisticActor, TanhDelta
+from rlnb.objectives import A2CLoss, ClipPPOLoss, IQLLoss, KLPENPPOLoss, PPOLoss, ReinforceLoss, SACLoss
 from tests.objectives.golden.make import OBS, critic, qvalue, wave, with_advantage, with_old_policy
 
 PPO = (PPOLoss, ClipPPOLoss, KLPENPPOLoss)
@@ -62,6 +62,41 @@ def test_agents_need_no_keys_of_their_actions():
     assert loss.tensor_keys.sample_log_prob == ("agents", "action_log_prob")
     keys = SACLoss(policy, qvalue(), target_entropy=-2.0).tensor_keys
     assert (keys.action, keys.log_prob) == (("agents", "action"), ("agents", "action_log_prob"))
+
+
+# Deterministic policies ----------------------------------------------------------------------------------------------
+
+
+STOCHASTIC = "Fix: ProbabilisticActor(module, in_keys=[...], distribution_class=..., return_log_prob=True)."
+NEED_LOG_PROBS = {
+    **{kind.__name__: lambda policy, kind=kind: kind(policy, critic()) for kind in (*PPO, A2CLoss, ReinforceLoss)},
+    "SACLoss": lambda policy: SACLoss(policy, qvalue(), target_entropy=-2.0),
+    "IQLLoss": lambda policy: IQLLoss(policy, qvalue(), critic()),
+}
+
+
+def fixed(kind):
+    return ProbabilisticActor(
+        TensorDictModule(nn.Linear(OBS, 2), ["observation"], ["param"]), {"param": "param"}, distribution_class=kind
+    )
+
+
+@pytest.mark.parametrize("name", NEED_LOG_PROBS)
+def test_a_deterministic_policy_is_refused_where_the_loss_is_made(name):
+    for policy, kind in [(Actor(nn.Linear(OBS, 2)), "Delta"), (fixed(Delta), "Delta"), (fixed(TanhDelta), "TanhDelta")]:
+        with pytest.raises(TypeError) as info:
+            NEED_LOG_PROBS[name](policy)
+        assert str(info.value) == (
+            f"{name} needs the log-probabilities of a stochastic policy, and got a deterministic one: the distribution "
+            f"of this {type(policy).__name__} is a {kind}, which has all probability on one action. {STOCHASTIC}"
+        )
+
+
+@pytest.mark.parametrize("name", NEED_LOG_PROBS)
+def test_a_function_that_makes_a_deterministic_policy_is_refused_at_the_first_call(name):
+    loss = NEED_LOG_PROBS[name](fixed(lambda param: Delta(param)))
+    with pytest.raises(TypeError, match=f"{name} needs the log-probabilities.* of this ProbabilisticActor is a Delta"):
+        loss(with_old_policy().set("param", torch.zeros(24, 2)) if "KL" in name else with_advantage())
 
 
 # Composite actions ---------------------------------------------------------------------------------------------------
