@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams
@@ -68,6 +68,7 @@ class LossModule(TensorDictModuleBase):
 
     default_keys: ClassVar[type] = _AcceptedKeys
     default_value_estimator: ClassVar[ValueEstimators | None] = None
+    _refused_estimators: ClassVar[tuple[type[ValueEstimatorBase], ...]] = ()
     tensor_keys: Any
     _key_defaults: Any
     #: The terms, where they do not depend on the arguments.
@@ -355,24 +356,45 @@ class LossModule(TensorDictModuleBase):
         return self._estimator
 
     def make_value_estimator(
-        self, value_type: ValueEstimators | str | type[ValueEstimatorBase] | None = None, **hyperparams: Any
-    ) -> None:
+        self,
+        value_type: ValueEstimators | str | ValueEstimatorBase | type[ValueEstimatorBase] | None = None,
+        **hyperparams: Any,
+    ) -> Self:
         """Choose how returns are estimated.
 
         Args:
-            value_type: a member of :class:`ValueEstimators`, its name, or a class of estimators. None: the default of
-                the loss.
-            hyperparams: arguments of the estimator, such as ``gamma`` and ``lmbda``.
+            value_type: a member of :class:`ValueEstimators`, its name, a class of estimators, or an estimator, which
+                takes over the keys of the loss. None: the default of the loss.
+            hyperparams: arguments of the estimator that is made, such as ``gamma`` and ``lmbda``.
+
+        Returns:
+            The loss.
 
         Raises:
-            ValueError: If there is no such kind, or a discount is not in [0, 1].
+            TypeError: If ``value_type`` is something else, or an estimator that is made gets arguments.
+            ValueError: If there is no such kind, the loss cannot use it, or a discount is not in [0, 1].
         """
         value_type = self.default_value_estimator if value_type is None else value_type
         if value_type is None:
             raise ValueError(f"{type(self).__name__} estimates no values, so it has no value estimator.")
-        made = build_value_estimator(value_type, self._value_network(), **hyperparams)
+        if not isinstance(value_type, ValueEstimatorBase):
+            made = build_value_estimator(value_type, self._value_network(), **hyperparams)
+        elif hyperparams:
+            kind, given = type(value_type).__name__, ", ".join(f"{name}={hyperparams[name]!r}" for name in hyperparams)
+            raise TypeError(
+                f"make_value_estimator takes no arguments for an estimator that is made already, and got a {kind} and "
+                f"{given}. Fix: make_value_estimator({kind}, {given})."
+            )
+        else:
+            made = value_type
+        if isinstance(made, self._refused_estimators):
+            raise ValueError(
+                f"{type(self).__name__} computes the values of next states alone, and {type(made).__name__} needs "
+                "those of the states, too. Fix: one of ValueEstimators.TD0, TD1, TDLambda."
+            )
         made.set_keys(**self._estimator_keys())
         self.__dict__["_estimator"] = made
+        return self
 
     def _value_network(self) -> Any:
         """The network that a value estimator calls; None where the loss computes the values of next states itself."""

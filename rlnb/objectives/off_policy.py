@@ -17,7 +17,7 @@ from rlnb.objectives.common import LossModule, next_key, unique
 from rlnb.objectives.errors import missing_entry, unknown_choice
 from rlnb.objectives.policies import check_drawn
 from rlnb.objectives.utils import ValueEstimators
-from rlnb.objectives.value.advantages import wrong_value_shape
+from rlnb.objectives.value.advantages import GAE, wrong_value_shape
 
 Tensor = torch.Tensor
 
@@ -33,6 +33,7 @@ class OffPolicyLoss(LossModule):
     """
 
     default_value_estimator = ValueEstimators.TD0
+    _refused_estimators = (GAE,)
     #: Names of the networks whose ``in_keys`` are read.
     _networks: tuple[str, ...] = ()
     use_prioritized_weights: bool | str = "auto"

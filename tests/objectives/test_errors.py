@@ -23,9 +23,11 @@ from rlnb.objectives import (
     SACLoss,
     SoftUpdate,
     TD3Loss,
+    ValueEstimators,
 )
+from rlnb.objectives.value import GAE, TD0Estimator
 from tests.objectives.golden.make import OBS, choice, critic, gaussian, plain, qvalue, qvalues, with_advantage
-from tests.objectives.test_losses import by_index, made, mixed, team
+from tests.objectives.test_losses import OFF_POLICY, by_index, made, mixed, team
 
 
 def fails(error, call):
@@ -200,6 +202,21 @@ ERRORS = {
     ),
 }
 
+ERRORS |= {
+    "estimator of another kind": (
+        TypeError,
+        lambda: A2CLoss(gaussian(), critic()).make_value_estimator(0.99),
+        "A value estimator is chosen by a member of ValueEstimators, its name, a class or an estimator, and got a "
+        "float. Fix: loss.make_value_estimator(ValueEstimators.TD0, gamma=0.99).",
+    ),
+    "arguments of an estimator that is made": (
+        TypeError,
+        lambda: A2CLoss(gaussian(), critic()).make_value_estimator(TD0Estimator(gamma=0, value_network=None), gamma=1),
+        "make_value_estimator takes no arguments for an estimator that is made already, and got a TD0Estimator and "
+        "gamma=1. Fix: make_value_estimator(TD0Estimator, gamma=1).",
+    ),
+}
+
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_an_error_says_what_to_write(name):
@@ -216,6 +233,17 @@ def test_a_term_that_is_not_finite_says_where_to_look():
         "actions at the bounds of a TanhNormal. Fix: look at the batch that this loss got, or clip with "
         "nn.utils.clip_grad_norm_ before the step."
     )
+
+
+@pytest.mark.parametrize("name", OFF_POLICY)
+def test_a_loss_of_single_transitions_refuses_gae(name):
+    loss, _ = made(name)
+    instance = GAE(gamma=0.9, lmbda=0.9, value_network=critic())
+    for kind in (ValueEstimators.GAE, "GAE", GAE, instance):
+        assert fails(ValueError, lambda kind=kind: loss.make_value_estimator(kind)) == (
+            f"{name} computes the values of next states alone, and GAE needs those of the states, too. "
+            "Fix: one of ValueEstimators.TD0, TD1, TDLambda."
+        )
 
 
 def test_a_value_of_the_wrong_shape_is_refused():
