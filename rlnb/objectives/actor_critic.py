@@ -16,7 +16,7 @@ from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.unwrapped import unwrapped_dist
 from rlnb.objectives.common import LossModule, next_key, unique
 from rlnb.objectives.errors import missing_entry
-from rlnb.objectives.policies import PolicyKey, as_list, check_drawn, check_stochastic, written_keys
+from rlnb.objectives.policies import PolicyKey, as_list, check_action, check_drawn, check_stochastic, written_keys
 from rlnb.objectives.utils import ValueEstimators, check_distance, distance_loss
 from rlnb.objectives.value.advantages import wrong_value_shape
 
@@ -138,7 +138,10 @@ class ActorCriticLoss(LossModule):
         action = self._get(data, "action")
         distribution = self._distribution(data)
         check_drawn(self, self.actor_network, distribution)
-        found = distribution.log_prob(action if isinstance(action, Tensor) else data)
+        if isinstance(action, Tensor):
+            check_action(self, distribution, action, self.tensor_keys.action)
+            return distribution.log_prob(action), distribution
+        found = distribution.log_prob(data)
         if isinstance(found, TensorDictBase):  # one for each part of a composite action
             found = sum(found.values(True, True))
         return found, distribution
@@ -179,7 +182,7 @@ class ActorCriticLoss(LossModule):
         target = self._get(data, "value_target")
         value = self._value(data)
         if value.shape != target.shape:
-            raise ValueError(wrong_value_shape(self, value, target))
+            raise ValueError(self._wrong_shape(data, value, target))
         kind, logs = self.loss_critic_type, {}
         if clip is None:
             loss = self._distance(value, target, kind, data)
@@ -191,6 +194,16 @@ class ActorCriticLoss(LossModule):
         with torch.no_grad():
             logs["explained_variance"] = 1 - (target - value).var() / target.var().clamp_min(1e-12)
         return loss.squeeze(-1) if self.reduction == "none" else loss, logs
+
+    def _wrong_shape(self, data: TensorDictBase, value: Tensor, target: Tensor) -> str:
+        """Text for values and targets of different shapes: values ``[*B, ..., 1]`` are as they should be."""
+        if value.ndim <= data.ndim or value.shape[-1] != 1:
+            return wrong_value_shape(self, value, target)
+        return (
+            f"{type(self).__name__} expects value targets of the shape of the critic's values, {list(value.shape)}, "
+            f"and got {list(target.shape)} at {self.tensor_keys.value_target!r}. Likely cause: the targets were "
+            "squeezed, or computed for other steps. Fix: value_target.unsqueeze(-1), or run GAE on this data."
+        )
 
     def _value(self, data: TensorDictBase) -> Tensor:
         critic, params = self.critic_network, None

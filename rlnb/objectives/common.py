@@ -90,6 +90,12 @@ class LossModule(TensorDictModuleBase):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the terms, with exploration switched off."""
+        data = args[0] if args else kwargs.get("tensordict")
+        if isinstance(data, TensorDictBase) and 0 in data.batch_size:
+            raise ValueError(
+                f"{type(self).__name__} got a batch without steps, of batch size {list(data.batch_size)}. Likely "
+                "cause: an index or a mask that chose nothing. Fix: call the loss only if data.numel() > 0."
+            )
         with set_exploration_type(self.deterministic_sampling_mode):
             return super().__call__(*args, **kwargs)
 

@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
-from rlnb.objectives.policies import check_stochastic
+from rlnb.objectives.policies import check_action, check_stochastic
 from rlnb.objectives.utils import check_distance, distance_loss
 
 Tensor = torch.Tensor
@@ -143,7 +143,9 @@ class IQLLoss(OffPolicyLoss):
         value = self._value(tensordict)
         best = self._chosen(tensordict, "target").min(0).values
         distribution = self._distribution(self.actor_network, tensordict)
-        log_prob = distribution.log_prob(self._get(tensordict, "action"))
+        action = self._get(tensordict, "action")
+        check_action(self, distribution, action, self.tensor_keys.action)
+        log_prob = distribution.log_prob(action)
         difference = best - value
         weight = (self.temperature * difference.detach()).exp().clamp_max(_MAX_WEIGHT)
         share = torch.where(difference > 0, self.expectile, 1 - self.expectile)

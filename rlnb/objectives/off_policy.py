@@ -136,16 +136,32 @@ def chosen(values: Tensor, action: Tensor, space: str, keepdim: bool = False) ->
         space: see :func:`action_space_of`.
         keepdim: whether the result keeps its last dimension, ``[*B, 1]``.
 
+    Raises:
+        ValueError: If the actions are of another kind, or number.
+
     Example:
         >>> chosen(torch.tensor([[1.0, 2.0]]), torch.tensor([1]), "categorical")
         tensor([2.])
     """
     if space != "categorical":
+        if action.shape != values.shape and action.shape != values.shape[-action.ndim :]:
+            raise ValueError(
+                f"With action_space={space!r} actions are vectors of {values.shape[-1]} numbers, and got actions of "
+                f"shape {list(action.shape)} for values of shape {list(values.shape)}. Likely cause: the env takes "
+                "indices, or has another number of actions. Fix: action_space='categorical', or "
+                "action_space=env.action_spec."
+            )
         return (values * action).sum(-1, keepdim)
     if action.ndim and action.shape[-1] == 1 and action.ndim >= values.ndim:
         action = action.squeeze(-1)
     index = action.unsqueeze(-1)
     if action.shape != values.shape[:-1]:
+        if action.shape != values.shape[values.ndim - 1 - action.ndim : -1]:
+            raise ValueError(
+                f"With action_space='categorical' each action is one index, and got actions of shape "
+                f"{list(action.shape)} for values of shape {list(values.shape)}. Likely cause: the env takes one-hot "
+                "vectors. Fix: action_space='one-hot', or action_space=env.action_spec."
+            )
         index = index.expand(*values.shape[:-1], 1)
     found = values.gather(-1, index.long())
     return found if keepdim else found.squeeze(-1)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from tensordict.nn import ProbabilisticTensorDictSequential
 from tensordict.nn.distributions import Delta
 
 from rlnb.data.ted.keys import NestedKey
 from rlnb.modules.tensordict_module.actors import Actor
+
+Tensor = torch.Tensor
 
 PolicyKey = NestedKey | list[NestedKey]
 """The entry that a policy writes, or those of the parts of a composite action."""
@@ -43,6 +46,31 @@ def check_drawn(owner: object, policy: Any, distribution: Any) -> None:
     """
     if isinstance(distribution, Delta):
         raise TypeError(_deterministic(owner, policy, type(distribution)))
+
+
+def check_action(owner: object, distribution: Any, action: Tensor, key: PolicyKey) -> None:
+    """Check that actions have the shape of those that a policy draws, which broadcasting would hide.
+
+    Args:
+        owner: the loss, for the text of an error.
+        distribution: the distribution of the policy.
+        action: the actions in the data.
+        key: their key, for the text of an error.
+
+    Raises:
+        ValueError: If they have not.
+
+    Example:
+        >>> check_action(None, torch.distributions.Categorical(torch.ones(5, 2)), torch.zeros(5), "action")
+    """
+    shape = distribution.batch_shape + distribution.event_shape
+    if shape and action.shape[-len(shape) :] != shape:
+        raise ValueError(
+            f"{type(owner).__name__} expects actions of shape {list(shape)}, as its policy draws them, and got "
+            f"{list(action.shape)} at {key!r}. Likely cause: the data is that of another policy, or its actions are "
+            "one-hot vectors where the policy draws indices, or the other way round. Fix: a policy for the action_spec "
+            "of the env that the data is from."
+        )
 
 
 _STOCHASTIC = "Fix: ProbabilisticActor(module, in_keys=[...], distribution_class=..., return_log_prob=True)."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from tensordict.nn import NormalParamExtractor, TensorDictModule, TensorDictSequential
 from torch import nn
 from torch.distributions import Categorical, Normal
@@ -26,7 +27,18 @@ from rlnb.objectives import (
     ValueEstimators,
 )
 from rlnb.objectives.value import GAE, TD0Estimator
-from tests.objectives.golden.make import OBS, choice, critic, gaussian, plain, qvalue, qvalues, with_advantage
+from tests.objectives.golden.make import (
+    OBS,
+    choice,
+    critic,
+    data,
+    gaussian,
+    greedy,
+    plain,
+    qvalue,
+    qvalues,
+    with_advantage,
+)
 from tests.objectives.test_losses import OFF_POLICY, by_index, made, mixed, team
 
 
@@ -209,6 +221,40 @@ ERRORS |= {
         "A value estimator is chosen by a member of ValueEstimators, its name, a class or an estimator, and got a "
         "float. Fix: loss.make_value_estimator(ValueEstimators.TD0, gamma=0.99).",
     ),
+    "no steps": (
+        ValueError,
+        lambda: ClipPPOLoss(gaussian(), critic())(with_advantage()[:0]),
+        "ClipPPOLoss got a batch without steps, of batch size [0]. Likely cause: an index or a mask that chose "
+        "nothing. Fix: call the loss only if data.numel() > 0.",
+    ),
+    "one-hot actions for indices": (
+        ValueError,
+        lambda: DQNLoss(greedy(), action_space="categorical")(data((12,), "one-hot")),
+        "With action_space='categorical' each action is one index, and got actions of shape [12, 4] for values of "
+        "shape [12, 4]. Likely cause: the env takes one-hot vectors. "
+        "Fix: action_space='one-hot', or action_space=env.action_spec.",
+    ),
+    "indices for one-hot actions": (
+        ValueError,
+        lambda: DQNLoss(greedy(), action_space="one-hot")(by_index()),
+        "With action_space='one_hot' actions are vectors of 4 numbers, and got actions of shape [12] for values of "
+        "shape [12, 4]. Likely cause: the env takes indices, or has another number of actions. "
+        "Fix: action_space='categorical', or action_space=env.action_spec.",
+    ),
+    "actions of another policy": (
+        ValueError,
+        lambda: ClipPPOLoss(gaussian(), critic())(with_advantage().set("action", torch.zeros(24, 3))),
+        "ClipPPOLoss expects actions of shape [24, 2], as its policy draws them, and got [24, 3] at 'action'. Likely "
+        "cause: the data is that of another policy, or its actions are one-hot vectors where the policy draws indices, "
+        "or the other way round. Fix: a policy for the action_spec of the env that the data is from.",
+    ),
+    "value targets without their last dimension": (
+        ValueError,
+        lambda: ClipPPOLoss(gaussian(), critic())(with_advantage().set("value_target", torch.zeros(24))),
+        "ClipPPOLoss expects value targets of the shape of the critic's values, [24, 1], and got [24] at "
+        "'value_target'. Likely cause: the targets were squeezed, or computed for other steps. "
+        "Fix: value_target.unsqueeze(-1), or run GAE on this data.",
+    ),
     "arguments of an estimator that is made": (
         TypeError,
         lambda: A2CLoss(gaussian(), critic()).make_value_estimator(TD0Estimator(gamma=0, value_network=None), gamma=1),
@@ -248,7 +294,25 @@ def test_a_loss_of_single_transitions_refuses_gae(name):
 
 def test_a_value_of_the_wrong_shape_is_refused():
     wide = TensorDictModule(nn.Linear(OBS, 2), ["observation"], ["state_value"])
-    assert "shape" in fails(ValueError, lambda: A2CLoss(gaussian(), wide)(with_advantage()))
+    flat = TensorDictModule(lambda observation: observation.sum(-1), ["observation"], ["state_value"])
+    for network in (wide, flat):
+        text = fails(ValueError, lambda network=network: A2CLoss(gaussian(), network)(with_advantage()))
+        assert text.startswith("A2CLoss expects values of the shape of the reward, [24, 1], and got [24")
+
+
+@pytest.mark.parametrize("name", ["DQNLoss", "DiscreteSACLoss", "DiscreteIQLLoss", "QMixerLoss"])
+def test_a_loss_of_indices_refuses_other_actions(name):
+    loss, batch = made(name)
+    key = loss.tensor_keys.action
+    with pytest.raises(ValueError, match=r"action_space='categorical' each action|expects actions of shape \[12\]"):
+        loss(batch.set(key, torch.nn.functional.one_hot(batch[key], 4)))
+
+
+@pytest.mark.parametrize("name", ["A2CLoss", "PPOLoss", "ReinforceLoss"])
+def test_an_action_that_would_be_broadcast_is_refused(name):
+    loss, batch = made(name)
+    text = fails(ValueError, lambda: loss(batch.set("action", batch["action"][:, :1])))
+    assert text.startswith(f"{name} expects actions of shape [{len(batch)}, 2], as its policy draws them, and got")
 
 
 def test_an_action_spec_that_does_not_fit_the_distribution_is_refused_where_the_policy_is_made():
