@@ -72,6 +72,11 @@ class ActorCriticLoss(LossModule):
     ) -> None:
         super().__init__(reduction)
         check_distance(loss_critic_type)
+        if isinstance(clip_value, bool):
+            raise ValueError(
+                f"clip_value must be a number, the largest change of a value that counts, and got {clip_value}. "
+                "Fix: clip_value=0.2, or None for no clipping."
+            )
         check_stochastic(self, actor_network)
         self._add_network("actor_network", actor_network)
         self._take_keys(written_keys(actor_network, "action", "sample_log_prob"))

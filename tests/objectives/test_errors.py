@@ -21,12 +21,13 @@ from rlnb.objectives import (
     KLPENPPOLoss,
     PPOLoss,
     QMixerLoss,
+    ReinforceLoss,
     SACLoss,
     SoftUpdate,
     TD3Loss,
     ValueEstimators,
 )
-from rlnb.objectives.value import GAE, TD0Estimator
+from rlnb.objectives.value import GAE, TD0Estimator, TD1Estimator
 from tests.objectives.golden.make import (
     OBS,
     choice,
@@ -255,6 +256,35 @@ ERRORS |= {
         "'value_target'. Likely cause: the targets were squeezed, or computed for other steps. "
         "Fix: value_target.unsqueeze(-1), or run GAE on this data.",
     ),
+    "clip_value of a loss without clip_epsilon": (
+        ValueError,
+        lambda: PPOLoss(gaussian(), critic(), clip_value=True),
+        "clip_value must be a number, the largest change of a value that counts, and got True. "
+        "Fix: clip_value=0.2, or None for no clipping.",
+    ),
+    "bonus of another loss": (
+        TypeError,
+        lambda: ReinforceLoss(gaussian(), critic(), entropy_bonus=True),
+        "ReinforceLoss has no argument 'entropy_bonus'. Fix: A2CLoss, which has one.",
+    ),
+    "argument of an estimator": (
+        TypeError,
+        lambda: GAE(gamma=0.9, lmbda=0.9, value_network=None, value_chunk_size=8),
+        "GAE has no argument 'value_chunk_size'. Fix: one of gamma, lmbda, value_network, average_gae, vectorized, "
+        "auto_reset_env, shifted, differentiable, skip_existing, advantage_key, value_target_key, value_key, device, "
+        "time_dim, deactivate_vmap.",
+    ),
+    "argument of an estimator of a loss": (
+        TypeError,
+        lambda: A2CLoss(gaussian(), critic()).make_value_estimator("TD0", lmbda=0.9),
+        "TD0Estimator has no argument 'lmbda'. Fix: one of average_rewards, value_network, gamma, shifted, "
+        "differentiable, skip_existing, advantage_key, value_target_key, value_key, device, time_dim, deactivate_vmap.",
+    ),
+    "lmbda of full returns": (
+        TypeError,
+        lambda: TD1Estimator(gamma=0.9, lmbda=0.9, value_network=None),
+        "TD1Estimator has no argument 'lmbda', which is 1 here. Fix: TDLambdaEstimator(lmbda=...).",
+    ),
     "arguments of an estimator that is made": (
         TypeError,
         lambda: A2CLoss(gaussian(), critic()).make_value_estimator(TD0Estimator(gamma=0, value_network=None), gamma=1),
@@ -350,6 +380,13 @@ def test_arguments_of_old_programs():
             ("critic_coef", " Fix: critic_coeff=..."),
             ("entropy_coef", " Fix: entropy_coeff=..."),
             ("advantage_key", " Fix: loss.set_keys(advantage=...) after the loss is made."),
+            ("delay_actor", " Fix: leave it out; the policy is compared with the one that collected the data."),
+            ("delay_value", " Fix: leave it out; the value estimator uses the critic itself."),
+            ("advantage_norm", " Fix: normalize_advantage=True in the losses of PPO, or GAE(average_gae=True, ...)."),
+            (
+                "max_importance_ratio",
+                " Fix: leave it out; clip_epsilon of ClipPPOLoss limits what a large ratio counts.",
+            ),
             ("epsilon", ""),
         ]:
             with pytest.raises(TypeError) as info:
