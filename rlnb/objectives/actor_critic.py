@@ -143,7 +143,7 @@ class ActorCriticLoss(LossModule):
         action = self._get(data, "action")
         distribution = self._distribution(data)
         check_drawn(self, self.actor_network, distribution)
-        if isinstance(action, Tensor):
+        if isinstance(action, Tensor) and not isinstance(distribution, CompositeDistribution):
             check_action(self, distribution, action, self.tensor_keys.action)
             return distribution.log_prob(action), distribution
         found = distribution.log_prob(data)

@@ -195,6 +195,23 @@ def test_each_part_of_an_action_may_have_its_own_entropy_coefficient(kind):
     assert torch.allclose(terms["entropy"], (gear + steer).mean(), atol=1e-5)
 
 
+def test_a_composite_action_may_have_one_part():
+    policy = ProbabilisticActor(
+        TensorDictModule(nn.Linear(OBS, 3), ["observation"], [("params", "gear", "logits")]),
+        in_keys=["params"],
+        distribution_class=CompositeDistribution,
+        distribution_kwargs={"distribution_map": {"gear": Categorical}, "name_map": {"gear": ACTION[0]}},
+        return_log_prob=True,
+    )
+    batch = driven(policy)
+    old = Categorical(logits=batch["params", "gear", "logits"]).log_prob(batch[ACTION[0]])
+    now = Categorical(logits=policy[0].module(batch["observation"])).log_prob(batch[ACTION[0]])
+    loss = PPOLoss(policy, critic())
+    assert (loss.tensor_keys.action, loss.tensor_keys.sample_log_prob) == (ACTION[0], LOG_PROB[0])
+    wanted = -((now - old).exp() * batch["advantage"][:, 0]).mean()
+    assert torch.allclose(loss(batch)["loss_objective"], wanted)
+
+
 def test_a_part_of_an_action_that_is_missing_is_named():
     policy = driver()
     batch = driven(policy)
