@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tensordict import TensorDictBase
@@ -28,7 +29,8 @@ class A2CLoss(ActorCriticLoss):
         critic_network: writes the value of a state. None: the critic is not trained here.
         entropy_bonus: whether there is a "loss_entropy".
         samples_mc_entropy: number of samples of an entropy without a formula.
-        entropy_coeff: c_2. Default: 0.01.
+        entropy_coeff: c_2. Default: 0.01. With a composite action also a dictionary of one number for each part, by the
+            key of its entropy, such as ``("action", "steering_entropy")``.
         critic_coeff: c_1. None: there is no "loss_critic".
         loss_critic_type: d: ``"l1"``, ``"l2"`` or ``"smooth_l1"``.
         gamma: the discount of the value estimator of the loss.
@@ -40,7 +42,7 @@ class A2CLoss(ActorCriticLoss):
         clip_value: largest change of a value away from the one in the data that still lowers the loss.
 
     Raises:
-        TypeError: If the policy has no ``get_dist``.
+        TypeError: If the policy has no ``get_dist``, or is deterministic.
         KeyError: At a call, if an entry is missing; the text says who writes it.
         ValueError: If an argument or a shape does not fit.
         FloatingPointError: At a call, if a term is not finite.
@@ -71,7 +73,7 @@ class A2CLoss(ActorCriticLoss):
         *,
         entropy_bonus: bool = True,
         samples_mc_entropy: int = 1,
-        entropy_coeff: float | None = None,
+        entropy_coeff: float | Mapping[NestedKey, float] | None = None,
         critic_coeff: float | None = 1.0,
         loss_critic_type: str = "smooth_l1",
         gamma: float | None = None,
@@ -114,9 +116,7 @@ class A2CLoss(ActorCriticLoss):
         advantage = self._advantage(data, log_prob).squeeze(-1)
         terms = {"loss_objective": self._reduce(-log_prob * advantage, data)}
         if self.entropy_bonus:
-            entropy = self._entropy(distribution, self.samples_mc_entropy)
-            terms["entropy"] = entropy.detach().mean()
-            terms["loss_entropy"] = self._reduce(-self.entropy_coeff * entropy, data)
+            terms.update(self._entropy_terms(distribution, data))
         if self._has_critic():
             loss, logs = self._critic_terms(data, self.clip_value)
             terms["loss_critic"] = self.critic_coeff * loss

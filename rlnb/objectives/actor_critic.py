@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from tensordict.nn import CompositeDistribution
 from torch import nn
 
 from rlnb._tensordict import entry, set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.unwrapped import unwrapped_dist
 from rlnb.objectives.common import LossModule, next_key, unique
-from rlnb.objectives.errors import missing_entry, no_log_prob
+from rlnb.objectives.errors import missing_entry
+from rlnb.objectives.policies import PolicyKey, as_list, check_action, check_drawn, check_stochastic, written_keys
 from rlnb.objectives.utils import ValueEstimators, check_distance, distance_loss
 from rlnb.objectives.value.advantages import wrong_value_shape
 
@@ -25,7 +27,8 @@ class ActorCriticLoss(LossModule):
     """Base class of losses of a stochastic policy that is trained with advantages, and of its critic.
 
     The advantage and the value target come from the data, where GAE wrote them before, or from the value estimator of
-    the loss (see ``make_value_estimator``), which does not write into the data.
+    the loss (see ``make_value_estimator``), which does not write into the data. The keys of the action and of its
+    log-probability are those that the policy writes; a composite action has a list of them, one for each part.
 
     Args:
         actor_network: the policy, with ``get_dist``, such as ``ProbabilisticActor``.
@@ -42,8 +45,8 @@ class ActorCriticLoss(LossModule):
         advantage: NestedKey = "advantage"
         value_target: NestedKey = "value_target"
         value: NestedKey = "state_value"
-        sample_log_prob: NestedKey = "action_log_prob"
-        action: NestedKey = "action"
+        sample_log_prob: PolicyKey = "action_log_prob"
+        action: PolicyKey = "action"
         reward: NestedKey = "reward"
         done: NestedKey = "done"
         terminated: NestedKey = "terminated"
@@ -52,6 +55,8 @@ class ActorCriticLoss(LossModule):
     default_value_estimator = ValueEstimators.GAE
     actor_network: Any
     critic_network: Any
+    entropy_coeff: Any
+    samples_mc_entropy: int
 
     def __init__(
         self,
@@ -67,9 +72,14 @@ class ActorCriticLoss(LossModule):
     ) -> None:
         super().__init__(reduction)
         check_distance(loss_critic_type)
-        if not hasattr(actor_network, "get_dist"):
-            raise TypeError(no_log_prob(self, actor_network))
+        if isinstance(clip_value, bool):
+            raise ValueError(
+                f"clip_value must be a number, the largest change of a value that counts, and got {clip_value}. "
+                "Fix: clip_value=0.2, or None for no clipping."
+            )
+        check_stochastic(self, actor_network)
         self._add_network("actor_network", actor_network)
+        self._take_keys(written_keys(actor_network, "action", "sample_log_prob"))
         if critic_network is None:
             self.critic_network = None
         else:
@@ -82,10 +92,20 @@ class ActorCriticLoss(LossModule):
         keys, critic = self.tensor_keys, self.critic_network
         states = [*self.actor_network.in_keys, *(critic.in_keys if critic is not None else ())]
         after = [keys.reward, keys.done, keys.terminated, *states]
-        return unique([keys.action, *states, *map(next_key, after), *self._more_in_keys()])
+        return unique([*as_list(keys.action), *states, *map(next_key, after), *self._more_in_keys()])
 
     def _more_in_keys(self) -> Sequence[NestedKey]:
         return ()
+
+    def _get(self, data: TensorDictBase, role: str, *, after: bool = False) -> Any:
+        """Read an entry by the name of its key, or the parts of a composite action as a TensorDict."""
+        keys = getattr(self.tensor_keys, role)
+        if not isinstance(keys, list):
+            return super()._get(data, role, after=after)
+        for key in keys:
+            if entry(data, key) is None:
+                raise KeyError(missing_entry(self, key, role, data))
+        return data.select(*keys)
 
     def _value_network(self) -> Any:
         return self.critic_network
@@ -122,7 +142,11 @@ class ActorCriticLoss(LossModule):
         """
         action = self._get(data, "action")
         distribution = self._distribution(data)
-        found = distribution.log_prob(action if isinstance(action, Tensor) else data)
+        check_drawn(self, self.actor_network, distribution)
+        if isinstance(action, Tensor) and not isinstance(distribution, CompositeDistribution):
+            check_action(self, distribution, action, self.tensor_keys.action)
+            return distribution.log_prob(action), distribution
+        found = distribution.log_prob(data)
         if isinstance(found, TensorDictBase):  # one for each part of a composite action
             found = sum(found.values(True, True))
         return found, distribution
@@ -163,7 +187,7 @@ class ActorCriticLoss(LossModule):
         target = self._get(data, "value_target")
         value = self._value(data)
         if value.shape != target.shape:
-            raise ValueError(wrong_value_shape(self, value, target))
+            raise ValueError(self._wrong_shape(data, value, target))
         kind, logs = self.loss_critic_type, {}
         if clip is None:
             loss = self._distance(value, target, kind, data)
@@ -175,6 +199,16 @@ class ActorCriticLoss(LossModule):
         with torch.no_grad():
             logs["explained_variance"] = 1 - (target - value).var() / target.var().clamp_min(1e-12)
         return loss.squeeze(-1) if self.reduction == "none" else loss, logs
+
+    def _wrong_shape(self, data: TensorDictBase, value: Tensor, target: Tensor) -> str:
+        """Text for values and targets of different shapes: values ``[*B, ..., 1]`` are as they should be."""
+        if value.ndim <= data.ndim or value.shape[-1] != 1:
+            return wrong_value_shape(self, value, target)
+        return (
+            f"{type(self).__name__} expects value targets of the shape of the critic's values, {list(value.shape)}, "
+            f"and got {list(target.shape)} at {self.tensor_keys.value_target!r}. Likely cause: the targets were "
+            "squeezed, or computed for other steps. Fix: value_target.unsqueeze(-1), or run GAE on this data."
+        )
 
     def _value(self, data: TensorDictBase) -> Tensor:
         critic, params = self.critic_network, None
@@ -191,20 +225,56 @@ class ActorCriticLoss(LossModule):
             )
         return found
 
-    def _entropy(self, distribution: Any, samples: int) -> Tensor:
-        """Compute the entropy, ``[*B]``, from samples if there is no formula."""
+    def _entropy_terms(self, distribution: Any, data: TensorDictBase) -> dict[str, Any]:
+        """Compute "loss_entropy", reduced, and for logs "entropy" and those of the parts of a composite action."""
+        found, coefficient = self._entropy(distribution, self.samples_mc_entropy), self.entropy_coeff
+        logs, entropy = {}, found
+        if isinstance(found, TensorDictBase):
+            logs["composite_entropy"] = found.detach()
+            entropy = sum(found.values(True, True))
+        if isinstance(coefficient, dict):
+            weighted = sum(coefficient[key] * found[key] for key in self._parts(found, coefficient))
+        else:
+            weighted = coefficient * entropy
+        return {"entropy": entropy.detach().mean(), "loss_entropy": self._reduce(-weighted, data), **logs}
+
+    def _entropy(self, distribution: Any, samples: int) -> Any:
+        """Compute the entropy, ``[*B]``, or a TensorDict of those of the parts; from samples if there is no formula."""
+        if isinstance(distribution, CompositeDistribution):
+            return distribution.entropy(samples)
         try:
-            found = distribution.entropy()
+            return distribution.entropy()
         except NotImplementedError:
             draw = distribution.rsample if getattr(distribution, "has_rsample", False) else distribution.sample
-            found = -distribution.log_prob(draw((samples,))).mean(0)
-        if isinstance(found, TensorDictBase):
-            found = sum(found.values(True, True))
-        return found
+            return -distribution.log_prob(draw((samples,))).mean(0)
 
-    def _coefficient(self, name: str, value: float | None) -> None:
-        """Register a weight as a buffer, so that it can be scheduled."""
-        self.register_buffer(name, None if value is None else torch.tensor(float(value)))
+    def _parts(self, entropies: Any, coefficients: dict[NestedKey, float]) -> list[NestedKey]:
+        """Return the keys of the entropies, for each of which there must be a coefficient."""
+        if not isinstance(entropies, TensorDictBase):
+            raise ValueError(
+                f"{type(self).__name__} got a dictionary as entropy_coeff, for the parts of a composite action, and "
+                "its policy has one entropy. Fix: entropy_coeff=0.01, or for a composite action "
+                "set_composite_lp_aggregate(False).set() before the policy is made."
+            )
+        keys = list(entropies.keys(True, True))
+        if set(keys) != set(coefficients):
+            raise ValueError(
+                f"{type(self).__name__} needs one entropy_coeff for each part of the action, and got "
+                f"{_listed(coefficients)} where the parts are {_listed(keys)}. Fix: entropy_coeff={{{keys[0]!r}: 0.01, "
+                "...}, or one number for all."
+            )
+        return keys
+
+    def _coefficient(self, name: str, value: float | Mapping[NestedKey, float] | None) -> None:
+        """Register a weight as a buffer, so that it can be scheduled, or keep those of the parts of an action."""
+        if isinstance(value, Mapping):
+            setattr(self, name, {key: float(number) for key, number in value.items()})
+        else:
+            self.register_buffer(name, None if value is None else torch.tensor(float(value)))
+
+
+def _listed(keys: Iterable[NestedKey]) -> str:
+    return ", ".join(sorted(map(repr, keys)))
 
 
 def networks_of(owner: object, actor_network: Any, critic_network: Any, actor: Any, critic: Any) -> tuple[Any, Any]:

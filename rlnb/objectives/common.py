@@ -7,8 +7,8 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
 
 import torch
 from tensordict import TensorDict, TensorDictBase, TensorDictParams
@@ -68,7 +68,9 @@ class LossModule(TensorDictModuleBase):
 
     default_keys: ClassVar[type] = _AcceptedKeys
     default_value_estimator: ClassVar[ValueEstimators | None] = None
+    _refused_estimators: ClassVar[tuple[type[ValueEstimatorBase], ...]] = ()
     tensor_keys: Any
+    _key_defaults: Any
     #: The terms, where they do not depend on the arguments.
     _OUT_KEYS: ClassVar[tuple[str, ...]] = ()
     #: How policies that are wrapped for exploration act within the loss.
@@ -82,12 +84,18 @@ class LossModule(TensorDictModuleBase):
         if reduction not in _REDUCTIONS:
             raise ValueError(unknown_choice("reduction", reduction, _REDUCTIONS))
         self.reduction = reduction
-        self.tensor_keys = self._AcceptedKeys()
+        self.tensor_keys = self._key_defaults = self._AcceptedKeys()
         self._unwrapped = Unwrapping()
         self.__dict__["_estimator"] = None  # not a submodule: its network is one of the loss already
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the terms, with exploration switched off."""
+        data = args[0] if args else kwargs.get("tensordict")
+        if isinstance(data, TensorDictBase) and 0 in data.batch_size:
+            raise ValueError(
+                f"{type(self).__name__} got a batch without steps, of batch size {list(data.batch_size)}. Likely "
+                "cause: an index or a mask that chose nothing. Fix: call the loss only if data.numel() > 0."
+            )
         with set_exploration_type(self.deterministic_sampling_mode):
             return super().__call__(*args, **kwargs)
 
@@ -140,6 +148,10 @@ class LossModule(TensorDictModuleBase):
         self.tensor_keys = changed_keys(self, kwargs)
         if self._estimator is not None:
             self._estimator.set_keys(**self._estimator_keys())
+
+    def _take_keys(self, keys: dict[str, Any]) -> None:
+        """Set defaults of ``tensor_keys`` that are known only with the networks."""
+        self.tensor_keys = self._key_defaults = replace(self.tensor_keys, **keys)
 
     def _estimator_keys(self) -> dict[str, NestedKey]:
         """The keys that the value estimator shares."""
@@ -350,24 +362,45 @@ class LossModule(TensorDictModuleBase):
         return self._estimator
 
     def make_value_estimator(
-        self, value_type: ValueEstimators | str | type[ValueEstimatorBase] | None = None, **hyperparams: Any
-    ) -> None:
+        self,
+        value_type: ValueEstimators | str | ValueEstimatorBase | type[ValueEstimatorBase] | None = None,
+        **hyperparams: Any,
+    ) -> Self:
         """Choose how returns are estimated.
 
         Args:
-            value_type: a member of :class:`ValueEstimators`, its name, or a class of estimators. None: the default of
-                the loss.
-            hyperparams: arguments of the estimator, such as ``gamma`` and ``lmbda``.
+            value_type: a member of :class:`ValueEstimators`, its name, a class of estimators, or an estimator, which
+                takes over the keys of the loss. None: the default of the loss.
+            hyperparams: arguments of the estimator that is made, such as ``gamma`` and ``lmbda``.
+
+        Returns:
+            The loss.
 
         Raises:
-            ValueError: If there is no such kind, or a discount is not in [0, 1].
+            TypeError: If ``value_type`` is something else, or an estimator that is made gets arguments.
+            ValueError: If there is no such kind, the loss cannot use it, or a discount is not in [0, 1].
         """
         value_type = self.default_value_estimator if value_type is None else value_type
         if value_type is None:
             raise ValueError(f"{type(self).__name__} estimates no values, so it has no value estimator.")
-        made = build_value_estimator(value_type, self._value_network(), **hyperparams)
+        if not isinstance(value_type, ValueEstimatorBase):
+            made = build_value_estimator(value_type, self._value_network(), **hyperparams)
+        elif hyperparams:
+            kind, given = type(value_type).__name__, ", ".join(f"{name}={hyperparams[name]!r}" for name in hyperparams)
+            raise TypeError(
+                f"make_value_estimator takes no arguments for an estimator that is made already, and got a {kind} and "
+                f"{given}. Fix: make_value_estimator({kind}, {given})."
+            )
+        else:
+            made = value_type
+        if isinstance(made, self._refused_estimators):
+            raise ValueError(
+                f"{type(self).__name__} computes the values of next states alone, and {type(made).__name__} needs "
+                "those of the states, too. Fix: one of ValueEstimators.TD0, TD1, TDLambda."
+            )
         made.set_keys(**self._estimator_keys())
         self.__dict__["_estimator"] = made
+        return self
 
     def _value_network(self) -> Any:
         """The network that a value estimator calls; None where the loss computes the values of next states itself."""

@@ -27,6 +27,18 @@ WRITERS = {
 }
 
 
+#: What to write instead of an argument that a loss does not have.
+_INSTEAD = {
+    "advantage_norm": "normalize_advantage=True in the losses of PPO, or GAE(average_gae=True, ...)",
+    "delay_actor": "leave it out; the policy is compared with the one that collected the data",
+    "delay_value": "leave it out; the value estimator uses the critic itself",
+    "entropy_bonus": "A2CLoss, which has one",
+    "entropy_coeff": "A2CLoss, which has one",
+    "critic_coeff": "A2CLoss, which has one",
+    "max_importance_ratio": "leave it out; clip_epsilon of ClipPPOLoss limits what a large ratio counts",
+}
+
+
 def missing_entry(owner: object, key: NestedKey, role: str, data: TensorDictBase) -> str:
     """Text for an entry that is not in the data.
 
@@ -45,15 +57,6 @@ def listed_keys(data: TensorDictBase) -> str:
     return ", ".join(repr(key) for key in sorted(data.keys(True, True), key=str)) or "no entries"
 
 
-def no_log_prob(owner: object, network: object) -> str:
-    """Text for a policy without a distribution."""
-    return (
-        f"{type(owner).__name__} needs the log-probabilities of a stochastic policy, a module with get_dist, and got a "
-        f"{type(network).__name__}. Fix: ProbabilisticActor(module, in_keys=[...], distribution_class=..., "
-        "return_log_prob=True)."
-    )
-
-
 def unknown_key_name(owner: object, name: str, known: Iterable[str]) -> str:
     """Text for a name that ``set_keys`` does not know."""
     return (
@@ -65,6 +68,8 @@ def unknown_key_name(owner: object, name: str, known: Iterable[str]) -> str:
 def unknown_argument(owner: object, name: str) -> str:
     """Text for an argument that a loss does not have, or that programs for old versions of TorchRL give it."""
     text = f"{type(owner).__name__} has no argument {name!r}."
+    if name in _INSTEAD:
+        return f"{text} Fix: {_INSTEAD[name]}."
     if name.endswith("_coef"):
         return f"{text} Fix: {name}f=..."
     if name.endswith("_key"):

@@ -11,6 +11,7 @@ from tensordict import TensorDictBase
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
+from rlnb.objectives.policies import check_action, check_stochastic
 from rlnb.objectives.utils import check_distance, distance_loss
 
 Tensor = torch.Tensor
@@ -50,7 +51,7 @@ class IQLLoss(OffPolicyLoss):
         scalar_output_mode: accepted as in TorchRL.
 
     Raises:
-        TypeError: If the policy has no ``get_dist``.
+        TypeError: If the policy has no ``get_dist``, or is deterministic.
         KeyError: At a call, if an entry is missing; the text says who writes it.
         ValueError: If an argument or a shape does not fit.
         FloatingPointError: At a call, if a term is not finite.
@@ -118,7 +119,7 @@ class IQLLoss(OffPolicyLoss):
     ) -> None:
         super().__init__(reduction)
         check_distance(loss_function)
-        self._require_policy(actor_network)
+        check_stochastic(self, actor_network)
         if not 0 < expectile < 1:
             raise ValueError(f"expectile must be in (0, 1), and got {expectile}. Fix: expectile=0.7.")
         if not temperature >= 0:
@@ -142,7 +143,9 @@ class IQLLoss(OffPolicyLoss):
         value = self._value(tensordict)
         best = self._chosen(tensordict, "target").min(0).values
         distribution = self._distribution(self.actor_network, tensordict)
-        log_prob = distribution.log_prob(self._get(tensordict, "action"))
+        action = self._get(tensordict, "action")
+        check_action(self, distribution, action, self.tensor_keys.action)
+        log_prob = distribution.log_prob(action)
         difference = best - value
         weight = (self.temperature * difference.detach()).exp().clamp_max(_MAX_WEIGHT)
         share = torch.where(difference > 0, self.expectile, 1 - self.expectile)

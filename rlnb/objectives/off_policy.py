@@ -14,9 +14,10 @@ from rlnb.data.specs.multi import MultiOneHot
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.unwrapped import unwrapped_dist
 from rlnb.objectives.common import LossModule, next_key, unique
-from rlnb.objectives.errors import missing_entry, no_log_prob, unknown_choice
+from rlnb.objectives.errors import missing_entry, unknown_choice
+from rlnb.objectives.policies import check_drawn
 from rlnb.objectives.utils import ValueEstimators
-from rlnb.objectives.value.advantages import wrong_value_shape
+from rlnb.objectives.value.advantages import GAE, wrong_value_shape
 
 Tensor = torch.Tensor
 
@@ -32,6 +33,7 @@ class OffPolicyLoss(LossModule):
     """
 
     default_value_estimator = ValueEstimators.TD0
+    _refused_estimators = (GAE,)
     #: Names of the networks whose ``in_keys`` are read.
     _networks: tuple[str, ...] = ()
     use_prioritized_weights: bool | str = "auto"
@@ -87,11 +89,9 @@ class OffPolicyLoss(LossModule):
     def _distribution(self, network: Any, data: TensorDictBase) -> Any:
         """Compute the distribution of a policy's actions."""
         given, function = self._inputs(network, data), self._unwrapped(network, unwrapped_dist)
-        return network.get_dist(data.select(*network.in_keys)) if function is None else function(given)
-
-    def _require_policy(self, actor_network: Any) -> None:
-        if not hasattr(actor_network, "get_dist"):
-            raise TypeError(no_log_prob(self, actor_network))
+        found = network.get_dist(data.select(*network.in_keys)) if function is None else function(given)
+        check_drawn(self, network, found)
+        return found
 
 
 def action_space_of(owner: object, space: Any, network: Any) -> str:
@@ -136,16 +136,32 @@ def chosen(values: Tensor, action: Tensor, space: str, keepdim: bool = False) ->
         space: see :func:`action_space_of`.
         keepdim: whether the result keeps its last dimension, ``[*B, 1]``.
 
+    Raises:
+        ValueError: If the actions are of another kind, or number.
+
     Example:
         >>> chosen(torch.tensor([[1.0, 2.0]]), torch.tensor([1]), "categorical")
         tensor([2.])
     """
     if space != "categorical":
+        if action.shape != values.shape and action.shape != values.shape[-action.ndim :]:
+            raise ValueError(
+                f"With action_space={space!r} actions are vectors of {values.shape[-1]} numbers, and got actions of "
+                f"shape {list(action.shape)} for values of shape {list(values.shape)}. Likely cause: the env takes "
+                "indices, or has another number of actions. Fix: action_space='categorical', or "
+                "action_space=env.action_spec."
+            )
         return (values * action).sum(-1, keepdim)
     if action.ndim and action.shape[-1] == 1 and action.ndim >= values.ndim:
         action = action.squeeze(-1)
     index = action.unsqueeze(-1)
     if action.shape != values.shape[:-1]:
+        if action.shape != values.shape[values.ndim - 1 - action.ndim : -1]:
+            raise ValueError(
+                f"With action_space='categorical' each action is one index, and got actions of shape "
+                f"{list(action.shape)} for values of shape {list(values.shape)}. Likely cause: the env takes one-hot "
+                "vectors. Fix: action_space='one-hot', or action_space=env.action_spec."
+            )
         index = index.expand(*values.shape[:-1], 1)
     found = values.gather(-1, index.long())
     return found if keepdim else found.squeeze(-1)

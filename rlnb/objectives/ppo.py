@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
+from tensordict.nn import CompositeDistribution
 
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.actor_critic import ActorCriticLoss, networks_of
 from rlnb.objectives.common import unique
 from rlnb.objectives.errors import missing_entry, unknown_argument
 from rlnb.objectives.keywords import dispatch
+from rlnb.objectives.policies import as_list
 
 Tensor = torch.Tensor
 
@@ -27,14 +29,16 @@ class PPOLoss(ActorCriticLoss):
 
     Schulman et al., Proximal Policy Optimization Algorithms, 2017 (arXiv:1707.06347), equations 6 and 9. The terms are
     "loss_objective", "loss_critic" and "loss_entropy", to be added up, each with its coefficient in it; "entropy",
-    "kl_approx" (the mean of :math:`-\log r_t`) and "explained_variance" are for logs.
+    "kl_approx" (the mean of :math:`-\log r_t`) and "explained_variance" are for logs, and so is "composite_entropy", a
+    TensorDict of the entropies of the parts of a composite action (see ``CompositeDistribution`` in tensordict).
 
     Args:
         actor_network: the policy, with ``get_dist``, such as ``ProbabilisticActor``.
         critic_network: writes the value of a state. None: the critic is not trained here.
         entropy_bonus: whether there is a "loss_entropy".
         samples_mc_entropy: number of samples of an entropy without a formula.
-        entropy_coeff: c_2. Default: 0.01.
+        entropy_coeff: c_2. Default: 0.01. With a composite action also a dictionary of one number for each part, by the
+            key of its entropy, such as ``("action", "steering_entropy")``.
         log_explained_variance: whether there is an "explained_variance".
         critic_coeff: c_1. Default: 1.
         loss_critic_type: d: ``"l1"``, ``"l2"`` or ``"smooth_l1"``.
@@ -50,7 +54,7 @@ class PPOLoss(ActorCriticLoss):
         device: device of the coefficients.
 
     Raises:
-        TypeError: If the policy has no ``get_dist``.
+        TypeError: If the policy has no ``get_dist``, or is deterministic.
         KeyError: At a call, if an entry is missing; the text says who writes it.
         ValueError: If an argument or a shape does not fit.
         FloatingPointError: At a call, if a term is not finite.
@@ -83,7 +87,7 @@ class PPOLoss(ActorCriticLoss):
         *,
         entropy_bonus: bool = True,
         samples_mc_entropy: int = 1,
-        entropy_coeff: float | None = None,
+        entropy_coeff: float | Mapping[NestedKey, float] | None = None,
         log_explained_variance: bool = True,
         critic_coeff: float | None = None,
         loss_critic_type: str = "smooth_l1",
@@ -135,7 +139,7 @@ class PPOLoss(ActorCriticLoss):
         return []
 
     def _more_in_keys(self) -> Sequence[NestedKey]:
-        return [self.tensor_keys.sample_log_prob]
+        return as_list(self.tensor_keys.sample_log_prob)
 
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -149,9 +153,7 @@ class PPOLoss(ActorCriticLoss):
         terms = self._objective(log_weight, advantage, distribution, before, data)
         terms["kl_approx"] = -log_weight.detach().mean()
         if self.entropy_bonus:
-            entropy = self._entropy(distribution, self.samples_mc_entropy)
-            terms["entropy"] = entropy.detach().mean()
-            terms["loss_entropy"] = self._reduce(-self.entropy_coeff * entropy, data)
+            terms.update(self._entropy_terms(distribution, data))
         if self.critic_network is not None:
             loss, logs = self._critic_terms(data, self._value_clip())
             terms["loss_critic"] = self.critic_coeff * loss
@@ -361,7 +363,7 @@ class KLPENPPOLoss(PPOLoss):
         return ["loss_objective", "kl"]
 
     def _more_in_keys(self) -> Sequence[NestedKey]:
-        return unique([self.tensor_keys.sample_log_prob, *self._parameter_keys()])
+        return unique([*super()._more_in_keys(), *self._parameter_keys()])
 
     def _parameter_keys(self) -> list[NestedKey]:
         """The entries that the distribution is made of."""
@@ -387,6 +389,9 @@ class KLPENPPOLoss(PPOLoss):
         return {"loss_objective": self._reduce(loss.squeeze(-1), data), "kl": kl.detach()}
 
     def _divergence(self, old: Any, new: Any) -> Tensor:
+        if isinstance(old, CompositeDistribution):  # its parts are independent
+            parts = [self._divergence(part, new.dists[name]) for name, part in old.dists.items()]
+            return torch.stack(parts).sum(0)
         try:
             return torch.distributions.kl_divergence(old, new)
         except NotImplementedError:

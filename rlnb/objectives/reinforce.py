@@ -8,6 +8,7 @@ from tensordict import TensorDictBase
 
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.actor_critic import ActorCriticLoss, networks_of
+from rlnb.objectives.errors import unknown_argument
 from rlnb.objectives.keywords import dispatch
 
 
@@ -35,7 +36,7 @@ class ReinforceLoss(ActorCriticLoss):
         clip_value: largest change of a value away from the one in the data that still lowers the loss.
 
     Raises:
-        TypeError: If the policy has no ``get_dist``.
+        TypeError: If the policy has no ``get_dist``, or is deterministic.
         KeyError: At a call, if an entry is missing; the text says who writes it.
         ValueError: If an argument or a shape does not fit.
         FloatingPointError: At a call, if a term is not finite.
@@ -71,7 +72,10 @@ class ReinforceLoss(ActorCriticLoss):
         critic: Any = None,
         reduction: str | None = None,
         clip_value: float | None = None,
+        **unknown: Any,
     ) -> None:
+        for name in unknown:
+            raise TypeError(unknown_argument(self, name))
         actor_network, critic_network = networks_of(self, actor_network, critic_network, actor, critic)
         super().__init__(
             actor_network,

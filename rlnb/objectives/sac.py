@@ -14,6 +14,7 @@ from rlnb._tensordict import set_entry, shallow_copy
 from rlnb.data.ted.keys import NestedKey
 from rlnb.objectives.keywords import dispatch
 from rlnb.objectives.off_policy import OffPolicyLoss, action_space_of, chosen
+from rlnb.objectives.policies import check_stochastic, written_keys
 from rlnb.objectives.utils import check_distance, distance_loss
 
 Tensor = torch.Tensor
@@ -42,7 +43,7 @@ class SoftLoss(OffPolicyLoss):
         delay_qvalue: bool,
     ) -> None:
         check_distance(loss_function)
-        self._require_policy(actor_network)
+        check_stochastic(self, actor_network)
         for name, value in (("alpha_init", alpha_init), ("min_alpha", min_alpha), ("max_alpha", max_alpha)):
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be positive, and got {value}. Fix: {name}=1.0.")
@@ -124,7 +125,7 @@ class SACLoss(SoftLoss):
         scalar_output_mode: accepted as in TorchRL.
 
     Raises:
-        TypeError: If the policy has no ``get_dist``.
+        TypeError: If the policy has no ``get_dist``, or is deterministic.
         KeyError: At a call, if an entry is missing; the text says who writes it.
         ValueError: If an argument or a shape does not fit.
         FloatingPointError: At a call, if a term is not finite.
@@ -209,6 +210,8 @@ class SACLoss(SoftLoss):
             delay_actor=delay_actor,
             delay_qvalue=delay_qvalue,
         )
+        keys = written_keys(actor_network, "action", "log_prob")
+        self._take_keys({role: key for role, key in keys.items() if not isinstance(key, list)})
         if value_network is None:
             self.register_module("value_network", None)
         else:
@@ -319,7 +322,7 @@ class DiscreteSACLoss(SoftLoss):
         scalar_output_mode: accepted as in TorchRL.
 
     Raises:
-        TypeError: If the policy has no ``get_dist``.
+        TypeError: If the policy has no ``get_dist``, or is deterministic.
         KeyError: At a call, if an entry is missing; the text says who writes it.
         ValueError: If an argument or a shape does not fit.
         FloatingPointError: At a call, if a term is not finite.

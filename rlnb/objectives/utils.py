@@ -60,6 +60,7 @@ def build_value_estimator(
         hyperparams: arguments of the estimator; the discounts have defaults.
 
     Raises:
+        TypeError: If ``value_type`` is something else.
         ValueError: If there is no such kind.
 
     Example:
@@ -72,6 +73,11 @@ def build_value_estimator(
         value_type = ValueEstimators[value_type]
     if isinstance(value_type, ValueEstimators):
         kind, defaults = _ESTIMATORS[value_type], default_value_kwargs(value_type)
+    elif not (isinstance(value_type, type) and issubclass(value_type, ValueEstimatorBase)):
+        raise TypeError(
+            f"A value estimator is chosen by a member of ValueEstimators, its name, a class or an estimator, and got a "
+            f"{type(value_type).__name__}. Fix: loss.make_value_estimator(ValueEstimators.TD0, gamma=0.99)."
+        )
     else:
         kind = value_type
         defaults = next((default_value_kwargs(name) for name, known in _ESTIMATORS.items() if known is kind), {})

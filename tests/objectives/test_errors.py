@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from tensordict.nn import NormalParamExtractor, TensorDictModule, TensorDictSequential
 from torch import nn
 from torch.distributions import Categorical, Normal
@@ -20,12 +21,26 @@ from rlnb.objectives import (
     KLPENPPOLoss,
     PPOLoss,
     QMixerLoss,
+    ReinforceLoss,
     SACLoss,
     SoftUpdate,
     TD3Loss,
+    ValueEstimators,
 )
-from tests.objectives.golden.make import OBS, choice, critic, gaussian, plain, qvalue, qvalues, with_advantage
-from tests.objectives.test_losses import by_index, made, mixed, team
+from rlnb.objectives.value import GAE, TD0Estimator, TD1Estimator
+from tests.objectives.golden.make import (
+    OBS,
+    choice,
+    critic,
+    data,
+    gaussian,
+    greedy,
+    plain,
+    qvalue,
+    qvalues,
+    with_advantage,
+)
+from tests.objectives.test_losses import OFF_POLICY, by_index, made, mixed, team
 
 
 def fails(error, call):
@@ -200,6 +215,84 @@ ERRORS = {
     ),
 }
 
+ERRORS |= {
+    "estimator of another kind": (
+        TypeError,
+        lambda: A2CLoss(gaussian(), critic()).make_value_estimator(0.99),
+        "A value estimator is chosen by a member of ValueEstimators, its name, a class or an estimator, and got a "
+        "float. Fix: loss.make_value_estimator(ValueEstimators.TD0, gamma=0.99).",
+    ),
+    "no steps": (
+        ValueError,
+        lambda: ClipPPOLoss(gaussian(), critic())(with_advantage()[:0]),
+        "ClipPPOLoss got a batch without steps, of batch size [0]. Likely cause: an index or a mask that chose "
+        "nothing. Fix: call the loss only if data.numel() > 0.",
+    ),
+    "one-hot actions for indices": (
+        ValueError,
+        lambda: DQNLoss(greedy(), action_space="categorical")(data((12,), "one-hot")),
+        "With action_space='categorical' each action is one index, and got actions of shape [12, 4] for values of "
+        "shape [12, 4]. Likely cause: the env takes one-hot vectors. "
+        "Fix: action_space='one-hot', or action_space=env.action_spec.",
+    ),
+    "indices for one-hot actions": (
+        ValueError,
+        lambda: DQNLoss(greedy(), action_space="one-hot")(by_index()),
+        "With action_space='one_hot' actions are vectors of 4 numbers, and got actions of shape [12] for values of "
+        "shape [12, 4]. Likely cause: the env takes indices, or has another number of actions. "
+        "Fix: action_space='categorical', or action_space=env.action_spec.",
+    ),
+    "actions of another policy": (
+        ValueError,
+        lambda: ClipPPOLoss(gaussian(), critic())(with_advantage().set("action", torch.zeros(24, 3))),
+        "ClipPPOLoss expects actions of shape [24, 2], as its policy draws them, and got [24, 3] at 'action'. Likely "
+        "cause: the data is that of another policy, or its actions are one-hot vectors where the policy draws indices, "
+        "or the other way round. Fix: a policy for the action_spec of the env that the data is from.",
+    ),
+    "value targets without their last dimension": (
+        ValueError,
+        lambda: ClipPPOLoss(gaussian(), critic())(with_advantage().set("value_target", torch.zeros(24))),
+        "ClipPPOLoss expects value targets of the shape of the critic's values, [24, 1], and got [24] at "
+        "'value_target'. Likely cause: the targets were squeezed, or computed for other steps. "
+        "Fix: value_target.unsqueeze(-1), or run GAE on this data.",
+    ),
+    "clip_value of a loss without clip_epsilon": (
+        ValueError,
+        lambda: PPOLoss(gaussian(), critic(), clip_value=True),
+        "clip_value must be a number, the largest change of a value that counts, and got True. "
+        "Fix: clip_value=0.2, or None for no clipping.",
+    ),
+    "bonus of another loss": (
+        TypeError,
+        lambda: ReinforceLoss(gaussian(), critic(), entropy_bonus=True),
+        "ReinforceLoss has no argument 'entropy_bonus'. Fix: A2CLoss, which has one.",
+    ),
+    "argument of an estimator": (
+        TypeError,
+        lambda: GAE(gamma=0.9, lmbda=0.9, value_network=None, value_chunk_size=8),
+        "GAE has no argument 'value_chunk_size'. Fix: one of gamma, lmbda, value_network, average_gae, vectorized, "
+        "auto_reset_env, shifted, differentiable, skip_existing, advantage_key, value_target_key, value_key, device, "
+        "time_dim, deactivate_vmap.",
+    ),
+    "argument of an estimator of a loss": (
+        TypeError,
+        lambda: A2CLoss(gaussian(), critic()).make_value_estimator("TD0", lmbda=0.9),
+        "TD0Estimator has no argument 'lmbda'. Fix: one of average_rewards, value_network, gamma, shifted, "
+        "differentiable, skip_existing, advantage_key, value_target_key, value_key, device, time_dim, deactivate_vmap.",
+    ),
+    "lmbda of full returns": (
+        TypeError,
+        lambda: TD1Estimator(gamma=0.9, lmbda=0.9, value_network=None),
+        "TD1Estimator has no argument 'lmbda', which is 1 here. Fix: TDLambdaEstimator(lmbda=...).",
+    ),
+    "arguments of an estimator that is made": (
+        TypeError,
+        lambda: A2CLoss(gaussian(), critic()).make_value_estimator(TD0Estimator(gamma=0, value_network=None), gamma=1),
+        "make_value_estimator takes no arguments for an estimator that is made already, and got a TD0Estimator and "
+        "gamma=1. Fix: make_value_estimator(TD0Estimator, gamma=1).",
+    ),
+}
+
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_an_error_says_what_to_write(name):
@@ -218,9 +311,38 @@ def test_a_term_that_is_not_finite_says_where_to_look():
     )
 
 
+@pytest.mark.parametrize("name", OFF_POLICY)
+def test_a_loss_of_single_transitions_refuses_gae(name):
+    loss, _ = made(name)
+    instance = GAE(gamma=0.9, lmbda=0.9, value_network=critic())
+    for kind in (ValueEstimators.GAE, "GAE", GAE, instance):
+        assert fails(ValueError, lambda kind=kind: loss.make_value_estimator(kind)) == (
+            f"{name} computes the values of next states alone, and GAE needs those of the states, too. "
+            "Fix: one of ValueEstimators.TD0, TD1, TDLambda."
+        )
+
+
 def test_a_value_of_the_wrong_shape_is_refused():
     wide = TensorDictModule(nn.Linear(OBS, 2), ["observation"], ["state_value"])
-    assert "shape" in fails(ValueError, lambda: A2CLoss(gaussian(), wide)(with_advantage()))
+    flat = TensorDictModule(lambda observation: observation.sum(-1), ["observation"], ["state_value"])
+    for network in (wide, flat):
+        text = fails(ValueError, lambda network=network: A2CLoss(gaussian(), network)(with_advantage()))
+        assert text.startswith("A2CLoss expects values of the shape of the reward, [24, 1], and got [24")
+
+
+@pytest.mark.parametrize("name", ["DQNLoss", "DiscreteSACLoss", "DiscreteIQLLoss", "QMixerLoss"])
+def test_a_loss_of_indices_refuses_other_actions(name):
+    loss, batch = made(name)
+    key = loss.tensor_keys.action
+    with pytest.raises(ValueError, match=r"action_space='categorical' each action|expects actions of shape \[12\]"):
+        loss(batch.set(key, torch.nn.functional.one_hot(batch[key], 4)))
+
+
+@pytest.mark.parametrize("name", ["A2CLoss", "PPOLoss", "ReinforceLoss"])
+def test_an_action_that_would_be_broadcast_is_refused(name):
+    loss, batch = made(name)
+    text = fails(ValueError, lambda: loss(batch.set("action", batch["action"][:, :1])))
+    assert text.startswith(f"{name} expects actions of shape [{len(batch)}, 2], as its policy draws them, and got")
 
 
 def test_an_action_spec_that_does_not_fit_the_distribution_is_refused_where_the_policy_is_made():
@@ -258,6 +380,13 @@ def test_arguments_of_old_programs():
             ("critic_coef", " Fix: critic_coeff=..."),
             ("entropy_coef", " Fix: entropy_coeff=..."),
             ("advantage_key", " Fix: loss.set_keys(advantage=...) after the loss is made."),
+            ("delay_actor", " Fix: leave it out; the policy is compared with the one that collected the data."),
+            ("delay_value", " Fix: leave it out; the value estimator uses the critic itself."),
+            ("advantage_norm", " Fix: normalize_advantage=True in the losses of PPO, or GAE(average_gae=True, ...)."),
+            (
+                "max_importance_ratio",
+                " Fix: leave it out; clip_epsilon of ClipPPOLoss limits what a large ratio counts.",
+            ),
             ("epsilon", ""),
         ]:
             with pytest.raises(TypeError) as info:

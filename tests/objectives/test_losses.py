@@ -40,6 +40,7 @@ from rlnb.objectives import (
     SoftUpdate,
     TD3Loss,
 )
+from rlnb.objectives.value import GAE
 from tests.objectives.golden.make import (
     CHOICES,
     OBS,
@@ -348,6 +349,16 @@ def test_a_discount_outside_0_and_1_is_refused(name):
     for gamma in (1.5, -0.1, float("nan")):
         with pytest.raises(ValueError, match=r"gamma must be in \[0, 1\]"):
             loss.make_value_estimator(gamma=gamma)
+
+
+def test_a_loss_uses_an_estimator_that_is_made_already():
+    loss, estimator = A2CLoss(gaussian(), critic()), GAE(gamma=0.5, lmbda=0.7, value_network=critic())
+    loss.set_keys(advantage="adv")
+    assert loss.make_value_estimator(estimator) is loss
+    assert loss.value_estimator is estimator
+    assert estimator.tensor_keys.advantage == "adv"
+    batch = data()
+    assert torch.equal(loss(batch)["loss_objective"], loss(estimator(batch.clone()))["loss_objective"])
 
 
 @pytest.mark.parametrize("name", sorted({*OFF_POLICY} - {"IQLLoss", "DiscreteIQLLoss"}))

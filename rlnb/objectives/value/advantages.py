@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
@@ -50,6 +51,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         deactivate_vmap: accepted as in TorchRL; the network is called twice, without vmap.
 
     Raises:
+        TypeError: If there is no such argument.
         ValueError: If a discount is not in [0, 1].
     """
 
@@ -80,11 +82,14 @@ class ValueEstimatorBase(TensorDictModuleBase):
         device: Any = None,
         time_dim: int | None = None,
         deactivate_vmap: bool = False,
+        **unknown: Any,
     ) -> None:
         super().__init__()
+        for name in unknown:
+            raise TypeError(f"{type(self).__name__} has no argument {name!r}. Fix: one of {_arguments(type(self))}.")
         check_discount("gamma", gamma)
         self.register_buffer("gamma", torch.as_tensor(gamma, device=device))
-        self.tensor_keys = self._AcceptedKeys()
+        self.tensor_keys = self._key_defaults = self._AcceptedKeys()
         self.value_network = value_network
         self.shifted, self.deactivate_vmap = shifted, deactivate_vmap
         self.differentiable, self.skip_existing, self.time_dim = differentiable, skip_existing, time_dim
@@ -397,6 +402,8 @@ class TD1Estimator(TDLambdaEstimator):
     """
 
     def __init__(self, *, average_rewards: bool = False, **kwargs: Any) -> None:
+        if "lmbda" in kwargs:
+            raise TypeError("TD1Estimator has no argument 'lmbda', which is 1 here. Fix: TDLambdaEstimator(lmbda=...).")
         super().__init__(lmbda=1.0, average_rewards=average_rewards, **kwargs)
 
 
@@ -486,9 +493,18 @@ class GAE(ValueEstimatorBase):
         return self._estimate(tensordict, value, next_value, time_dim)[1]
 
 
+def _arguments(kind: type[ValueEstimatorBase]) -> str:
+    """List the arguments of an estimator: its own, and those of all."""
+    parameters = [
+        *inspect.signature(kind).parameters.values(),
+        *inspect.signature(ValueEstimatorBase).parameters.values(),
+    ]
+    return ", ".join(dict.fromkeys(one.name for one in parameters if one.kind is one.KEYWORD_ONLY))
+
+
 def changed_keys(owner: Any, given: dict[str, NestedKey | None]) -> Any:
     """Return the ``tensor_keys`` of a loss or an estimator with some of them changed; None stands for the default."""
-    defaults = asdict(owner._AcceptedKeys())
+    defaults = asdict(owner._key_defaults)
     for name in given:
         if name not in defaults:
             raise KeyError(unknown_key_name(owner, name, defaults))
