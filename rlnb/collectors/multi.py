@@ -56,10 +56,10 @@ from rlnb.collectors.background import Background
 from rlnb.collectors.collector import as_single_steps
 from rlnb.collectors.multi_arguments import dump_argument
 from rlnb.collectors.trace import CollectorTrace, calling
-from rlnb.collectors.utils import split_trajectories
 from rlnb.collectors.weights import as_state_dict
 from rlnb.collectors.worker import Collected
 from rlnb.collectors.workers import CollectorWorkers
+from rlnb.data.ted.trajectories import split_trajectories
 from rlnb.envs.base import EnvBase
 from rlnb.envs.batched.parallel import _buffers, _check_start_method
 from rlnb.envs.batched.worker_pool import WorkerError

@@ -26,11 +26,11 @@ from rlnb._ray import (
 )
 from rlnb.collectors.collector import as_single_steps
 from rlnb.collectors.multi import MultiCollector
-from rlnb.collectors.utils import split_trajectories
 from rlnb.collectors.weights import SharedWeights, WeightsPlan
 from rlnb.collectors.worker import ANEW, RANDOM, Collected, CollectorHost, Info, Pickled, Setup, make_collector
 from rlnb.collectors.workers import CollectorWorkers
 from rlnb.data.ted.keys import COLLECTOR, TRAJ_IDS
+from rlnb.data.ted.trajectories import split_trajectories
 from rlnb.envs import errors
 from rlnb.envs.batched import pickling
 from rlnb.envs.batched.memory import SharedMemory

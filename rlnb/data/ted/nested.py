@@ -16,11 +16,12 @@ import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
-from rlnb.data.ted.columns import Column, Constant, Path, read_columns, stack_values
+from rlnb.data.ted.columns import Column, Constant, read_columns, stack_values
 from rlnb.data.ted.flat import TEDForm, flatten, read_layout, read_shift, read_timeline, rebuild
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.layout import BREAKS_KEY, FlatLayout, check_lengths
 from rlnb.data.ted.leaves import is_branch
+from rlnb.data.ted.ragged import Path
 
 _TRAJECTORY = re.compile(r"traj_(\d{1,12})")
 
