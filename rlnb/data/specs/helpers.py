@@ -19,7 +19,7 @@ from rlnb.data.specs.unbounded import Unbounded
 def make_composite_from_td(
     data: TensorDictBase, *, unsqueeze_null_shapes: bool = True, dynamic_shape: bool = False
 ) -> Composite:
-    """Return the spec of a TensorDict: `Unbounded` for each tensor, `NonTensor` for other data.
+    """Return the spec of a TensorDict: ``Unbounded`` for each tensor, ``NonTensor`` for other data.
 
     Args:
         data: the TensorDict, or an instance of a tensorclass. A lazy stack becomes a stack of specs.
