@@ -135,6 +135,14 @@ class MultiCollector:
         TypeError: If an argument is not of its type, or cannot be sent to a worker: the error names its part that
             cannot be pickled.
         WorkerError: If an env or policy cannot be made in a worker.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> make_env = lambda: GymEnv("CartPole-v1")
+        >>> collector = MultiCollector(make_env, num_workers=2, frames_per_batch=40, total_frames=80, sync=True)
+        >>> type(collector).__name__, [batch.numel() for batch in collector]
+        ('MultiSyncCollector', [40, 40])
+        >>> collector.shutdown()
     """
 
     _is_sync = True
@@ -855,7 +863,15 @@ class MultiAsyncCollector(MultiCollector):
 
 
 class AsyncCollector(MultiAsyncCollector):
-    """Collects in one worker process while the learner learns; for the arguments see :class:`MultiCollector`.
+    """Collects in one worker process while the learner learns.
+
+    Args:
+        create_env_fn: function that makes an env, or a list of one.
+        policy: any policy that a :class:`~rlnb.collectors.Collector` takes. ``None``: random actions.
+        **kwargs: as for :class:`MultiCollector`.
+
+    Raises:
+        ValueError: If there are several functions.
 
     Example:
         >>> from rlnb.envs import GymEnv

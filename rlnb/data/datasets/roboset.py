@@ -42,10 +42,10 @@ class RobosetExperienceReplay(BaseDatasetExperienceReplay):
         ImportError: If h5py is not installed.
         ValueError: If there is no such dataset, or a file is damaged or of another kind.
 
-    Example (needs a network)::
-
-        data = RobosetExperienceReplay("FK1-v4(expert)/FK1_MicroOpenRandom_v2d-v4", batch_size=32)
-        data.sample()["next", "reward"]
+    Example:
+        >>> data = RobosetExperienceReplay("FK1-v4(expert)/FK1_MicroOpenRandom_v2d-v4", batch_size=32)  # doctest: +SKIP
+        >>> data.sample().batch_size  # doctest: +SKIP
+        torch.Size([32])
     """
 
     library = "roboset"

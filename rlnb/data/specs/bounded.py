@@ -203,7 +203,11 @@ class Bounded(LeafSpec):
 
 
 class BoundedContinuous(Bounded):
-    """A ``Bounded`` with a floating dtype; see there for the arguments.
+    """A ``Bounded`` with a floating dtype.
+
+    Args:
+        low, high, shape, device: as for :class:`Bounded`.
+        dtype: a floating dtype; torch's default dtype if None.
 
     Example:
         >>> type(Bounded(0, 1, shape=(2,))).__name__
@@ -212,7 +216,11 @@ class BoundedContinuous(Bounded):
 
 
 class BoundedDiscrete(Bounded):
-    """A ``Bounded`` with an integer dtype, ``torch.int64`` by default; see there for the arguments.
+    """A ``Bounded`` with an integer dtype.
+
+    Args:
+        low, high, shape, device: as for :class:`Bounded`.
+        dtype: an integer dtype, or ``torch.bool``; ``torch.int64`` by default.
 
     Example:
         >>> type(Bounded(0, 255, shape=(2,), dtype=torch.uint8)).__name__

@@ -93,7 +93,11 @@ class Unbounded(LeafSpec):
 
 
 class UnboundedContinuous(Unbounded):
-    """An ``Unbounded`` with a floating dtype; see there for the arguments.
+    """An ``Unbounded`` with a floating dtype.
+
+    Args:
+        shape, device: as for :class:`Unbounded`.
+        dtype: a floating dtype; torch's default dtype if None.
 
     Example:
         >>> type(Unbounded(2)).__name__
@@ -102,7 +106,11 @@ class UnboundedContinuous(Unbounded):
 
 
 class UnboundedDiscrete(Unbounded):
-    """An ``Unbounded`` with an integer dtype, ``torch.int64`` by default; see there for the arguments.
+    """An ``Unbounded`` with an integer dtype.
+
+    Args:
+        shape, device: as for :class:`Unbounded`.
+        dtype: an integer dtype, or ``torch.bool``; ``torch.int64`` by default.
 
     Example:
         >>> UnboundedDiscrete(2).dtype

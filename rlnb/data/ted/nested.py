@@ -30,7 +30,18 @@ class TED2Nested(TEDForm):
     """Converts TED data to nested tensors with one row per trajectory.
 
     A row of an observation has one element more than the trajectory has steps: the final observation.
-    :class:`Nested2TED` restores the data. Arguments and attributes are those of :class:`TED2Flat`.
+    :class:`Nested2TED` restores the data.
+
+    Args:
+        done_key: key of the flags at which trajectories end, one per step.
+        shift_key: key that the position of the oldest step is written to.
+        is_full_key: key that the flag for a wrapped ring buffer is written to.
+        done_keys: keys of the end-of-episode signals. Those of the root are not stored if all are False.
+        reward_keys: keys of the rewards.
+
+    Attributes:
+        shift: position of the oldest step, as for :class:`TED2Flat`.
+        is_full: whether the ring buffer has wrapped around.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -114,7 +125,9 @@ class Nested2TED(TEDForm):
 class H5Split(TEDForm):
     """Splits the nested form of :class:`TED2Nested` into one TensorDict per trajectory.
 
-    The arguments are those of :class:`TED2Flat`; they are not needed to split.
+    Args:
+        done_key, shift_key, is_full_key, done_keys, reward_keys: as for :class:`TED2Flat`. Splitting does
+            not read them.
 
     Example:
         >>> from rlnb.data import TED2Nested
