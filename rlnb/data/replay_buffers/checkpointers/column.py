@@ -100,7 +100,7 @@ class Head(NamedTuple):
         if not fits:
             times = [" x ".join(map(str, shape)) for shape in (saved, own)]
             raise ValueError(
-                f"The checkpoint is of a storage with room for {times[0]} elements, and this one has room for "
+                f"The checkpoint is of a storage with room for {times[0]} items, and this one has room for "
                 f"{times[1]}. {files.KEPT} "
                 f"Fix: make the storage with max_size={math.prod(saved)} and ndim={len(saved)}."
             )
