@@ -169,7 +169,7 @@ def test_frames_of_each_env():
     env.close()
 
 
-def test_names_and_what_is_no_env():
+def test_names_and_objects_that_are_not_an_env():
     assert {"balance", "simple_tag", "waterfall"} < set(VmasEnv.available_envs)
     with pytest.raises(ValueError, match=r"^There is no environment 'balanse' in VMAS. Did you mean 'balance'"):
         VmasEnv("balanse", num_envs=2)

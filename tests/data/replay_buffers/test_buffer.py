@@ -54,7 +54,7 @@ def test_components_may_be_made_by_functions() -> None:
         ),
     ],
 )
-def test_what_is_no_component_is_refused(arguments: dict[str, Any], message: str) -> None:
+def test_an_object_that_is_not_a_component_is_rejected(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError) as caught:
         ReplayBuffer(**arguments)
     assert str(caught.value) == message

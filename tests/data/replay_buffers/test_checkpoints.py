@@ -267,7 +267,7 @@ def test_keys_may_come_in_another_order(tmp_path: Path) -> None:
     assert other[:]["b"].tolist() == [1, 1, 1] and other[:]["a"].tolist() == [0, 0, 0]
 
 
-def test_keys_that_are_no_file_names(tmp_path: Path) -> None:
+def test_keys_that_are_not_file_names(tmp_path: Path) -> None:
     data = TensorDict({"a/b": torch.zeros(3), "..": {"x" * 300: torch.ones(3)}, "": torch.arange(3)}, [3])
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(7)) for _ in range(2))
     rb.extend(data)

@@ -188,7 +188,7 @@ def test_cameras_and_frames():
     assert env._env.closed
 
 
-def test_what_is_no_environment():
+def test_an_object_that_is_not_an_environment_is_rejected():
     text = (
         "IsaacLabWrapper wraps an environment of Isaac Lab and got a CartPoleEnv. "
         'Fix: gymnasium.make("Isaac-Ant-v0", cfg=AntEnvCfg()), or GymWrapper for an env of Gymnasium.'
