@@ -61,7 +61,7 @@ from rlnb.collectors.worker import Collected
 from rlnb.collectors.workers import CollectorWorkers
 from rlnb.data.ted.trajectories import split_trajectories
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched.parallel import _buffers, _check_start_method
+from rlnb.envs.batched.parallel import check_start_method, choose_buffers
 from rlnb.envs.batched.worker_pool import WorkerError
 from rlnb.envs.exploration import ExplorationType
 from rlnb.envs.policies import RandomPolicy
@@ -214,7 +214,7 @@ class MultiCollector:
         multi_arguments.check_joining(name, is_sync, cat_results, preemptive_threshold, use_buffers)
         multi_arguments.check_trajectories(split_trajs, track_traj_ids)
         check_writing(replay_buffer, extend_buffer, split_trajs)
-        _check_start_method(mp_start_method)
+        check_start_method(mp_start_method)
         self._storing = multi_arguments.storing_devices(
             name, device if storing_device is None else storing_device, n, is_sync
         )
@@ -243,7 +243,7 @@ class MultiCollector:
             dump_argument("postproc", postproc, keep)
         if num_threads is not None:
             torch.set_num_threads(num_threads)
-        buffers = _buffers(use_buffers, True, False) is not False
+        buffers = choose_buffers(use_buffers, True, False) is not False
         self.frames = self.iterations = 0
         self._lock = threading.RLock()  # held during a batch and during requests
         self._background = Background(name)
