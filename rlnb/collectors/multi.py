@@ -863,15 +863,7 @@ class MultiAsyncCollector(MultiCollector):
 
 
 class AsyncCollector(MultiAsyncCollector):
-    """Collects in one worker process while the learner learns.
-
-    Args:
-        create_env_fn: function that makes an env, or a list of one.
-        policy: any policy that a :class:`~rlnb.collectors.Collector` takes. ``None``: random actions.
-        **kwargs: as for :class:`MultiCollector`.
-
-    Raises:
-        ValueError: If there are several functions.
+    """Collects in one worker process while the learner learns; for the arguments see :class:`MultiCollector`.
 
     Example:
         >>> from rlnb.envs import GymEnv
