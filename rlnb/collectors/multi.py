@@ -138,11 +138,10 @@ class MultiCollector:
 
     Example:
         >>> from rlnb.envs import GymEnv
-        >>> make_env = lambda: GymEnv("CartPole-v1")
-        >>> collector = MultiCollector(make_env, num_workers=2, frames_per_batch=40, total_frames=80, sync=True)
-        >>> type(collector).__name__, [batch.numel() for batch in collector]
-        ('MultiSyncCollector', [40, 40])
-        >>> collector.shutdown()
+        >>> made = MultiCollector([lambda: GymEnv("CartPole-v1")] * 2, frames_per_batch=4, total_frames=8, sync=True)
+        >>> type(made).__name__, [batch.numel() for batch in made]
+        ('MultiSyncCollector', [4, 4])
+        >>> made.shutdown()
     """
 
     _is_sync = True
