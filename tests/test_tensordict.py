@@ -42,7 +42,7 @@ def test_a_locked_tensordict_refuses_entries(key: Any) -> None:
         set_entry(data, key, torch.rand(2, 3))
 
 
-def test_an_entry_below_that_is_no_tensordict_is_refused() -> None:
+def test_an_entry_below_that_is_not_a_tensordict_is_rejected() -> None:
     with pytest.raises(KeyError):
         set_entry(nested(None), ("a", "c"), torch.rand(2, 3))
 

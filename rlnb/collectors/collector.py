@@ -24,9 +24,9 @@ from rlnb.collectors.arguments import (
 from rlnb.collectors.background import Background
 from rlnb.collectors.trace import CollectorTrace, calling
 from rlnb.collectors.trajectories import TrajectoryIds
-from rlnb.collectors.utils import split_trajectories
 from rlnb.collectors.weights import as_state_dict
 from rlnb.data.ted.keys import COLLECTOR, TRAJ_IDS, TRUNCATED, NestedKey, as_tuple
+from rlnb.data.ted.trajectories import split_trajectories
 from rlnb.envs.base import EnvBase
 from rlnb.envs.exploration import ExplorationType, exploration_type, set_exploration_type
 from rlnb.envs.policies import is_random, make_policy

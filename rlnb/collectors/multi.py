@@ -56,12 +56,12 @@ from rlnb.collectors.background import Background
 from rlnb.collectors.collector import as_single_steps
 from rlnb.collectors.multi_arguments import dump_argument
 from rlnb.collectors.trace import CollectorTrace, calling
-from rlnb.collectors.utils import split_trajectories
 from rlnb.collectors.weights import as_state_dict
 from rlnb.collectors.worker import Collected
 from rlnb.collectors.workers import CollectorWorkers
+from rlnb.data.ted.trajectories import split_trajectories
 from rlnb.envs.base import EnvBase
-from rlnb.envs.batched.parallel import _buffers, _check_start_method
+from rlnb.envs.batched.parallel import check_start_method, choose_buffers
 from rlnb.envs.batched.worker_pool import WorkerError
 from rlnb.envs.exploration import ExplorationType
 from rlnb.envs.policies import RandomPolicy
@@ -135,6 +135,13 @@ class MultiCollector:
         TypeError: If an argument is not of its type, or cannot be sent to a worker: the error names its part that
             cannot be pickled.
         WorkerError: If an env or policy cannot be made in a worker.
+
+    Example:
+        >>> from rlnb.envs import GymEnv
+        >>> made = MultiCollector([lambda: GymEnv("CartPole-v1")] * 2, frames_per_batch=4, total_frames=8, sync=True)
+        >>> type(made).__name__, [batch.numel() for batch in made]
+        ('MultiSyncCollector', [4, 4])
+        >>> made.shutdown()
     """
 
     _is_sync = True
@@ -206,7 +213,7 @@ class MultiCollector:
         multi_arguments.check_joining(name, is_sync, cat_results, preemptive_threshold, use_buffers)
         multi_arguments.check_trajectories(split_trajs, track_traj_ids)
         check_writing(replay_buffer, extend_buffer, split_trajs)
-        _check_start_method(mp_start_method)
+        check_start_method(mp_start_method)
         self._storing = multi_arguments.storing_devices(
             name, device if storing_device is None else storing_device, n, is_sync
         )
@@ -235,7 +242,7 @@ class MultiCollector:
             dump_argument("postproc", postproc, keep)
         if num_threads is not None:
             torch.set_num_threads(num_threads)
-        buffers = _buffers(use_buffers, True, False) is not False
+        buffers = choose_buffers(use_buffers, True, False) is not False
         self.frames = self.iterations = 0
         self._lock = threading.RLock()  # held during a batch and during requests
         self._background = Background(name)

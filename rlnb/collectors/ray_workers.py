@@ -26,16 +26,16 @@ from rlnb._ray import (
 )
 from rlnb.collectors.collector import as_single_steps
 from rlnb.collectors.multi import MultiCollector
-from rlnb.collectors.utils import split_trajectories
 from rlnb.collectors.weights import SharedWeights, WeightsPlan
 from rlnb.collectors.worker import ANEW, RANDOM, Collected, CollectorHost, Info, Pickled, Setup, make_collector
 from rlnb.collectors.workers import CollectorWorkers
 from rlnb.data.ted.keys import COLLECTOR, TRAJ_IDS
+from rlnb.data.ted.trajectories import split_trajectories
 from rlnb.envs import errors
 from rlnb.envs.batched import pickling
 from rlnb.envs.batched.memory import SharedMemory
-from rlnb.envs.batched.worker import Task, WorkerFailure, _set_up_process, result_or_failure
-from rlnb.envs.batched.worker_pool import WorkerError, _seeds, _workers
+from rlnb.envs.batched.worker import Task, WorkerFailure, result_or_failure, set_up_process
+from rlnb.envs.batched.worker_pool import WorkerError, name_workers, worker_seeds
 
 _ENDLESS = 1 << 62
 _CLOSE_TIME = 0.2  # seconds that actors are given to close their envs after an error
@@ -178,7 +178,9 @@ class ActorPool:
         self._closed_by_another_thread = False
         self._setups, self._options = setups, options
         quiet, registered = bool(rlnb.filter_warnings_subprocess), pickling.dump_registered()
-        self._processes = [(self.n, CollectorHost, threads, quiet, seed, registered) for seed in _seeds(self.n, 0)]
+        self._processes = [
+            (self.n, CollectorHost, threads, quiet, seed, registered) for seed in worker_seeds(self.n, 0)
+        ]
         self.actors: list[Any] = []
         self._made: list[Any] = [None] * self.n  # references to the answers of the first calls
         self._where: list[Any] = [None] * self.n
@@ -436,7 +438,7 @@ class ActorPool:
     def failed(self, failures: Mapping[int, WorkerFailure], what: str) -> WorkerError:
         """Make an error of failures, with the traceback of the first one."""
         first, *others = sorted(failures)
-        also = f" ({_workers(others).lower()} failed, too)" if others else ""
+        also = f" ({name_workers(others).lower()} failed, too)" if others else ""
         failure = failures[first]
         return WorkerError(
             f"{self._name(first)} failed in {what}: {failure.kind}: {failure.text}{also}\n\n"
@@ -522,7 +524,7 @@ class CollectorActor:
 
     def __init__(self, rank: int, n: int, *settings: Any) -> None:
         self.rank, self.task = rank, Task([rank], n, b"", *settings)
-        _set_up_process(self.task)
+        set_up_process(self.task)
         self.host: Any = None
         self.failure: WorkerFailure | None = None  # in making the collector
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.ted.columns import Column, Path, build, read_columns
+from rlnb.data.ted.columns import Column, build, read_columns
 from rlnb.data.ted.ends import end_flags, last_of_run
 from rlnb.data.ted.keys import MASK_KEYS, TRAJ_IDS_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
+from rlnb.data.ted.ragged import Path
 
 
 class MultiStep(torch.nn.Module):

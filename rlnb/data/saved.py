@@ -24,6 +24,11 @@ _RAISE = object()
 class TensorMeta(NamedTuple):
     """Shape, dtype and device of a tensor, without its values.
 
+    Attributes:
+        shape: of the tensor.
+        dtype: of its values.
+        device: where the tensor is once it is loaded.
+
     Example:
         >>> TensorMeta(torch.Size([2, 3]), torch.float32, torch.device("cpu")).nbytes
         24
@@ -31,7 +36,7 @@ class TensorMeta(NamedTuple):
 
     shape: torch.Size
     dtype: torch.dtype
-    device: torch.device  # on which the tensor is once it is loaded
+    device: torch.device
 
     @property
     def nbytes(self) -> int:

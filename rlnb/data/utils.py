@@ -7,18 +7,12 @@ import torch
 from cloudpickle import dumps as _dumps
 from cloudpickle import loads as _loads
 
-from rlnb.data.specs import (
-    Binary,
-    Categorical,
-    Composite,
-    MultiCategorical,
-    MultiOneHot,
-    OneHot,
-    TensorSpec,
-    check_no_exclusive_keys,
-    consolidate_spec,
-    contains_lazy_spec,
-)
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.binary import Binary
+from rlnb.data.specs.categorical import Categorical, OneHot
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.helpers import check_no_exclusive_keys, consolidate_spec, contains_lazy_spec
+from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.tensor_specs import DEVICE_TYPING, INDEX_TYPING
 
 #: TorchRL's names of the encodings of actions.

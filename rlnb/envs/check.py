@@ -27,7 +27,7 @@ _VARYING = ("missing", "extra", "shape")  # kinds of problems with an entry that
 class Problem(NamedTuple):
     """A problem of an env, and when it was first seen: at "reset", "step 1", "action"."""
 
-    moment: str
+    when: str
     violation: Violation
 
 
@@ -96,9 +96,9 @@ def _look(env: EnvBase, start: TensorDictBase | None) -> tuple[list[Problem], li
     env.assert_distinct_keys()
     problems: dict[Any, Problem] = {}
 
-    def note(moment: str, found: list[Violation]) -> None:
+    def note(when: str, found: list[Violation]) -> None:
         for violation in found:
-            problems.setdefault((violation.key, violation.kind, moment == "action"), Problem(moment, violation))
+            problems.setdefault((violation.key, violation.kind, when == "action"), Problem(when, violation))
 
     data = env.reset(None if start is None else start.clone())
     seen = [data.copy()]
@@ -132,9 +132,9 @@ def _overwritten(seen: list[TensorDictBase], before: list[TensorDictBase]) -> li
             for new, old in zip(_values([now], key), _values([then], key), strict=True):
                 if bool(((new == old) | ((new != new) & (old != old))).all()):  # NaN stays NaN
                     continue
-                moment = f"step {t}" if t else "reset"
+                when = f"step {t}" if t else "reset"
                 fix = "The env returned its own memory, and wrote to it later. Return a copy: value.clone()."
-                found.append(Violation(as_tuple(key), "domain", f"what it was at {moment}", "overwritten", fix=fix))
+                found.append(Violation(as_tuple(key), "domain", f"what it was at {when}", "overwritten", fix=fix))
     return found
 
 
@@ -206,8 +206,8 @@ def varying_entries(seen: list[TensorDictBase]) -> dict[tuple[str, ...], str]:
     for key in sorted(set().union(*keys)):
         steps = {f"step {t}": key in keys[t] for t in range(1, len(seen))}  # a reset may leave entries out
         if len(set(steps.values())) > 1:
-            there = next(moment for moment, present in steps.items() if present)
-            gone = next(moment for moment, present in steps.items() if not present)
+            there = next(when for when, present in steps.items() if present)
+            gone = next(when for when, present in steps.items() if not present)
             found[key] = (
                 f"It is there at {there} and not at {gone}: no spec describes an entry that comes and goes, and the "
                 "steps of a rollout would not fit together. Return it at every step, with -1 in its shape if its size "
@@ -260,7 +260,7 @@ def _shape_reason(shapes: list[tuple[int, tuple[int, ...]]]) -> str | None:
 def _report(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase]) -> str:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     rows = [("seen at", "entry", "problem", "expected", "got")]
-    rows += [(p.moment, format_key(v.key), v.kind, v.expected, v.got) for p in problems for v in [p.violation]]
+    rows += [(p.when, format_key(v.key), v.kind, v.expected, v.got) for p in problems for v in [p.violation]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     table = "\n".join("  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
     varying = varying_entries(seen)
@@ -283,7 +283,7 @@ def _proposal(env: EnvBase, problems: list[Problem], seen: list[TensorDictBase])
         for p in problems
         for v in [p.violation]
         # a "done" that is not the union of the others is not a problem of the specs
-        if p.moment != "action" and not (v.kind == "domain" and v.key[-1] == DONE)
+        if p.when != "action" and not (v.kind == "domain" and v.key[-1] == DONE)
     }
     known = {as_tuple(k) for spec in env._specs.values() for k in spec.keys(True, True)}
     blocks = []

@@ -187,20 +187,20 @@ def check_is_new(env: EnvBase, result: Any, given: TensorDictBase | None, method
         )
 
 
-def is_complete(env: EnvBase, data: TensorDictBase, moment: str) -> bool:
-    """Whether the output of a "reset" or "step" (``moment``) has all entries, and an earlier one was checked."""
-    if moment in env._unchecked or env._run_type_checks or env._misfit:
+def is_complete(env: EnvBase, data: TensorDictBase, call: str) -> bool:
+    """Whether the output of a "reset" or "step" (``call``) has all entries, and an earlier one was checked."""
+    if call in env._unchecked or env._run_type_checks or env._misfit:
         return False
-    return has_all_entries(env, data, moment)
+    return has_all_entries(env, data, call)
 
 
-def has_all_entries(env: EnvBase, data: TensorDictBase, moment: str) -> bool:
-    """Whether the output of a "reset" or "step" (``moment``) has all entries that the specs name."""
-    if moment not in env._cache:
-        rewards = env.reward_keys if moment == "step" else ()
+def has_all_entries(env: EnvBase, data: TensorDictBase, call: str) -> bool:
+    """Whether the output of a "reset" or "step" (``call``) has all entries that the specs name."""
+    if call not in env._cache:
+        rewards = env.reward_keys if call == "step" else ()
         names, below = split_keys((*env.observation_keys, *rewards, *env.done_keys))
-        env._cache[moment] = frozenset(names), {name: tuple(paths) for name, paths in below.items()}
-    names, below = env._cache[moment]
+        env._cache[call] = frozenset(names), {name: tuple(paths) for name, paths in below.items()}
+    names, below = env._cache[call]
     if type(data) is not TensorDict:
         # The rows of a lazy stack may differ in shape, so only the names can be read.
         found = set(leaf_keys(data))
@@ -219,7 +219,7 @@ def has_entry(data: Any, path: tuple[str, ...]) -> bool:
     return path[-1] in raw_entries(data) if type(data) is TensorDict else path[-1] in set(data.keys())
 
 
-def fit_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
+def fit_data(env: EnvBase, data: TensorDictBase, call: str) -> None:
     """Convert rewards and end signals that differ from their specs only in dimensions of size 1 or in dtype, in place.
 
     The first conversion warns. Observations are never converted.
@@ -227,7 +227,7 @@ def fit_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
     if type(data) is not TensorDict:
         return
     ends = list(env.full_done_spec.items(True, True))
-    rewards = list(env.full_reward_spec.items(True, True)) if moment == "step" else []
+    rewards = list(env.full_reward_spec.items(True, True)) if call == "step" else []
     for i, (key, spec) in enumerate([*ends, *rewards]):
         value = data.get(key, None) if has_entry(data, as_tuple(key)) else None
         if type(value) is not torch.Tensor:
@@ -248,8 +248,8 @@ def fit_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
             got, want, fix = f"dtype {value.dtype}", f"dtype {fitted.dtype}", f"value.to({fitted.dtype})"
         warn_once(
             env,
-            f"{moment} {key!r}",
-            f"{type(env).__name__}._{moment} returned {key!r} with {got}, and its spec has {want}: it is converted, "
+            f"{call} {key!r}",
+            f"{type(env).__name__}._{call} returned {key!r} with {got}, and its spec has {want}: it is converted, "
             f"at every step. Fix: return {fix}.",
         )
 
@@ -271,13 +271,13 @@ def warn_once(env: EnvBase, about: str, text: str) -> None:
         warnings.warn(text, UserWarning, stacklevel=4)
 
 
-def check_specs(env: EnvBase, moment: str) -> None:
+def check_specs(env: EnvBase, call: str) -> None:
     """Check the specs themselves before the first data is compared with them."""
-    if moment in env._unchecked and env._run_type_checks is not False:
+    if call in env._unchecked and env._run_type_checks is not False:
         env.assert_distinct_keys()
 
 
-def check_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
+def check_data(env: EnvBase, data: TensorDictBase, call: str) -> None:
     """Compare the output of a "reset" or "step" with the specs: the first one, and any that lacks an entry.
 
     The RuntimeError lists all keys, types, shapes and dtypes that are wrong.
@@ -285,14 +285,14 @@ def check_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
     if not env._checks_data:
         return
     if env._run_type_checks is False:
-        env._unchecked.discard(moment)
+        env._unchecked.discard(call)
         return
-    first = moment in env._unchecked
-    if not first and not env._run_type_checks and (moment == "reset" or has_all_entries(env, data, moment)):
+    first = call in env._unchecked
+    if not first and not env._run_type_checks and (call == "reset" or has_all_entries(env, data, call)):
         return
     kinds = {"missing", "type", "shape", "dtype"}
     specs = [env.observation_spec, env.full_done_spec]
-    if moment == "step":
+    if call == "step":
         specs.append(env.full_reward_spec)
     else:
         kinds.remove("missing")  # a reset may leave entries out
@@ -300,11 +300,11 @@ def check_data(env: EnvBase, data: TensorDictBase, moment: str) -> None:
     if found:
         rows = "\n".join(f"  - {violation}" for violation in found)
         raise RuntimeError(
-            f"The data of {type(env).__name__}'s {'first ' * first}{moment} does not fit its specs:\n{rows}\n"
+            f"The data of {type(env).__name__}'s {'first ' * first}{call} does not fit its specs:\n{rows}\n"
             "rlnb.envs.utils.check_env_specs(env) reports all problems and proposes specs that fit; "
             "run_type_checks=False disables this check."
         )
-    env._unchecked.discard(moment)
+    env._unchecked.discard(call)
 
 
 def check_not_done(env: EnvBase, data: TensorDictBase, masks: Masks) -> None:

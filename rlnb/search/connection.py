@@ -137,10 +137,10 @@ class ConnectionGame(Game):
         sign = np.where(free, 1 - 2 * (rank & 1), mine.astype(np.int8) - theirs).astype(np.int8)
         lines = self.boards.lines
         owner = sign[:, lines].sum(-1, dtype=np.int8)
-        moment = np.where(np.abs(owner) == self.boards.connect, rank[:, lines].max(-1), np.int8(127))
-        first = moment.argmin(-1)
+        completed = np.where(np.abs(owner) == self.boards.connect, rank[:, lines].max(-1), np.int8(127))
+        first = completed.argmin(-1)
         rows = np.arange(len(sign))
-        moves = moment[rows, first]
+        moves = completed[rows, first]
         value = np.where(moves < 127, np.sign(owner[rows, first]), 0).astype(np.float64)
         if max_steps is not None:
             value[moves >= max_steps] = 0.0

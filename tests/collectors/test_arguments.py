@@ -119,7 +119,7 @@ def test_integers_of_every_kind(kind):
     assert not no_limits.next()["next", "done"].any()
 
 
-def test_what_is_no_env():
+def test_an_object_that_is_not_an_env_is_rejected():
     text = (
         "create_env_fn must be an env, or a function that makes one, got a str. "
         "Fix: Collector(GymEnv('CartPole-v1'), policy, frames_per_batch=100)."

@@ -76,7 +76,7 @@ def test_a_spec_without_the_batch_dimension_is_refused_and_nothing_changes(count
     assert env.observation_spec == before
 
 
-def test_a_spec_that_is_none_is_refused(counter):
+def test_an_object_that_is_not_a_spec_is_rejected(counter):
     text = (
         "action_spec must be a TensorSpec and is a int. Wrap it, for example: env.action_spec = Unbounded(shape=(3,))."
     )
@@ -298,7 +298,7 @@ NO_TENSORDICT = {
 
 
 @pytest.mark.parametrize("text", NO_TENSORDICT)
-def test_what_is_no_tensordict(counter, text):
+def test_an_object_that_is_not_a_tensordict_is_rejected(counter, text):
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         NO_TENSORDICT[text](counter())
 

@@ -136,7 +136,7 @@ def test_a_truncated_signal_that_the_spec_lacks(counter):
     ("given", "what"),
     [("CartPole-v1", "a str"), (GymEnv, "the class GymEnv"), (gymnasium.make("CartPole-v1"), "a TimeLimit")],
 )
-def test_what_is_no_env(given, what):
+def test_an_object_that_is_not_an_env_is_rejected(given, what):
     text = (
         f"check_env_specs checks an env of rlnb and got {what}. "
         "Fix: check_env_specs(GymEnv('CartPole-v1')), or GymWrapper(env) around one of Gymnasium."

@@ -149,7 +149,7 @@ def test_wrapper(envpool):
     assert env.rollout(2).batch_size == (2, 2)
 
 
-def test_what_is_no_pool():
+def test_an_object_that_is_not_a_pool_is_rejected():
     with pytest.raises(TypeError) as caught:
         MultiThreadedEnvWrapper(gymnasium.make("CartPole-v1"))
     assert str(caught.value) == (

@@ -122,7 +122,7 @@ def test_harmless_dtypes_are_taken(value):
     BOX.step(BOX.reset().set("action", torch.zeros(1, dtype=torch.float64)))
 
 
-def test_an_action_that_is_no_tensor():
+def test_an_action_that_is_not_a_tensor_is_rejected():
     text = (
         "The action 'action' must be a tensor of dtype torch.int64 and is a str. Fix: env.action_spec.encode(action)."
     )
@@ -225,7 +225,7 @@ def test_unknown_env(name):
         GymEnv(name)
 
 
-def test_wrapping_what_is_no_env():
+def test_wrapping_an_object_that_is_not_an_env():
     text = (
         "GymWrapper wraps a gymnasium.Env and got a str. "
         "Fix: GymWrapper(gymnasium.make('CartPole-v1')), or GymEnv('CartPole-v1')."

@@ -120,7 +120,7 @@ def test_what_is_refused_when_a_block_begins(name, error, text):
 
 
 @pytest.mark.parametrize("nonsense", [3, None])
-def test_what_is_no_backend_is_refused_at_once(nonsense):
+def test_an_unknown_backend_is_rejected_at_once(nonsense):
     with pytest.raises(TypeError) as caught:
         set_gym_backend(nonsense)
     assert str(caught.value) == (

@@ -109,7 +109,7 @@ def test_arguments_that_the_env_does_not_take():
 
 
 @pytest.mark.parametrize("given", [3, None, gymnasium.Env])
-def test_an_id_that_is_no_id(given):
+def test_an_id_that_is_not_a_string_is_rejected(given):
     text = (
         f"GymEnv makes an environment by its id and got a {type(given).__name__}. "
         "Fix: GymEnv('CartPole-v1'), or GymWrapper(env) for one that is made already."
@@ -119,7 +119,7 @@ def test_an_id_that_is_no_id(given):
 
 
 @pytest.mark.parametrize("given", ["CartPole-v1", None, object()])
-def test_what_is_no_env(given):
+def test_an_object_that_is_not_an_env_is_rejected(given):
     text = (
         f"GymWrapper wraps a gymnasium.Env and got a {type(given).__name__}. "
         "Fix: GymWrapper(gymnasium.make('CartPole-v1')), or GymEnv('CartPole-v1')."

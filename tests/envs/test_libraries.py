@@ -20,7 +20,7 @@ def test_a_missing_library_says_what_installs_it():
             assert caught.value.name == library
 
 
-def test_what_a_library_lacks_is_said_by_its_own_error(monkeypatch, tmp_path):
+def test_a_dependency_that_a_library_lacks_raises_its_own_error(monkeypatch, tmp_path):
     (tmp_path / "vmas.py").write_text("import no_such_simulator")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "vmas", raising=False)

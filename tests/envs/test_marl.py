@@ -97,7 +97,7 @@ PROBLEMS = [
 
 
 @pytest.mark.parametrize(("groups", "problems"), PROBLEMS)
-def test_all_that_is_wrong_with_a_grouping_is_said_at_once(groups, problems):
+def test_all_problems_of_a_grouping_are_reported_at_once(groups, problems):
     with pytest.raises(ValueError) as error:
         check_marl_grouping(groups, NAMES)
     rows = "".join(f"\n  - {problem}" for problem in problems)
@@ -133,7 +133,7 @@ def test_agents_need_names_of_their_own():
         ({"a": ["a0"]}, ["a0", 3], "agent_names must be a list of strings, and has 3, of type int, at 1."),
     ],
 )
-def test_what_is_no_grouping_at_all(groups, names, text):
+def test_an_object_that_is_not_a_grouping_is_rejected(groups, names, text):
     with pytest.raises(TypeError) as error:
         check_marl_grouping(groups, names)
     assert str(error.value) == text

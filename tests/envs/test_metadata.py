@@ -88,7 +88,7 @@ def test_its_tensordict_is_shared_with_another_process(env):
     assert process.exitcode == 0 and (data.tensordict["next", "reward"] == 7).all()
 
 
-def test_a_function_is_no_env():
+def test_a_function_is_not_an_env():
     text = (
         "metadata_from_env reads an env of rlnb and got a function. Fix: call the function that makes the env first, "
         "EnvMetaData.metadata_from_env(make_env())."

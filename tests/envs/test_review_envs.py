@@ -91,7 +91,7 @@ def test_frames_do_not_replace_an_observation(scripted, box):
 
 
 @pytest.mark.parametrize("space", [spaces.Text(3), spaces.Sequence(spaces.Discrete(2))])
-def test_actions_that_are_no_tensors_are_refused_at_once(scripted, box, space):
+def test_actions_that_are_not_tensors_are_rejected_at_once(scripted, box, space):
     with pytest.raises(TypeError) as error:
         GymWrapper(scripted(box, space))
     assert str(error.value) == (

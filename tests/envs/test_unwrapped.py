@@ -189,12 +189,12 @@ def test_indices_are_those_that_torch_draws(shape):
 
 
 @pytest.mark.parametrize("value", [torch.tensor([2, 0]), torch.tensor([-1, 0]), torch.tensor([0.5, 0.0])], ids=str)
-def test_values_that_are_no_index_are_explained(value):
+def test_values_that_are_not_an_index_are_explained(value):
     with pytest.raises(ValueError, match="to be within the support"):
         UncheckedCategorical(torch.zeros(2, 2)).log_prob(value)
 
 
-def test_one_hot_vectors_are_no_indices():
+def test_one_hot_vectors_are_not_indices():
     with pytest.raises(ValueError, match=re.escape("Value is not broadcastable with batch_shape+event_shape")):
         UncheckedCategorical(torch.zeros(5, 2)).log_prob(torch.zeros(5, 2, dtype=torch.int64))
 

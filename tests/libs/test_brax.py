@@ -193,7 +193,7 @@ def test_registered_with_gymnasium():
     assert reward.shape == (2, 1)
 
 
-def test_names_and_what_is_no_env(fast):
+def test_names_and_objects_that_are_not_an_env(fast):
     assert {"ant", "fast", "inverted_pendulum"} < set(BraxEnv.available_envs)
     assert repr(fast) == "BraxEnv(env=fast, batch_size=torch.Size([]), device=None)"
     with pytest.raises(ValueError, match=r"^There is no environment 'fasst' in Brax. Did you mean 'fast'"):

@@ -151,7 +151,7 @@ def test_frames(snake):
     assert not matplotlib.pyplot.get_fignums(), "no figure is left"
 
 
-def test_names_and_what_is_no_env(game_2048):
+def test_names_and_objects_that_are_not_an_env(game_2048):
     assert {"Snake-v1", "Game2048-v1"} < set(JumanjiEnv.available_envs)
     assert repr(game_2048) == "JumanjiEnv(env=Game2048-v1, batch_size=torch.Size([]), device=None)"
     with pytest.raises(ValueError, match=r"^There is no environment 'Snak-v1' in Jumanji. Did you mean 'Snake-v1'"):

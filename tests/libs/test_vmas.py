@@ -182,7 +182,7 @@ def test_a_step_without_a_reset():
     assert VmasEnv("balance", num_envs=3, n_agents=5).rand_step()["next", "agents", "observation"].shape == (3, 5, 16)
 
 
-def test_names_and_what_is_no_env():
+def test_names_and_objects_that_are_not_an_env():
     assert {"balance", "simple_tag", "waterfall"} < set(VmasEnv.available_envs)
     with pytest.raises(ValueError, match=r"^There is no environment 'balanse' in VMAS. Did you mean 'balance'"):
         VmasEnv("balanse", num_envs=2)

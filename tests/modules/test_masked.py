@@ -217,7 +217,7 @@ def test_without_validation_nothing_is_looked_at(kind):
     ("kind", "value"),
     [(MaskedCategorical, torch.tensor(7)), (MaskedOneHotCategorical, torch.zeros(4))],
 )
-def test_log_prob_of_what_is_no_action_is_refused(kind, value):
+def test_log_prob_of_an_invalid_action_is_rejected(kind, value):
     with pytest.raises(ValueError, match="to be within the support"):
         kind(logits=LOGITS, mask=MASK).log_prob(value)
 

@@ -75,7 +75,7 @@ def test_the_size_of_the_action_is_that_of_its_spec(shape):
     assert RSSMPrior(Bounded(-1.0, 1.0, shape), action_dim=9).action_state_projector[0].in_features == 39
 
 
-def test_an_action_that_is_no_vector_is_refused():
+def test_an_action_that_is_not_a_vector_is_rejected():
     with pytest.raises(ValueError) as error:
         RSSMPrior(Categorical(3))
     assert str(error.value) == (

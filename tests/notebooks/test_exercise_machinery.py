@@ -386,7 +386,7 @@ def test_a_check_that_cannot_use_the_answer_says_so() -> None:
     )
 
 
-def test_something_that_is_no_function_is_told() -> None:
+def test_an_answer_that_is_not_a_function_is_reported() -> None:
     assert "A function is wanted here, and this is of type `int`." in repr(demo.check(3))
 
 
@@ -453,7 +453,7 @@ def test_a_changed_input_is_told_with_its_place(change: Any, data: Any, where: s
     "data",
     [[1], {"a": [np.nan]}, torch.tensor([float("nan")]), np.array([np.nan, 1]), TensorDict({"a": torch.ones(2)}, [2])],
 )
-def test_an_input_left_alone_is_no_change(data: Any) -> None:
+def test_an_untouched_input_counts_as_unchanged(data: Any) -> None:
     assert ask(lambda x: 1, data) == 1
 
 

@@ -74,7 +74,7 @@ def test_videos_are_read_back(tmp_path):
     assert torch.equal(mapped, video)
 
 
-def test_what_is_no_number_is_refused(logger):
+def test_an_object_that_is_not_a_number_is_rejected(logger):
     text = (
         "A logger writes one number for 'loss', and got a Tensor of shape [3]. Nothing was written. "
         "Fix: reduce it first, for example with value.mean()."

@@ -138,7 +138,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("video", "error", "text"), REFUSED)
 @pytest.mark.parametrize("video_format", FORMATS)
-def test_what_is_no_video_is_refused(tmp_path, video, error, text, video_format):
+def test_an_object_that_is_not_a_video_is_rejected(tmp_path, video, error, text, video_format):
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         CSVLogger("a", tmp_path, video_format=video_format).log_video("eval", video)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -379,7 +379,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("call", "error", "text"), REFUSED)
-def test_what_is_no_video_is_refused(logger, call, error, text):
+def test_an_object_that_is_not_a_video_is_rejected(logger, call, error, text):
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         call(logger)
 

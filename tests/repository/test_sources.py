@@ -146,7 +146,7 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
     assert found == []
 
 
-def test_every_skip_is_said_aloud() -> None:
+def test_every_skip_gives_a_reason() -> None:
     """Tests leave something out through the fixture ``missing``, which the summary reports, and not by themselves."""
     pattern = re.compile(r"pytest\.(skip|importorskip|mark\.(skip|skipif|xfail))\b|unittest\.skip")
     silent = [

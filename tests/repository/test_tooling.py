@@ -68,7 +68,7 @@ def pytest_over(folder: Path, *arguments: str, **variables: str) -> subprocess.C
         2,
     ),
 )
-def test_what_is_missing_is_said_aloud_and_fails_in_ci(
+def test_missing_tools_are_reported_and_fail_in_ci(
     sample: Path, processes: tuple[str, ...], ci: str, passes: bool
 ) -> None:
     done = pytest_over(sample, *processes, "--doctest-modules", "test_sample.py", CI=ci)

@@ -100,11 +100,11 @@ class D4RLExperienceReplay(BaseDatasetExperienceReplay):
         ImportError: If h5py is not installed, or ``d4rl`` is asked for.
         ValueError: If the file is damaged or of another kind.
 
-    Example (needs a network)::
-
-        data = D4RLExperienceReplay("maze2d-umaze-v1", 128)
-        data.append_transform(ObservationNorm(loc=-1, scale=1.0, in_keys=["observation"]))
-        data.sample()
+    Example:
+        >>> data = D4RLExperienceReplay("maze2d-umaze-v1", 128)  # doctest: +SKIP
+        >>> data.append_transform(ObservationNorm(loc=-1, scale=1.0, in_keys=["observation"]))  # doctest: +SKIP
+        >>> data.sample().batch_size  # doctest: +SKIP
+        torch.Size([128])
     """
 
     library = "d4rl"

@@ -143,20 +143,51 @@ def _work(waiting: queue.SimpleQueue[_Transfer], finished: queue.SimpleQueue[Any
 def _watch(transfers: Sequence[_Transfer], finished: queue.SimpleQueue[Any], folder: Path, show_progress: bool) -> None:
     """Wait for all transfers, show their progress, and raise the first error."""
     left = len(transfers)
+    error: BaseException | None = None
     with contextlib.closing(_Progress(transfers, folder, show_progress)) as progress:
-        while left:
-            error = None
+        while left and error is None:
             # With a timeout, because on Windows Ctrl+C does not interrupt a wait without one.
             with contextlib.suppress(queue.Empty):
                 transfer, error = finished.get(timeout=0.1)
                 left -= 1
             progress.update()
-            if isinstance(error, FailedRequest):
-                raise _not_downloaded(transfer, error, transfers) from None
-            if isinstance(error, OSError) and error.errno in _NO_SPACE:
-                raise _disk_full(transfer, error, transfers, folder) from error
-            if error is not None:
-                raise error
+    if isinstance(error, FailedRequest):
+        url, target = transfer.file.url, transfer.target
+        wrong = f"The file {target} is not the right one: its size or checksum differs. " if target.is_file() else ""
+        login = ""
+        if error.status in (401, 403) and url.startswith(f"{hub_endpoint()}/"):
+            login = (
+                "If the dataset is gated, accept its terms on its page and set the environment variable HF_TOKEN to a "
+                f"token from {hub_endpoint()}/settings/tokens. "
+            )
+        raise DownloadError(
+            f"{url} could not be downloaded: {error.reason}. {_kept(transfers)}{wrong}{login}"
+            f"Fix: download {url} yourself and put it at {target}; it is taken from there.",
+            url,
+            error.status,
+            error.code,
+        )
+    if isinstance(error, OSError) and error.errno in _NO_SPACE:
+        missing = [each.total - each.received for each in transfers if not each.complete and each.total is not None]
+        raise OSError(
+            error.errno,
+            f"The disk is full: {transfer.target} could not be written ({error.strerror}). {_kept(transfers)}"
+            f"Fix: free at least {sum(missing):,} bytes on the disk of {folder} and call again.",
+            os.fspath(transfer.target),
+        ) from error
+    if error is not None:
+        raise error
+
+
+def _kept(transfers: Sequence[_Transfer]) -> str:
+    """What stays after an error."""
+    complete = [transfer.file.path for transfer in transfers if transfer.complete]
+    if len(transfers) == 1:
+        return "What was received stays and is continued next time. " if transfers[0].part.is_file() else ""
+    names = f" ({', '.join(complete[:3])}{', ...' if len(complete) > 3 else ''})" if complete else ""
+    return (
+        f"{len(complete)} of {len(transfers)} files are complete{names} and stay; the others are continued next time. "
+    )
 
 
 def open_stream(file: RemoteFile, *, timeout: float = 20.0) -> io.BufferedReader:
@@ -395,49 +426,6 @@ class _Transfer:
         """Begin from the first byte next time."""
         self.part.unlink(missing_ok=True)
         self.notes.unlink(missing_ok=True)
-
-
-# What went wrong ------------------------------------------------------------------------------------------------------
-
-
-def _not_downloaded(transfer: _Transfer, failure: FailedRequest, transfers: Sequence[_Transfer]) -> DownloadError:
-    url, target = transfer.file.url, transfer.target
-    login = there = ""
-    if failure.status in (401, 403) and url.startswith(f"{hub_endpoint()}/"):
-        login = (
-            "If the dataset is gated, accept its terms on its page and set the environment variable HF_TOKEN to a "
-            f"token from {hub_endpoint()}/settings/tokens. "
-        )
-    if target.is_file():
-        there = f"The file {target} is not the right one: its size or checksum differs. "
-    return DownloadError(
-        f"{url} could not be downloaded: {failure.reason}. {_kept(transfers)}{there}{login}"
-        f"Fix: download {url} yourself and put it at {target}; it is taken from there.",
-        url,
-        failure.status,
-        failure.code,
-    )
-
-
-def _disk_full(transfer: _Transfer, error: OSError, transfers: Sequence[_Transfer], folder: Path) -> OSError:
-    needed = sum(other.total - other.received for other in transfers if not other.complete and other.total is not None)
-    return OSError(
-        error.errno,
-        f"The disk is full: {transfer.target} could not be written ({error.strerror}). {_kept(transfers)}"
-        f"Fix: free at least {needed:,} bytes on the disk of {folder} and call again.",
-        os.fspath(transfer.target),
-    )
-
-
-def _kept(transfers: Sequence[_Transfer]) -> str:
-    """What stays after an error."""
-    complete = [transfer.file.path for transfer in transfers if transfer.complete]
-    if len(transfers) == 1:
-        return "What was received stays and is continued next time. " if transfers[0].part.is_file() else ""
-    names = f" ({', '.join(complete[:3])}{', ...' if len(complete) > 3 else ''})" if complete else ""
-    return (
-        f"{len(complete)} of {len(transfers)} files are complete{names} and stay; the others are continued next time. "
-    )
 
 
 class _Progress:

@@ -90,7 +90,25 @@ def _entries(first: str, repo: str, revision: str, timeout: float) -> Iterator[d
         try:
             entries, link = retry(functools.partial(_page, page, timeout))
         except FailedRequest as failure:
-            raise _not_listed(repo, revision, page, failure) from None
+            hub = hub_endpoint()
+            if failure.code == "RevisionNotFound":
+                fix = f"There is no revision {revision!r}. Fix: pass one that is listed at {hub}/datasets/{repo}."
+            elif failure.code == "GatedRepo" or failure.status in (401, 403):
+                # To whoever is not logged in, the hub answers 401 for a dataset that does not exist, too.
+                fix = (
+                    "There is no such dataset, or it is private or gated. Fix: check the name, accept the terms at "
+                    f"{hub}/datasets/{repo}, and set the environment variable HF_TOKEN to a token from "
+                    f"{hub}/settings/tokens."
+                )
+            elif failure.status == 404:
+                fix = f"There is no such dataset. Fix: check the name at {hub}/datasets/{repo}."
+            else:
+                fix = (
+                    "Fix: connect to the internet, or set the environment variable HF_ENDPOINT to a mirror of the hub."
+                )
+            raise DownloadError(
+                f"The files of {repo} could not be listed: {failure.reason}. {fix}", page, failure.status, failure.code
+            ) from None
         yield from entries
         following = re.search(r'<([^>]*)>\s*;\s*rel="?next"?', link or "")
         url = urljoin(page, following[1]) if following else None
@@ -113,26 +131,6 @@ def _page(url: str, timeout: float) -> tuple[list[dict[str, Any]], str | None]:
             "the server sends something else than a list of files, or half of one", again=True
         ) from None
     return entries, link
-
-
-def _not_listed(repo: str, revision: str, url: str, failure: FailedRequest) -> DownloadError:
-    """Explain why the files of a dataset could not be listed."""
-    hub = hub_endpoint()
-    if failure.code == "RevisionNotFound":
-        fix = f"There is no revision {revision!r}. Fix: pass one that is listed at {hub}/datasets/{repo}."
-    elif failure.code == "GatedRepo" or failure.status in (401, 403):
-        # To whoever is not logged in, the hub answers 401 for a dataset that does not exist, too.
-        fix = (
-            "There is no such dataset, or it is private or gated. Fix: check the name, accept the terms at "
-            f"{hub}/datasets/{repo}, and set the environment variable HF_TOKEN to a token from {hub}/settings/tokens."
-        )
-    elif failure.status == 404:
-        fix = f"There is no such dataset. Fix: check the name at {hub}/datasets/{repo}."
-    else:
-        fix = "Fix: connect to the internet, or set the environment variable HF_ENDPOINT to a mirror of the hub."
-    return DownloadError(
-        f"The files of {repo} could not be listed: {failure.reason}. {fix}", url, failure.status, failure.code
-    )
 
 
 class Folders:

@@ -83,10 +83,10 @@ class MinariExperienceReplay(BaseDatasetExperienceReplay):
         FileNotFoundError: If there is no such dataset on this machine.
         ValueError: If there is no such dataset on the hub, or a file is damaged.
 
-    Example (needs a network)::
-
-        data = MinariExperienceReplay("D4RL/door/human-v2", batch_size=32)
-        data.sample()["next", "observation"]
+    Example:
+        >>> data = MinariExperienceReplay("D4RL/door/human-v2", batch_size=32)  # doctest: +SKIP
+        >>> data.sample().batch_size  # doctest: +SKIP
+        torch.Size([32])
     """
 
     library = "minari"

@@ -25,7 +25,7 @@ class RobosetExperienceReplay(BaseDatasetExperienceReplay):
     """The simulated part of RoboSet: a robot in a kitchen and at a table, as HDF5 files on the Hugging Face hub.
 
     A dataset is a folder of files, a file for each seed; a group of a file is a trajectory. RoboHive logs a row for
-    each moment: what was observed, the reward for being there, and the action that followed. The last row has no
+    each point in time: what was observed, the reward for being there, and the action that followed. The last row has no
     action, so a trajectory of n rows has n - 1 steps; it is terminated if its last row is ``done``, and truncated
     otherwise. "seed" and "episode" number the files and the trajectories of each, "time" is in seconds, and what
     RoboHive calls ``env_infos`` is under "info".
@@ -42,10 +42,10 @@ class RobosetExperienceReplay(BaseDatasetExperienceReplay):
         ImportError: If h5py is not installed.
         ValueError: If there is no such dataset, or a file is damaged or of another kind.
 
-    Example (needs a network)::
-
-        data = RobosetExperienceReplay("FK1-v4(expert)/FK1_MicroOpenRandom_v2d-v4", batch_size=32)
-        data.sample()["next", "reward"]
+    Example:
+        >>> data = RobosetExperienceReplay("FK1-v4(expert)/FK1_MicroOpenRandom_v2d-v4", batch_size=32)  # doctest: +SKIP
+        >>> data.sample().batch_size  # doctest: +SKIP
+        torch.Size([32])
     """
 
     library = "roboset"

@@ -49,10 +49,10 @@ class VD4RLExperienceReplay(BaseDatasetExperienceReplay):
         ImportError: If h5py is needed and not installed.
         ValueError: If there is no such dataset, or a file is damaged or of another kind.
 
-    Example (needs a network)::
-
-        data = VD4RLExperienceReplay("main/walker_walk/random/64px", batch_size=32, image_size=50)
-        data.sample()["pixels"]  # [32, 3, 50, 50]
+    Example:
+        >>> data = VD4RLExperienceReplay("main/walker_walk/random/64px", batch_size=32, image_size=50)  # doctest: +SKIP
+        >>> data.sample()["pixels"].shape  # doctest: +SKIP
+        torch.Size([32, 3, 50, 50])
     """
 
     library = "vd4rl"

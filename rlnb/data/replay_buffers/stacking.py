@@ -30,7 +30,17 @@ def stack_leaves(items: Sequence[Any], form: Form, lead: tuple[int, ...] = ()) -
             return stacked
     except (LookupError, TypeError, AttributeError, RuntimeError):
         pass
-    raise _odd_one(items, form, lead)
+    odd, cause = 0, "It cannot be stacked."
+    for position, item in enumerate(items):
+        try:
+            form.take_apart(item, lead)
+        except ValueError as error:
+            odd, cause = position, str(error)
+            break
+    raise ValueError(
+        f"A list stands for items that are stored one by one, and number {odd} of them does not fit. "
+        f"{cause}\nIf the list itself is one PyTree of batches, give a tuple."
+    )
 
 
 def _alike(values: Sequence[Any], stacked: Any, leaf: Leaf, lead: tuple[int, ...]) -> bool:
@@ -41,21 +51,6 @@ def _alike(values: Sequence[Any], stacked: Any, leaf: Leaf, lead: tuple[int, ...
         return False
     # torch.stack promotes dtypes: only bool beside others would go unnoticed in the dtype of the stack.
     return leaf.dtype is torch.bool or set(map(_dtype, values)) == {leaf.dtype}
-
-
-def _odd_one(items: Sequence[Any], form: Form, lead: tuple[int, ...]) -> ValueError:
-    """Return an error that names the item that differs, and how."""
-    odd, cause = 0, "It cannot be stacked."
-    for position, item in enumerate(items):
-        try:
-            form.take_apart(item, lead)
-        except ValueError as error:
-            odd, cause = position, str(error)
-            break
-    return ValueError(
-        f"A list stands for items that are stored one by one, and number {odd} of them does not fit. "
-        f"{cause}\nIf the list itself is one PyTree of batches, give a tuple."
-    )
 
 
 def _stack(values: Sequence[Any], objects: bool) -> Any:

@@ -18,7 +18,9 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb._libraries import require_library
 from rlnb.data.datasets.conversion import MemmapWriter, alone, beside
-from rlnb.data.replay_buffers import ReplayBuffer, SamplerWithoutReplacement, TensorStorage
+from rlnb.data.replay_buffers.buffer import ReplayBuffer
+from rlnb.data.replay_buffers.samplers.uniform import SamplerWithoutReplacement
+from rlnb.data.replay_buffers.storages.tensor import TensorStorage
 from rlnb.data.ted.keys import NestedKey, as_tuple
 
 __all__ = ["TensorDictTokenizer", "TokenizedDatasetLoader", "create_infinite_iterator", "get_dataloader"]

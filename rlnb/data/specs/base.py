@@ -29,13 +29,14 @@ from rlnb.data.specs.violations import Frame, Violation, violations
 class TensorSpec(ABC):
     """Describes a tensor: its shape, dtype and device, and the values that it may take (its domain).
 
-    A spec draws random values (`rand`), creates blank ones (`zero`, `one`), checks values (`is_in`), repairs them
-    (`project`), and converts them from and to what Gymnasium uses (`encode`, `to_numpy`). A spec is immutable, apart
-    from the entries of a `Composite`, the masks of choices (``update_mask``), and assignments to its attributes.
+    A spec draws random values (``rand``), creates blank ones (``zero``, ``one``), checks values (``is_in``), repairs
+    them (``project``), and converts them from and to what Gymnasium uses (``encode``, ``to_numpy``). A spec is
+    immutable, apart from the entries of a ``Composite``, the masks of choices (``update_mask``), and assignments to its
+    attributes.
 
     A value may have any number of dims in front of the spec's shape: a spec of shape ``[3]`` describes tensors of
-    shape ``[3]``, ``[10, 3]`` and so on. A -1 in the shape is a dim of variable size: `is_in` accepts any size there,
-    and `rand`, `zero` and `one` use size 1.
+    shape ``[3]``, ``[10, 3]`` and so on. A -1 in the shape is a dim of variable size: ``is_in`` accepts any size there,
+    and ``rand``, ``zero`` and ``one`` use size 1.
 
     Shape operations raise an ``IndexError`` for a dim that does not exist, or holds a one-hot encoding.
 
@@ -63,7 +64,7 @@ class TensorSpec(ABC):
 
     @property
     def shape(self) -> torch.Size:
-        """The shape of one value. May be assigned: any shape that `expand` or `reshape` can reach."""
+        """The shape of one value. May be assigned: any shape that ``expand`` or ``reshape`` can reach."""
         return self._shape
 
     @shape.setter
@@ -130,7 +131,7 @@ class TensorSpec(ABC):
         """
 
     def sample(self, shape: Shape | None = ()) -> Any:
-        """Draw random values (alias of `rand`)."""
+        """Draw random values (alias of ``rand``)."""
         return self.rand(shape)
 
     @abstractmethod
@@ -142,14 +143,14 @@ class TensorSpec(ABC):
 
     @abstractmethod
     def one(self, shape: Shape | None = ()) -> Any:
-        """Return a value filled with ones; see `zero`."""
+        """Return a value filled with ones; see ``zero``."""
 
     def zeros(self, shape: Shape | None = ()) -> Any:
-        """Return a value filled with zeros (alias of `zero`)."""
+        """Return a value filled with zeros (alias of ``zero``)."""
         return self.zero(shape)
 
     def ones(self, shape: Shape | None = ()) -> Any:
-        """Return a value filled with ones (alias of `one`)."""
+        """Return a value filled with ones (alias of ``one``)."""
         return self.one(shape)
 
     def _size(self, shape: Shape | None) -> torch.Size:
@@ -206,7 +207,7 @@ class TensorSpec(ABC):
         return self._accepts(val, None)
 
     def contains(self, item: Any) -> bool:
-        """Return whether ``item`` fits the spec (alias of `is_in`)."""
+        """Return whether ``item`` fits the spec (alias of ``is_in``)."""
         return self._accepts(item, None)
 
     @abstractmethod
@@ -218,12 +219,12 @@ class TensorSpec(ABC):
         """List the violations of ``value``, the entry ``key`` of the data."""
 
     def violations(self, value: Any, *, leading: int | None = None, time_dim: bool = False) -> list[Violation]:
-        """List every way in which ``value`` does not fit; see `rlnb.data.violations`.
+        """List every way in which ``value`` does not fit; see ``rlnb.data.violations``.
 
         Args:
             value: the value to check.
             leading: number of dims that ``value`` must have in front of the spec's shape. Default: any.
-            time_dim: whether ``value`` has a time dim after the spec's batch dims; see `rlnb.data.violations`.
+            time_dim: whether ``value`` has a time dim after the spec's batch dims; see ``rlnb.data.violations``.
         """
         return violations(self, value, leading=leading, time_dim=time_dim)
 
@@ -266,7 +267,7 @@ class TensorSpec(ABC):
         """Return ``value`` with the spec's dtype and shape, if that changes no number.
 
         Policies and environments often write the right numbers in another dtype, such as the float vectors of
-        ``torch.distributions.OneHotCategorical``, or without a last dim of size 1. `is_in` is strict about both;
+        ``torch.distributions.OneHotCategorical``, or without a last dim of size 1. ``is_in`` is strict about both;
         ``spec.is_in(spec.adapt(value))`` is not.
 
         Args:
@@ -332,10 +333,10 @@ class TensorSpec(ABC):
         )
 
     def memoize_encode(self, mode: bool = True) -> None:  # noqa: B027 - nothing to override
-        """Do nothing: `encode` needs no cache."""
+        """Do nothing: ``encode`` needs no cache."""
 
     def erase_memoize_cache(self) -> None:  # noqa: B027 - nothing to override
-        """Do nothing: `encode` has no cache."""
+        """Do nothing: ``encode`` has no cache."""
 
     # Copies -------------------------------------------------------------------------------------------------------
 
@@ -393,7 +394,7 @@ class TensorSpec(ABC):
         return self.to(device)
 
     def clear_device_(self) -> Self:
-        """Return the spec itself: only a `Composite` can have no device."""
+        """Return the spec itself: only a ``Composite`` can have no device."""
         return self
 
     # Shape operations ---------------------------------------------------------------------------------------------
@@ -494,7 +495,7 @@ class TensorSpec(ABC):
             ) from None
 
     def view(self, *shape: Any) -> Self:
-        """Return the spec of the same entries in another shape (alias of `reshape`)."""
+        """Return the spec of the same entries in another shape (alias of ``reshape``)."""
         return self.reshape(*shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:

@@ -67,7 +67,7 @@ class Binary(LeafSpec):
         return self._shape[-1] if self._shape else 1
 
     def rand(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Draw zeros and ones with equal probabilities; see `TensorSpec.rand`."""
+        """Draw zeros and ones with equal probabilities; see ``TensorSpec.rand``."""
         return torch.randint(0, 2, self._size(shape), dtype=self._dtype, device=self._device)
 
     def cardinality(self, use_mask: bool = False) -> int | float:
@@ -87,7 +87,7 @@ class Binary(LeafSpec):
         return bits.view(len(bits), *[1] * (len(size) - 1), *size[-1:]).expand(len(bits), *size).clone()
 
     def to_categorical_spec(self) -> Categorical:
-        """Return the `Categorical` of two choices for each entry."""
+        """Return the ``Categorical`` of two choices for each entry."""
         return Categorical(2, shape=self._shape, device=self._device)
 
     def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
@@ -98,11 +98,11 @@ class Binary(LeafSpec):
         return val.to(torch.int64)
 
     def to_one_hot_spec(self) -> OneHot:
-        """Return the `OneHot` of two choices for each entry."""
+        """Return the ``OneHot`` of two choices for each entry."""
         return self.to_categorical_spec().to_one_hot_spec()
 
     def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Convert bits to boolean one-hot vectors, ``[..., *spec.shape, 2]``; see `to_categorical`."""
+        """Convert bits to boolean one-hot vectors, ``[..., *spec.shape, 2]``; see ``to_categorical``."""
         return self.to_categorical_spec().to_one_hot(self.to_categorical(val, safe), safe)
 
     def _contains(self, value: torch.Tensor) -> bool:

@@ -24,7 +24,7 @@ _SMALL = 64
 class Bounded(LeafSpec):
     """Numbers with ``low <= x <= high``. A bound may be infinite.
 
-    An instance is a `BoundedContinuous` for a floating dtype and a `BoundedDiscrete` for an integer one.
+    An instance is a ``BoundedContinuous`` for a floating dtype and a ``BoundedDiscrete`` for an integer one.
 
     Args:
         low: the lower bound (inclusive): a number, or an array that broadcasts to ``shape``.
@@ -132,7 +132,7 @@ class Bounded(LeafSpec):
         return self._high
 
     def rand(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Draw random values; see `TensorSpec.rand`.
+        """Draw random values; see ``TensorSpec.rand``.
 
         Uniform between finite bounds; exponential away from the bound if the other one is infinite; standard normal if
         both are infinite.
@@ -149,7 +149,7 @@ class Bounded(LeafSpec):
         return math.inf if self._dtype.is_floating_point or -1 in self._shape else math.prod(self._spans())
 
     def enumerate(self, use_mask: bool = False) -> torch.Tensor:
-        """List all values of integers; see `TensorSpec.enumerate`.
+        """List all values of integers; see ``TensorSpec.enumerate``.
 
         Example:
             >>> Bounded(0, [1, 2], dtype=torch.int64).enumerate().tolist()
@@ -203,7 +203,11 @@ class Bounded(LeafSpec):
 
 
 class BoundedContinuous(Bounded):
-    """A `Bounded` with a floating dtype; see there for the arguments.
+    """A ``Bounded`` with a floating dtype.
+
+    Args:
+        low, high, shape, device: as for :class:`Bounded`.
+        dtype: a floating dtype; torch's default dtype if None.
 
     Example:
         >>> type(Bounded(0, 1, shape=(2,))).__name__
@@ -212,7 +216,11 @@ class BoundedContinuous(Bounded):
 
 
 class BoundedDiscrete(Bounded):
-    """A `Bounded` with an integer dtype, ``torch.int64`` by default; see there for the arguments.
+    """A ``Bounded`` with an integer dtype.
+
+    Args:
+        low, high, shape, device: as for :class:`Bounded`.
+        dtype: an integer dtype, or ``torch.bool``; ``torch.int64`` by default.
 
     Example:
         >>> type(Bounded(0, 255, shape=(2,), dtype=torch.uint8)).__name__

@@ -33,7 +33,7 @@ class ContinuousBox:
 
     @property
     def low(self) -> torch.Tensor:
-        """The lower bounds. Assigning them changes those of the `Bounded`: ``spec.space.low = torch.zeros(3)``."""
+        """The lower bounds. Assigning them changes those of the ``Bounded``: ``spec.space.low = torch.zeros(3)``."""
         return self._low
 
     @low.setter

@@ -22,7 +22,7 @@ class Categorical(MaskableSpec):
         device: the device of the values; torch's default device if None.
         dtype: an integer dtype, ``torch.bool`` for two choices (such as done flags), or a floating dtype that holds
             whole numbers.
-        mask: booleans, True for a legal value; see `update_mask`. None makes all values legal.
+        mask: booleans, True for a legal value; see ``update_mask``. None makes all values legal.
         start: the smallest value, as in Gymnasium's ``Discrete(n, start=...)``.
 
     Raises:
@@ -104,22 +104,22 @@ class Categorical(MaskableSpec):
         return self._with(_dtype=dtype)
 
     def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Convert integers to boolean one-hot vectors, ``[..., *spec.shape, n]``; see `MaskableSpec.to_one_hot`."""
+        """Convert integers to boolean one-hot vectors, ``[..., *spec.shape, n]``; see ``MaskableSpec.to_one_hot``."""
         if safe:
             self._check_readable(val, "to_one_hot")
         return torch.eq(val.unsqueeze(-1), torch.arange(self.start, self.start + self.n, device=val.device))
 
     def to_one_hot_spec(self) -> OneHot:
-        """Return the `OneHot` of the same choices and mask."""
+        """Return the ``OneHot`` of the same choices and mask."""
         return OneHot(self.n, shape=(*self._shape, self.n), device=self._device, mask=self._mask, start=self.start)
 
 
 class OneHot(MaskableSpec):
     """One of ``n`` choices as a vector of ``n`` entries, one of which is 1 (or True) and the others 0.
 
-    `zero` and `one` return blanks, neither of which is a one-hot vector. `encode` takes integers from ``start`` on, of
-    shape ``[..., *spec.shape[:-1]]``, or boolean or floating vectors of shape ``[..., *spec.shape]``. An integer tensor
-    always holds choices.
+    ``zero`` and ``one`` return blanks, neither of which is a one-hot vector. ``encode`` takes integers from ``start``
+    on, of shape ``[..., *spec.shape[:-1]]``, or boolean or floating vectors of shape ``[..., *spec.shape]``. An integer
+    tensor always holds choices.
 
     Args:
         n: the number of choices.
@@ -127,9 +127,9 @@ class OneHot(MaskableSpec):
         device: the device of the values; torch's default device if None.
         dtype: the dtype of the values.
         use_register: must be False: choices are not numbered as they are encoded.
-        mask: booleans, True for a legal value; see `update_mask`. None makes all values legal.
+        mask: booleans, True for a legal value; see ``update_mask``. None makes all values legal.
         start: the number of the first choice when choices are written as integers, as in Gymnasium's
-            ``Discrete(n, start=...)``. It only affects `encode`, `to_numpy` and `to_categorical`.
+            ``Discrete(n, start=...)``. It only affects ``encode``, ``to_numpy`` and ``to_categorical``.
 
     Raises:
         NotImplementedError: If ``use_register`` is True.
@@ -234,12 +234,12 @@ class OneHot(MaskableSpec):
         return index.to(self._index_dtype()).numpy()[()]
 
     def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Convert one-hot vectors to int64, ``[..., *spec.shape[:-1]]``; see `MaskableSpec.to_categorical`."""
+        """Convert one-hot vectors to int64, ``[..., *spec.shape[:-1]]``; see ``MaskableSpec.to_categorical``."""
         if safe:
             self.to(val.dtype)._check_readable(val, "to_categorical")
         index = self._positions(val)
         return index + self.start if self.start else index
 
     def to_categorical_spec(self) -> Categorical:
-        """Return the `Categorical` of the same choices and mask."""
+        """Return the ``Categorical`` of the same choices and mask."""
         return Categorical(self.n, shape=self._shape[:-1], device=self._device, mask=self._mask, start=self.start)

@@ -81,7 +81,7 @@ class Choice(TensorSpec):
         return None
 
     def rand(self, shape: Shape | None = ()) -> Any:
-        """Draw one of the choices for each row, with equal probabilities, and a value of it; see `TensorSpec.rand`."""
+        """Draw a choice for each row, with equal probabilities, and a value of it; see ``TensorSpec.rand``."""
         return self._rows(self._lead_of(shape))
 
     def _rows(self, lead: torch.Size) -> Any:
@@ -104,13 +104,13 @@ class Choice(TensorSpec):
         return size[: len(size) - self._event_dims]
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return the number of values; a value that two choices share counts twice. See `TensorSpec.cardinality`."""
+        """Return the number of values; a value that two choices share counts twice. See ``TensorSpec.cardinality``."""
         rows = math.prod(self._lead_of(()))
         total = sum(choice.cardinality(use_mask) for choice in self.choices)
         return total**rows
 
     def enumerate(self, use_mask: bool = False) -> Any:
-        """List all values, those of the first choice first; see `TensorSpec.enumerate`.
+        """List all values, those of the first choice first; see ``TensorSpec.enumerate``.
 
         Raises:
             ValueError: If there are infinitely many values, or rows that choose separately.
@@ -196,7 +196,7 @@ class Choice(TensorSpec):
         return min(projected, key=lambda new: _distance(new, value))
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Encode a value with the first choice that accepts it; see `TensorSpec.encode`.
+        """Encode a value with the first choice that accepts it; see ``TensorSpec.encode``.
 
         A value that no choice accepts is a ``ValueError``; without ``check``, the first choice encodes it.
         """
@@ -212,7 +212,7 @@ class Choice(TensorSpec):
         raise ValueError(f"Choice.encode: none of the {len(refused)} choices accepts the value:{lines}")
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
-        """Convert a value for a Gymnasium environment, to a list if there are rows; see `TensorSpec.to_numpy`."""
+        """Convert a value for a Gymnasium environment, to a list if there are rows; see ``TensorSpec.to_numpy``."""
         rows, fits = self._own_rows(val, None)
         if safe and not (fits and self._rows_fit(val, rows)):
             raise ValueError("Choice.to_numpy: " + self._messages(val)[0])
@@ -224,7 +224,7 @@ class Choice(TensorSpec):
         return [self.to_numpy(row, safe=False) for row in val.unbind(0)]
 
     def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise unless ``value`` has the choices' dtype; see `TensorSpec.type_check`."""
+        """Raise unless ``value`` has the choices' dtype; see ``TensorSpec.type_check``."""
         self.choices[0].type_check(value, key)
 
     def to(self, dest: torch.dtype | Device) -> Self:

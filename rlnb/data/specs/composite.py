@@ -65,7 +65,7 @@ class Composite(TensorSpec):
         device: the device of all entries, which are moved there. None leaves each entry on its own device.
         data_cls: the tensorclass of the values; None for TensorDicts.
         step_mdp_static: marks data that does not change from step to step, for ``keys`` to find. Such data is not
-            written under ``"next"``, so that `step_mdp` carries it over like all entries of the root.
+            written under ``"next"``, so that ``step_mdp`` carries it over like all entries of the root.
         names: must be None or all None: the dims of a Composite have no names.
         **kwargs: more specs by name.
 
@@ -196,13 +196,13 @@ class Composite(TensorSpec):
         return found
 
     def items(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> Any:
-        """List pairs of key and spec; see `keys` for the arguments."""
+        """List pairs of key and spec; see ``keys`` for the arguments."""
         if not include_nested and not leaves_only and not options:
             return ItemsView(self._specs)
         return [(key, self[key]) for key in self.keys(include_nested, leaves_only, **options)]
 
     def values(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> Any:
-        """List the specs; see `keys` for the arguments."""
+        """List the specs; see ``keys`` for the arguments."""
         if not include_nested and not leaves_only and not options:
             return ValuesView(self._specs)
         return [self[key] for key in self.keys(include_nested, leaves_only, **options)]
@@ -378,7 +378,7 @@ class Composite(TensorSpec):
         return self.is_locked
 
     def lock_(self, recurse: bool = True) -> Self:
-        """Refuse writes until `unlock_`; with ``recurse``, in nested Composites too."""
+        """Refuse writes until ``unlock_``; with ``recurse``, in nested Composites too."""
         self._set_lock(True, recurse)
         return self
 
@@ -428,7 +428,7 @@ class Composite(TensorSpec):
         return self._filtered(lambda path: any(path[: len(p)] == p for p in paths), keep_empty=False)
 
     def exclude(self, *keys: NestedKey, strict: bool = False) -> Self:
-        """Return a Composite without these keys; see `select` for the arguments."""
+        """Return a Composite without these keys; see ``select`` for the arguments."""
         paths = self._paths(keys, strict)
         return self._filtered(lambda path: not any(path[: len(p)] == p for p in paths), keep_empty=True)
 
@@ -510,11 +510,11 @@ class Composite(TensorSpec):
         return self._updated("rand", val)
 
     def zeros_update(self, val: Any) -> Any:
-        """Write zeros into a TensorDict, which keeps its other entries; see `rand_update`."""
+        """Write zeros into a TensorDict, which keeps its other entries; see ``rand_update``."""
         return self._updated("zero", val)
 
     def ones_update(self, val: Any) -> Any:
-        """Write ones into a TensorDict, which keeps its other entries; see `rand_update`."""
+        """Write ones into a TensorDict, which keeps its other entries; see ``rand_update``."""
         return self._updated("one", val)
 
     def _updated(self, how: str, data: Any) -> Any:
@@ -531,7 +531,7 @@ class Composite(TensorSpec):
         return data if self._data_cls is None else self._data_cls.from_tensordict(data)  # type: ignore[attr-defined]  # a tensorclass
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return the number of distinct values: the product over the entries; see `TensorSpec.cardinality`.
+        """Return the number of distinct values: the product over the entries; see ``TensorSpec.cardinality``.
 
         Example:
             >>> from rlnb.data import Categorical
@@ -541,7 +541,7 @@ class Composite(TensorSpec):
         return math.prod(spec.cardinality(use_mask) for spec in self._known_specs().values())
 
     def enumerate(self, use_mask: bool = False) -> Any:
-        """List all values, in a TensorDict of batch size ``[cardinality, *spec.shape]``; see `TensorSpec.enumerate`."""
+        """List all values in a TensorDict of shape ``[cardinality, *spec.shape]``; see ``TensorSpec.enumerate``."""
         known = self._known_specs()
         chosen = combinations([spec.cardinality(use_mask) for spec in known.values()], "a Composite")
         entries = {key: spec.enumerate(use_mask)[chosen[:, i]] for i, (key, spec) in enumerate(known.items())}
@@ -621,7 +621,7 @@ class Composite(TensorSpec):
                 spec.type_check(entries[name], name)
 
     def adapt(self, value: Any) -> Any:
-        """Return ``value`` with each entry adapted, or ``value`` itself if nothing changes; see `TensorSpec`."""
+        """Return ``value`` with each entry adapted, or ``value`` itself if nothing changes; see ``TensorSpec``."""
         entries = tensordicts.read_entries(value) if self._is_data(value) else None
         if entries is None:
             return value
@@ -649,7 +649,7 @@ class Composite(TensorSpec):
         return val
 
     def _projection(self, value: Any) -> list[tuple[Any, NestedKey, Any]]:
-        """List what `project` writes: the TensorDict, the key in it, and the new entry."""
+        """List what ``project`` writes: the TensorDict, the key in it, and the new entry."""
         if not self._is_data(value):
             raise TypeError("Composite.project: " + self._messages(value)[0])
         entries = tensordicts.read_entries(value)
@@ -837,7 +837,7 @@ class Composite(TensorSpec):
         return new
 
     def expand(self, *shape: Any) -> Self:
-        """Return the spec with batch dims added or stretched, in each entry too; see `TensorSpec.expand`."""
+        """Return the spec with batch dims added or stretched, in each entry too; see ``TensorSpec.expand``."""
         sizes = as_sizes(shape)
         try:
             size = map_size(lambda tensor: tensor.expand(sizes), self._shape)

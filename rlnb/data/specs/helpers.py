@@ -19,7 +19,7 @@ from rlnb.data.specs.unbounded import Unbounded
 def make_composite_from_td(
     data: TensorDictBase, *, unsqueeze_null_shapes: bool = True, dynamic_shape: bool = False
 ) -> Composite:
-    """Return the spec of a TensorDict: `Unbounded` for each tensor, `NonTensor` for other data.
+    """Return the spec of a TensorDict: ``Unbounded`` for each tensor, ``NonTensor`` for other data.
 
     Args:
         data: the TensorDict, or an instance of a tensorclass. A lazy stack becomes a stack of specs.
@@ -156,6 +156,10 @@ def _emptied(spec: TensorSpec, batch_dims: int) -> TensorSpec:
 def check_no_exclusive_keys(spec: TensorSpec, recurse: bool = True) -> bool:
     """Return whether every member of a lazy stack, and with ``recurse`` of the nested ones, has the keys of all others.
 
+    Args:
+        spec: any spec. One that is neither a Composite nor a stack of them has no keys, so the answer is True.
+        recurse: whether to look at nested Composites too.
+
     Example:
         >>> spec = torch.stack([Composite(a=None), Composite(a=None, b=None)])
         >>> check_no_exclusive_keys(spec)
@@ -175,6 +179,9 @@ def check_no_exclusive_keys(spec: TensorSpec, recurse: bool = True) -> bool:
 
 def contains_lazy_spec(spec: TensorSpec) -> bool:
     """Return whether the spec is, or contains, a lazy stack.
+
+    Args:
+        spec: any spec. Entries of Composites and members of Choices are looked at too.
 
     Example:
         >>> from rlnb.data import Categorical

@@ -80,11 +80,11 @@ class LeafSpec(TensorSpec):
         return "Change the data, or the shape of the spec."
 
     def zero(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Return a tensor of zeros of shape ``[*shape, *spec.shape]``; see `TensorSpec.zero`."""
+        """Return a tensor of zeros of shape ``[*shape, *spec.shape]``; see ``TensorSpec.zero``."""
         return torch.zeros(self._size(shape), dtype=self._dtype, device=self._device)
 
     def one(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Return a tensor of ones of shape ``[*shape, *spec.shape]``; see `TensorSpec.one`."""
+        """Return a tensor of ones of shape ``[*shape, *spec.shape]``; see ``TensorSpec.one``."""
         return torch.ones(self._size(shape), dtype=self._dtype, device=self._device)
 
     def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
@@ -101,7 +101,7 @@ class LeafSpec(TensorSpec):
         return extra >= 0 and (shape[extra:] == self._shape or fits_shape(shape[extra:], self._shape))
 
     def adapt(self, value: Any) -> Any:
-        """Return ``value`` with the spec's dtype and shape, if that changes no number; see `TensorSpec.adapt`."""
+        """Return ``value`` with the spec's dtype and shape, if that changes no number; see ``TensorSpec.adapt``."""
         if not isinstance(value, torch.Tensor) or value.is_nested:
             return value
         shaped = value if self._ends_with_shape(value.shape) else self._with_last_dims(value)
@@ -177,7 +177,7 @@ class LeafSpec(TensorSpec):
         return self._nearest(val.to(self._device))
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> torch.Tensor:
-        """Convert numbers, lists, arrays or tensors to a tensor, ``[..., *spec.shape]``; see `TensorSpec.encode`.
+        """Convert numbers, lists, arrays or tensors to a tensor, ``[..., *spec.shape]``; see ``TensorSpec.encode``.
 
         A fraction given for an integer is a ``ValueError``, too.
         """
@@ -215,7 +215,7 @@ class LeafSpec(TensorSpec):
             ) from None
 
     def to_numpy(self, val: torch.Tensor, safe: bool | None = True) -> Any:
-        """Convert a tensor to a NumPy array, or to a NumPy scalar for a single choice; see `TensorSpec.to_numpy`."""
+        """Convert a tensor to a NumPy array, or to a NumPy scalar for a single choice; see ``TensorSpec.to_numpy``."""
         if safe and not self._accepts(val, None):
             raise ValueError(f"{type(self).__name__}.to_numpy: " + self._messages(val)[0])
         return self._decode(val.detach().cpu())
@@ -224,7 +224,7 @@ class LeafSpec(TensorSpec):
         return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
 
     def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise unless ``value`` is a tensor of the spec's dtype; see `TensorSpec.type_check`."""
+        """Raise unless ``value`` is a tensor of the spec's dtype; see ``TensorSpec.type_check``."""
         got = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
         if got != self._dtype:
             name = "value" if key is None else str(key)

@@ -134,11 +134,11 @@ class MaskableSpec(LeafSpec):
         return value.argmax(-1)
 
     def _from_integers(self, value: torch.Tensor) -> torch.Tensor:
-        """Convert values of `to_categorical_spec` to vectors."""
+        """Convert values of ``to_categorical_spec`` to vectors."""
         raise NotImplementedError
 
     def _packed_mask(self, mask: torch.Tensor) -> torch.Tensor:
-        """Convert a mask of `_mask_size` to the form of ``_mask``."""
+        """Convert a mask of ``_mask_size`` to the form of ``_mask``."""
         return mask
 
     def _table_rows(self, mask: torch.Tensor) -> torch.Tensor:
@@ -161,8 +161,8 @@ class MaskableSpec(LeafSpec):
     def update_mask(self, mask: Any) -> None:
         """Set which values are legal, in place.
 
-        With a mask, `rand` draws only legal values, `is_in` accepts only those and `project` returns the nearest.
-        Conversions (`to_one_hot`, `to_categorical`, `index`) ignore it, so that old data stays readable.
+        With a mask, ``rand`` draws only legal values, ``is_in`` accepts only those and ``project`` returns the nearest.
+        Conversions (``to_one_hot``, ``to_categorical``, ``index``) ignore it, so that old data stays readable.
 
         Args:
             mask: booleans, True for a legal value, in the shape of the one-hot encoding (``to_one_hot_spec().shape``)
@@ -349,7 +349,7 @@ class MaskableSpec(LeafSpec):
         return val
 
     def to_categorical_spec(self) -> Any:
-        """Return the `Categorical` or `MultiCategorical` of the same choices and mask; a copy if it is one already."""
+        """Return the ``Categorical`` or ``MultiCategorical`` of these choices and mask; a copy if it is one already."""
         return self.clone()
 
     def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
@@ -368,7 +368,7 @@ class MaskableSpec(LeafSpec):
         return val
 
     def to_one_hot_spec(self) -> Any:
-        """Return the `OneHot` or `MultiOneHot` of the same choices and mask; a copy if it is one already."""
+        """Return the ``OneHot`` or ``MultiOneHot`` of the same choices and mask; a copy if it is one already."""
         return self.clone()
 
 
@@ -402,7 +402,7 @@ def as_mask(name: str, mask: Any, counts: list[int], shape: torch.Size, device: 
 
 
 def padded_rows(flat: torch.Tensor, nvec: torch.Tensor) -> torch.Tensor:
-    """Split ``[..., sum(nvec)]`` into rows padded with False, ``[..., len(nvec), max(nvec)]``: undoes `flat_rows`.
+    """Split ``[..., sum(nvec)]`` into rows padded with False, ``[..., len(nvec), max(nvec)]``: undoes ``flat_rows``.
 
     Example:
         >>> padded_rows(torch.tensor([True, True, False, False, True]), torch.tensor([2, 3])).int().tolist()

@@ -35,7 +35,7 @@ class MultiCategorical(MaskableSpec):
         device: the device of the values; torch's default device if None.
         dtype: an integer dtype, or a floating one that holds whole numbers.
         mask: booleans, True for a legal value: the choices one after the other along the last dim, or a row for each
-            choice, ``[len(nvec), max(nvec)]``; see `update_mask`. None makes all values legal.
+            choice, ``[len(nvec), max(nvec)]``; see ``update_mask``. None makes all values legal.
         start: the smallest value of each entry, as in Gymnasium's ``MultiDiscrete(nvec, start=...)``.
 
     Raises:
@@ -145,13 +145,13 @@ class MultiCategorical(MaskableSpec):
         return value.to(index_dtype(value.dtype, 0, 0)).numpy()
 
     def index(self, index: torch.Tensor, tensor_to_index: torch.Tensor) -> torch.Tensor:
-        """Select the numbers of ``tensor_to_index`` that a value of the spec chooses; see `MaskableSpec.index`."""
+        """Select the numbers of ``tensor_to_index`` that a value of the spec chooses; see ``MaskableSpec.index``."""
         taken = self._maskless().to_one_hot_spec().index(self.to_one_hot(index), tensor_to_index)
         # A single choice comes back as a list of one.
         return taken if self._repeated()[1].ndim else taken.squeeze(-1)
 
     def to_one_hot(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Convert integers to boolean one-hot vectors in a row; see `MaskableSpec.to_one_hot`."""
+        """Convert integers to boolean one-hot vectors in a row; see ``MaskableSpec.to_one_hot``."""
         if safe:
             self._check_readable(val, "to_one_hot")
         lead, nvec, _ = self._repeated()
@@ -160,7 +160,7 @@ class MultiCategorical(MaskableSpec):
         return vectors._from_positions(self._positions(val).reshape(*extra, nvec.numel()))
 
     def to_one_hot_spec(self) -> MultiOneHot:
-        """Return the `MultiOneHot` of the same choices and mask.
+        """Return the ``MultiOneHot`` of the same choices and mask.
 
         Leading dims along which the choices repeat are kept; the others are flattened into the last dim.
 
@@ -181,7 +181,7 @@ class MultiCategorical(MaskableSpec):
 class MultiOneHot(MaskableSpec):
     """Several choices, each a one-hot vector, in a row along the last dim.
 
-    `encode` takes integers of shape ``[..., *spec.shape[:-1], *nvec.shape]``, or boolean or floating vectors of shape
+    ``encode`` takes integers of shape ``[..., *spec.shape[:-1], *nvec.shape]``, or boolean or floating vectors of shape
     ``[..., *spec.shape]``. An integer tensor always holds choices.
 
     Args:
@@ -190,7 +190,7 @@ class MultiOneHot(MaskableSpec):
         device: the device of the values; torch's default device if None.
         dtype: the dtype of the values.
         use_register: must be False: choices are not numbered as they are encoded.
-        mask: booleans of the shape of a value, True where an entry may be 1; see `update_mask`. None allows all.
+        mask: booleans of the shape of a value, True where an entry may be 1; see ``update_mask``. None allows all.
         start: the number of the first choice of each entry when choices are written as integers.
 
     Raises:
@@ -311,13 +311,13 @@ class MultiOneHot(MaskableSpec):
         return index.to(self._index_dtype()).numpy()
 
     def to_categorical(self, val: torch.Tensor, safe: bool = True) -> torch.Tensor:
-        """Convert vectors to int64, ``[..., *spec.shape[:-1], *nvec.shape]``; see `MaskableSpec.to_categorical`."""
+        """Convert vectors to int64, ``[..., *spec.shape[:-1], *nvec.shape]``; see ``MaskableSpec.to_categorical``."""
         if safe:
             self.to(val.dtype)._check_readable(val, "to_categorical")
         return self._positions(val).unflatten(-1, self.nvec.shape) + self.start
 
     def to_categorical_spec(self) -> MultiCategorical:
-        """Return the `MultiCategorical` of the same choices and mask."""
+        """Return the ``MultiCategorical`` of the same choices and mask."""
         spec = MultiCategorical(
             self.nvec, shape=(*self._shape[:-1], *self.nvec.shape), device=self._device, start=self.start
         )

@@ -23,13 +23,13 @@ class NonTensor(TensorSpec):
         shape: the batch size of one value.
         device: the device attribute of the values, or None.
         dtype: must be None; accepted for compatibility with the other specs.
-        example_data: the data that `zero` and `one` return, and `rand` if there is no space.
-        batched: whether `zero`, `one` and `rand` return one piece of data for each row (``NonTensorStack``) instead of
-            one for all rows (``NonTensorData``).
+        example_data: the data that ``zero`` and ``one`` return, and ``rand`` if there is no space.
+        batched: whether ``zero``, ``one`` and ``rand`` return one piece of data for each row (``NonTensorStack``)
+            instead of one for all rows (``NonTensorData``).
         feature_dims: the number of trailing dims that share one piece of data; the dims before them are stacked. Cannot
             be combined with ``batched``.
-        space: a Gymnasium space (``Text``, ``Sequence``, ``Graph``) that contains the data of each row. `rand` samples
-            it row by row, seeded by torch. None allows any data.
+        space: a Gymnasium space (``Text``, ``Sequence``, ``Graph``) that contains the data of each row. ``rand``
+            samples it row by row, seeded by torch. None allows any data.
 
     Raises:
         TypeError: If a dtype is given.
@@ -89,7 +89,7 @@ class NonTensor(TensorSpec):
         return self._space.sample()
 
     def rand(self, shape: Shape | None = ()) -> Any:
-        """Sample the space for each row; without a space, return the example data, as `zero` does."""
+        """Sample the space for each row; without a space, return the example data, as ``zero`` does."""
         size = self._size(shape)
         return self.zero(shape) if self._space is None or not size.numel() else self._rows(size)
 
@@ -115,7 +115,7 @@ class NonTensor(TensorSpec):
         return self.feature_dims == 0
 
     def one(self, shape: Shape | None = ()) -> Any:
-        """Return the example data, as `zero` does."""
+        """Return the example data, as ``zero`` does."""
         return self.zero(shape)
 
     def _accepts(self, value: Any, lead: torch.Size | None) -> bool:
@@ -166,7 +166,7 @@ class NonTensor(TensorSpec):
         return NonTensorData(val, batch_size=self._size(()), device=self._device)
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> Any:
-        """Return the data itself, as a list for a ``NonTensorStack``; see `TensorSpec.to_numpy`."""
+        """Return the data itself, as a list for a ``NonTensorStack``; see ``TensorSpec.to_numpy``."""
         if safe:
             self._check(val, "to_numpy")
         if isinstance(val, NonTensorStack):
@@ -174,7 +174,7 @@ class NonTensor(TensorSpec):
         return val.data if isinstance(val, NonTensorData) else val
 
     def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise a ``TypeError`` if ``value`` is a tensor; see `TensorSpec.type_check`."""
+        """Raise a ``TypeError`` if ``value`` is a tensor; see ``TensorSpec.type_check``."""
         if isinstance(value, torch.Tensor):
             name = "value" if key is None else str(key)
             raise TypeError(f"{name}: expected data that is not a tensor (NonTensor), got a tensor of {value.dtype}.")
@@ -206,7 +206,7 @@ class NonTensor(TensorSpec):
 
 
 class FixedData(NonTensor):
-    """Data that is not a tensor and always the same: a choice of a `Choice`.
+    """Data that is not a tensor and always the same: a choice of a ``Choice``.
 
     Example:
         >>> spec = FixedData((), example_data="left")

@@ -31,7 +31,7 @@ def as_size(shape: Shape) -> torch.Size:
 
 
 def as_lead(shape: Shape | None) -> torch.Size:
-    """Return the ``shape`` argument of `rand`, `zero` and `one` as a ``torch.Size``. None is an empty one."""
+    """Return the ``shape`` argument of ``rand``, ``zero`` and ``one`` as a ``torch.Size``. None is an empty one."""
     return EMPTY if shape is None else as_size(shape)
 
 

@@ -32,7 +32,7 @@ def draw_normal(dtype: torch.dtype, device: torch.device, size: torch.Size) -> t
 
 
 def draw_choices(nvec: torch.Tensor, start: torch.Tensor | None, dtype: torch.dtype, size: torch.Size) -> torch.Tensor:
-    """Draw integers from ``start`` (None for 0) to ``start + nvec - 1`` for each entry; see `chooser`.
+    """Draw integers from ``start`` (None for 0) to ``start + nvec - 1`` for each entry; see ``chooser``.
 
     ``nvec`` is in float64, where a uniform number below 1 times ``nvec`` never rounds up to it.
     """

@@ -30,18 +30,18 @@ def spec_from_space(space: Any, *, device: Device = None, categorical: bool = Fa
     ============================  =====================================================
     space                         spec
     ============================  =====================================================
-    ``Box``, float, no bounds     `Unbounded`
-    ``Box``, other                `Bounded`
-    ``Discrete``                  `OneHot`, or `Categorical` with ``categorical``
-    ``MultiDiscrete``             `MultiOneHot`, or `MultiCategorical` with ``categorical``
-    ``MultiBinary``               `Binary`
-    ``Dict``                      `Composite` of the same keys
-    ``Tuple``                     `Composite` of the keys ``"0", "1", ...``
-    ``OneOf``                     `Choice` of Composites with the member's number ``"0"`` and its value ``"1"``
-    ``Text, Sequence, Graph``     `NonTensor` with the space
+    ``Box``, float, no bounds     ``Unbounded``
+    ``Box``, other                ``Bounded``
+    ``Discrete``                  ``OneHot``, or ``Categorical`` with ``categorical``
+    ``MultiDiscrete``             ``MultiOneHot``, or ``MultiCategorical`` with ``categorical``
+    ``MultiBinary``               ``Binary``
+    ``Dict``                      ``Composite`` of the same keys
+    ``Tuple``                     ``Composite`` of the keys ``"0", "1", ...``
+    ``OneOf``                     ``Choice`` of Composites with the member's number ``"0"`` and its value ``"1"``
+    ``Text, Sequence, Graph``     ``NonTensor`` with the space
     ============================  =====================================================
 
-    Every spec has the dtype of its space, including one-hot vectors. `space_from_spec` returns an equal space, except
+    Every spec has the dtype of its space, including one-hot vectors. ``space_from_spec`` returns an equal space, except
     that keys of a ``Dict`` become strings. ``spec.encode(space.sample())`` is in the spec, and ``spec.to_numpy(...)``
     of it is in the space.
 
@@ -127,12 +127,12 @@ def _from_box(space: Any, device: Device) -> TensorSpec:
 
 
 def space_from_spec(spec: TensorSpec) -> Any:
-    """Return the Gymnasium space of a spec: the inverse of `spec_from_space`.
+    """Return the Gymnasium space of a spec: the inverse of ``spec_from_space``.
 
-    A one-hot vector becomes a ``Discrete``, and a spec of several choices a ``MultiDiscrete``. A `Composite` whose keys
-    are exactly ``"0", "1", ...`` becomes a ``Tuple`` (unless it was made from a ``Dict``), any other a ``Dict`` without
-    the entries that are None. A lazy stack becomes the ``Tuple`` of its members. ``spec.to_numpy(value)`` is in the
-    space for every value of the spec.
+    A one-hot vector becomes a ``Discrete``, and a spec of several choices a ``MultiDiscrete``. A ``Composite`` whose
+    keys are exactly ``"0", "1", ...`` becomes a ``Tuple`` (unless it was made from a ``Dict``), any other a ``Dict``
+    without the entries that are None. A lazy stack becomes the ``Tuple`` of its members. ``spec.to_numpy(value)`` is in
+    the space for every value of the spec.
 
     Args:
         spec: the spec.
@@ -193,7 +193,7 @@ def space_from_spec(spec: TensorSpec) -> Any:
 
 
 def _numbered_members(spec: Choice) -> list[TensorSpec]:
-    """Return the members of a `Choice` whose values contain the number of the member, like Gymnasium's ``OneOf``."""
+    """Return the members of a ``Choice`` whose values contain the number of the member, like Gymnasium's ``OneOf``."""
     members = []
     for i, choice in enumerate(spec.choices):
         number = choice.get("0") if isinstance(choice, Composite) and choice.keys() == ["0", "1"] else None

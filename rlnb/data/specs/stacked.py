@@ -21,7 +21,7 @@ from rlnb.data.specs.violations import Frame, Violation
 
 
 class LazyStack(TensorSpec):
-    """Base class of `Stacked` and `StackedComposite`: members along a dim, to each of which operations apply."""
+    """Base class of ``Stacked`` and ``StackedComposite``: members along a dim, to each of which operations apply."""
 
     _fields = ("_members", "_stack_dim")
     _members: tuple[Any, ...]
@@ -80,11 +80,11 @@ class LazyStack(TensorSpec):
         raise NotImplementedError
 
     def _parts_and_lead(self, value: Any) -> tuple[Sequence[Any] | None, int]:
-        """Split a value into the members' values, as `_parts` does, and return the number of its leading dims too."""
+        """Split a value into the members' values, as ``_parts`` does, and return the number of its leading dims too."""
         raise NotImplementedError
 
     def _members_of(self, value: Any, call: str) -> tuple[Sequence[Any], int]:
-        """Split a value as `_parts_and_lead` does; raise in the name of ``call`` if it cannot be split."""
+        """Split a value as ``_parts_and_lead`` does; raise in the name of ``call`` if it cannot be split."""
         parts, lead = self._parts_and_lead(value)
         if parts is None:
             raise ValueError(f"{type(self).__name__}.{call}: " + self._messages(value)[0])
@@ -93,23 +93,23 @@ class LazyStack(TensorSpec):
     # Values -------------------------------------------------------------------------------------------------------
 
     def rand(self, shape: Shape | None = ()) -> Any:
-        """Draw random values of each member; see `TensorSpec.rand`."""
+        """Draw random values of each member; see ``TensorSpec.rand``."""
         return self._join([spec.rand(shape) for spec in self._members], len(as_lead(shape)))
 
     def zero(self, shape: Shape | None = ()) -> Any:
-        """Return a value filled with zeros for each member; see `TensorSpec.zero`."""
+        """Return a value filled with zeros for each member; see ``TensorSpec.zero``."""
         return self._join([spec.zero(shape) for spec in self._members], len(as_lead(shape)))
 
     def one(self, shape: Shape | None = ()) -> Any:
-        """Return a value filled with ones for each member; see `TensorSpec.one`."""
+        """Return a value filled with ones for each member; see ``TensorSpec.one``."""
         return self._join([spec.one(shape) for spec in self._members], len(as_lead(shape)))
 
     def cardinality(self, use_mask: bool = False) -> int | float:
-        """Return the number of distinct values: the product over the members; see `TensorSpec.cardinality`."""
+        """Return the number of distinct values: the product over the members; see ``TensorSpec.cardinality``."""
         return math.prod(spec.cardinality(use_mask) for spec in self._members)
 
     def enumerate(self, use_mask: bool = False) -> Any:
-        """List all values, the last member changing fastest; see `TensorSpec.enumerate`."""
+        """List all values, the last member changing fastest; see ``TensorSpec.enumerate``."""
         counts = [spec.cardinality(use_mask) for spec in self._members]
         chosen = combinations(counts, f"a {type(self).__name__}")
         return self._join([spec.enumerate(use_mask)[chosen[:, i]] for i, spec in enumerate(self._members)], 1)
@@ -120,14 +120,14 @@ class LazyStack(TensorSpec):
         return [found.in_member(i) for i, (spec, part) in pairs for found in spec._violations(part, key, inner)]
 
     def to_numpy(self, val: Any, safe: bool | None = True) -> tuple[Any, ...]:
-        """Convert a value to a tuple with one value for each member; see `TensorSpec.to_numpy`."""
+        """Convert a value to a tuple with one value for each member; see ``TensorSpec.to_numpy``."""
         if safe and not self.is_in(val):
             raise ValueError(f"{type(self).__name__}.to_numpy: " + self._messages(val)[0])
         parts, _ = self._members_of(val, "to_numpy")
         return tuple(spec.to_numpy(part, safe=False) for spec, part in zip(self._members, parts, strict=True))
 
     def _encoded(self, value: Any, **options: Any) -> list[Any]:
-        """Encode a list with one value for each member; ``options`` go to `TensorSpec.encode`."""
+        """Encode a list with one value for each member; ``options`` go to ``TensorSpec.encode``."""
         try:
             values = list(value)
         except TypeError:
@@ -151,7 +151,7 @@ class LazyStack(TensorSpec):
         return self._restacked([spec.clone() for spec in self._members], self._stack_dim)
 
     def expand(self, *shape: Any) -> Self:
-        """Return the spec with leading dims added or stretched; see `TensorSpec.expand`.
+        """Return the spec with leading dims added or stretched; see ``TensorSpec.expand``.
 
         A -1 keeps a dim, and is needed for dims in which the members differ.
         """
@@ -203,7 +203,7 @@ class LazyStack(TensorSpec):
         )
 
     def reshape(self, *shape: Any) -> Any:
-        """Return the spec of the same entries in another shape; see `TensorSpec.reshape`.
+        """Return the spec of the same entries in another shape; see ``TensorSpec.reshape``.
 
         The new shape must end with the dims in which the members differ, as -1. One other size may be -1.
 
@@ -231,7 +231,7 @@ class LazyStack(TensorSpec):
         )
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Any:
-        """Return the spec with some dims, along which the members must not differ, merged; see `TensorSpec.flatten`."""
+        """Return the spec with dims merged along which the members are equal; see ``TensorSpec.flatten``."""
         first, last = self._dims_to_flatten(start_dim, end_dim)
         own = list(self._shape)
         if first > self._stack_dim:
@@ -245,7 +245,7 @@ class LazyStack(TensorSpec):
         return self._rearranged(max(last, self._stack_dim) + 1, merged)
 
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Any:
-        """Return the spec with the dim ``dim`` split into dims of the given sizes; see `TensorSpec.unflatten`."""
+        """Return the spec with the dim ``dim`` split into dims of the given sizes; see ``TensorSpec.unflatten``."""
         own = list(self._shape)
         at = leading_dim(dim, len(own), self._event_dims, f"{type(self).__name__}.unflatten")
         if at > self._stack_dim:
@@ -340,7 +340,8 @@ class Stacked(LazyStack):
     the shape has a -1 there, and a value is a nested tensor (``torch.nested``) of the members' values:
     ``value.unbind()[i]`` is a value of member ``i``, including any leading dims, wherever the stack's dim is.
 
-    For Python and NumPy, a value is a tuple with one value for each member: `to_numpy` returns it, `encode` takes it.
+    For Python and NumPy, a value is a tuple with one value for each member: ``to_numpy`` returns it, ``encode`` takes
+    it.
 
     Args:
         *specs: the members, which must have the same class, dtype, device and number of dims.
@@ -451,7 +452,7 @@ class Stacked(LazyStack):
         return [Violation(key, "shape", shape_text(expected), shape_text(value.shape), fix=fix)]
 
     def adapt(self, value: Any) -> Any:
-        """Return ``value`` with the members' dtype, if that changes no number; see `TensorSpec.adapt`."""
+        """Return ``value`` with the members' dtype, if that changes no number; see ``TensorSpec.adapt``."""
         parts, lead = self._parts_and_lead(value)
         if parts is None:
             return value
@@ -472,7 +473,7 @@ class Stacked(LazyStack):
         return self._join([spec.project(part) for spec, part in zip(self._members, parts, strict=True)], lead)
 
     def encode(self, val: Any, *, check: bool = True, ignore_device: bool = False) -> Any:
-        """Convert one value for each member to a value of the spec; see `TensorSpec.encode`.
+        """Convert one value for each member to a value of the spec; see ``TensorSpec.encode``.
 
         ``val`` is a list, tuple or array of them, whatever the stack's dim is; or a value of the spec.
         """
@@ -483,7 +484,7 @@ class Stacked(LazyStack):
         return self._join(encoded, encoded[0].ndim - self.ndim + 1)
 
     def type_check(self, value: Any, key: Any = None) -> None:
-        """Raise unless ``value`` has the members' dtype; see `TensorSpec.type_check`."""
+        """Raise unless ``value`` has the members' dtype; see ``TensorSpec.type_check``."""
         self._members[0].type_check(value, key)
 
     def __repr__(self) -> str:

@@ -26,8 +26,8 @@ class StackedComposite(LazyStack, Composite):
     """A lazy stack of Composites of one shape that differ in their keys or entries. ``torch.stack`` creates it.
 
     Its keys are those that all members have. The others are *exclusive* and are read from the member:
-    ``spec[0]["x"]``. An entry is the stack of the members' entries: dense if they are equal, else a `Stacked` (in which
-    differing sizes show as -1) or a StackedComposite. Values are lazy stacks (``tensordict.lazy_stack``) with one
+    ``spec[0]["x"]``. An entry is the stack of the members' entries: dense if they are equal, else a ``Stacked`` (in
+    which differing sizes show as -1) or a StackedComposite. Values are lazy stacks (``tensordict.lazy_stack``) with one
     TensorDict for each member.
 
     Writing an entry writes a part of it to each member, and locking locks the members. For Python and NumPy, a value is
@@ -95,16 +95,16 @@ class StackedComposite(LazyStack, Composite):
         )
 
     def keys(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> list[NestedKey]:
-        """List the keys that all members have, in the first member's order; see `Composite.keys` for the arguments."""
+        """List the keys that all members have, in the first member's order; see ``Composite.keys``."""
         first, *others = (member.keys(include_nested, leaves_only, **options) for member in self._members)
         return KeyList(key for key in first if all(key in keys for keys in others))
 
     def items(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> Any:
-        """List pairs of key and stacked spec; see `keys` for the arguments."""
+        """List pairs of key and stacked spec; see ``keys`` for the arguments."""
         return [(key, self[key]) for key in self.keys(include_nested, leaves_only, **options)]
 
     def values(self, include_nested: bool = False, leaves_only: bool = False, **options: Any) -> list[Any]:
-        """List the stacked specs; see `keys` for the arguments."""
+        """List the stacked specs; see ``keys`` for the arguments."""
         return [self[key] for key in self.keys(include_nested, leaves_only, **options)]
 
     def exclusive_keys(self) -> list[list[str]]:
@@ -221,7 +221,7 @@ class StackedComposite(LazyStack, Composite):
         return value.unbind(at) if at < len(size) and size[at] == len(self._members) else None
 
     def _split(self, value: Any, frame: Frame) -> tuple[Sequence[Any] | None, Frame]:
-        """Return the members' values, as `_parts` does, and the frame with the leading sizes of ``value``."""
+        """Return the members' values, as ``_parts`` does, and the frame with the leading sizes of ``value``."""
         if frame.lead is None:
             frame = frame.bind(self._shape, value.batch_size)
         return self._parts(value, frame.stack_position(self._stack_dim)), frame
@@ -290,7 +290,7 @@ class StackedComposite(LazyStack, Composite):
         return self._join(encoded, encoded[0].ndim - self.ndim + 1)
 
     def type_check(self, value: Any, key: Any = None, selected_keys: Any = None) -> None:
-        """Raise unless each entry has the dtype of its spec; see `Composite.type_check`."""
+        """Raise unless each entry has the dtype of its spec; see ``Composite.type_check``."""
         if key is not None:
             self[key].type_check(value, key)
             return
@@ -370,7 +370,7 @@ def _indent(text: str) -> str:
 def stack_specs(specs: Sequence[TensorSpec], dim: int = 0) -> Any:
     """Stack leaf specs of one class, or Composites of one shape, along a new dim, like ``torch.stack``.
 
-    Returns a spec of their class if they are equal; a `Stacked` or `StackedComposite` otherwise.
+    Returns a spec of their class if they are equal; a ``Stacked`` or ``StackedComposite`` otherwise.
 
     Example:
         >>> from rlnb.data import Categorical
@@ -392,7 +392,7 @@ def stack_specs(specs: Sequence[TensorSpec], dim: int = 0) -> Any:
 def _stacks_densely(first: Any, other: Any) -> bool:
     """Return whether the stack of two specs is a spec of the same class with one more dim.
 
-    The example data of `NonTensor` is not compared: the stack gets that of the first spec.
+    The example data of ``NonTensor`` is not compared: the stack gets that of the first spec.
     """
     if type(first) is not type(other):
         return False

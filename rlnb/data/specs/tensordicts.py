@@ -131,7 +131,7 @@ def entry_violations(
 def encode_entries(
     specs: Mapping[str, TensorSpec], shape: torch.Size, values: Mapping[str, Any], **options: Any
 ) -> tuple[dict[str, Any], torch.Size]:
-    """Encode each value with its spec, whose shape begins with ``shape``; ``options`` go to `TensorSpec.encode`.
+    """Encode each value with its spec, whose shape begins with ``shape``; ``options`` go to ``TensorSpec.encode``.
 
     Returns the encoded values and their common batch size, ``[..., *shape]``. Raises a ``TypeError`` or ``ValueError``
     if a value cannot be converted or does not fit, or the values differ in their leading dims.

@@ -46,8 +46,8 @@ def to_torchrl(spec: TensorSpec) -> Any:
     """Return the TorchRL spec of an rlnb spec.
 
     Shape, dtype, device, bounds, masks, members and the lock are kept. Two things that TorchRL's specs cannot hold are
-    dropped: the Gymnasium space of a `NonTensor`, and the ``start`` of a `OneHot` or `MultiOneHot`, which only matters
-    when vectors are written as integers.
+    dropped: the Gymnasium space of a ``NonTensor``, and the ``start`` of a ``OneHot`` or ``MultiOneHot``, which only
+    matters when vectors are written as integers.
 
     Args:
         spec: any spec of ``rlnb.data``. A spec of TorchRL is returned unchanged.
@@ -58,8 +58,8 @@ def to_torchrl(spec: TensorSpec) -> Any:
     Raises:
         ImportError: If torchrl is not installed.
         TypeError: If ``spec`` is not a spec.
-        ValueError: If TorchRL has no such spec: a `Categorical` or `MultiCategorical` that does not start at 0, a
-            `MultiCategorical` of shape ``[]``, or a `Choice` with batch dims, each row of which chooses for itself.
+        ValueError: If TorchRL has no such spec: a ``Categorical`` or ``MultiCategorical`` that does not start at 0, a
+            ``MultiCategorical`` of shape ``[]``, or a ``Choice`` with batch dims, each row of which chooses for itself.
 
     Example:
         >>> from rlnb.data import OneHot
@@ -86,7 +86,7 @@ def to_torchrl(spec: TensorSpec) -> Any:
 
 
 def from_torchrl(spec: Any) -> TensorSpec:
-    """Return the rlnb spec of a TorchRL spec: the inverse of `to_torchrl`.
+    """Return the rlnb spec of a TorchRL spec: the inverse of ``to_torchrl``.
 
     Args:
         spec: any spec of ``torchrl.data``. A spec of rlnb is returned unchanged.
@@ -98,7 +98,7 @@ def from_torchrl(spec: Any) -> TensorSpec:
     Raises:
         TypeError: If ``spec`` is not a spec, or has a dtype that rlnb's specs do not support, such as
             ``torch.uint16``.
-        ValueError: If it is a `Categorical` whose number of choices is not set (``n=-1``).
+        ValueError: If it is a ``Categorical`` whose number of choices is not set (``n=-1``).
 
     Example:
         >>> from torchrl.data import Bounded  # doctest: +SKIP

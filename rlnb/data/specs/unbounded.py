@@ -18,7 +18,7 @@ from rlnb.data.specs.variable import blank_size
 class Unbounded(LeafSpec):
     """Any numbers, including NaN and infinities: only shape, dtype and device are checked.
 
-    An instance is an `UnboundedContinuous` for a floating dtype and an `UnboundedDiscrete` for an integer one.
+    An instance is an ``UnboundedContinuous`` for a floating dtype and an ``UnboundedDiscrete`` for an integer one.
 
     Args:
         shape: the shape of one value.
@@ -58,7 +58,7 @@ class Unbounded(LeafSpec):
         return ContinuousBox(low, high, changed=_refuse_bounds)
 
     def rand(self, shape: Shape | None = ()) -> torch.Tensor:
-        """Draw standard normal numbers, or integers from the whole range of the dtype; see `TensorSpec.rand`."""
+        """Draw standard normal numbers, or integers from the whole range of the dtype; see ``TensorSpec.rand``."""
         return self._draw(self._size(shape))
 
     def cardinality(self, use_mask: bool = False) -> int | float:
@@ -69,7 +69,7 @@ class Unbounded(LeafSpec):
         return int(high - low + 1) ** self._shape.numel()
 
     def enumerate(self, use_mask: bool = False) -> torch.Tensor:
-        """List all values of a small integer dtype or of booleans; see `TensorSpec.enumerate`."""
+        """List all values of a small integer dtype or of booleans; see ``TensorSpec.enumerate``."""
         low, high = _limits(self._dtype)
         endless = self.cardinality() == math.inf
         counts = [math.inf] if endless else [int(high - low + 1)] * self._shape.numel()
@@ -93,7 +93,11 @@ class Unbounded(LeafSpec):
 
 
 class UnboundedContinuous(Unbounded):
-    """An `Unbounded` with a floating dtype; see there for the arguments.
+    """An ``Unbounded`` with a floating dtype.
+
+    Args:
+        shape, device: as for :class:`Unbounded`.
+        dtype: a floating dtype; torch's default dtype if None.
 
     Example:
         >>> type(Unbounded(2)).__name__
@@ -102,7 +106,11 @@ class UnboundedContinuous(Unbounded):
 
 
 class UnboundedDiscrete(Unbounded):
-    """An `Unbounded` with an integer dtype, ``torch.int64`` by default; see there for the arguments.
+    """An ``Unbounded`` with an integer dtype.
+
+    Args:
+        shape, device: as for :class:`Unbounded`.
+        dtype: an integer dtype, or ``torch.bool``; ``torch.int64`` by default.
 
     Example:
         >>> UnboundedDiscrete(2).dtype

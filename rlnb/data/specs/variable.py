@@ -43,7 +43,7 @@ def map_size(fn: TensorMap, shape: torch.Size) -> torch.Size:
 def map_field(fn: TensorMap, field: torch.Tensor, shape: torch.Size, new_shape: torch.Size) -> torch.Tensor:
     """Apply a shape operation to a tensor of shape ``blank_size(shape)``: one number for each entry of a spec.
 
-    ``new_shape`` is the shape after the operation, from `map_size`; the result has shape ``blank_size(new_shape)``.
+    ``new_shape`` is the shape after the operation, from ``map_size``; the result has shape ``blank_size(new_shape)``.
     Raises a ``ValueError`` if the numbers would differ along a variable dim.
     """
     if -1 not in shape:
@@ -62,7 +62,7 @@ def map_field(fn: TensorMap, field: torch.Tensor, shape: torch.Size, new_shape: 
 
 
 def map_rows(fn: TensorMap, rows: torch.Tensor, shape: torch.Size, new_shape: torch.Size) -> torch.Tensor:
-    """Apply `map_field` to a tensor of shape ``[*blank_size(shape), width]``: a row for each entry of a spec."""
+    """Apply ``map_field`` to a tensor of shape ``[*blank_size(shape), width]``: a row for each entry of a spec."""
     size = rows.shape[:-1]
     flat = rows.reshape(size.numel(), rows.shape[-1])
     number = torch.arange(size.numel())

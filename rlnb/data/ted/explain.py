@@ -30,7 +30,12 @@ _ALIASES = {
 def explain_missing_key(td: TensorDictBase, key: Any) -> str:
     """Explain in two or three sentences why a TensorDict lacks a key.
 
-    They have the missing key, the likely cause with a line to paste, and the entries of ``td``.
+    Args:
+        td: the TensorDict.
+        key: the key that was asked for: a string, or a tuple of strings for a nested entry.
+
+    Returns:
+        A text with the missing key, the likely cause with a line to paste, and the entries of ``td``.
 
     Example:
         >>> from tensordict import TensorDict
@@ -53,6 +58,9 @@ def explain_missing_key(td: TensorDictBase, key: Any) -> str:
 
 def explain_unpacking(td: TensorDictBase) -> str:
     """Explain why ``obs, info = env.reset()`` and ``obs, reward, ... = env.step(...)`` fail.
+
+    Args:
+        td: what the env returned.
 
     Example:
         >>> from tensordict import TensorDict

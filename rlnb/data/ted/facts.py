@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.ted.columns import Column, Path, read_columns
+from rlnb.data.ted.columns import Column, read_columns
 from rlnb.data.ted.ends import episode_ends
 from rlnb.data.ted.keys import DONE, END_KEYS, MASK_KEYS, TRAJ_IDS_KEYS, as_key
-from rlnb.data.ted.ragged import RaggedColumn, gaps_of, lazy_branches, padded
+from rlnb.data.ted.ragged import Path, RaggedColumn, gaps_of, lazy_branches, padded
 
 REWARD, ACTION = "reward", "action"
 

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data.ted.columns import Column, Constant, Path, build, read_columns, stack_values
+from rlnb.data.ted.columns import Column, Constant, build, read_columns, stack_values
 from rlnb.data.ted.ends import end_flags
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.layout import BREAKS_KEY, LAYOUT_KEY, RESERVED, FlatLayout, check_lengths, infer, plan
+from rlnb.data.ted.ragged import Path
 from rlnb.data.ted.timeline import Timeline, bits, find_breaks, rolled
 
 

@@ -11,9 +11,10 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb.data.ted.check import check_ted
-from rlnb.data.ted.columns import Branch, Column, Constant, Path, build
+from rlnb.data.ted.columns import Branch, Column, Constant, build
 from rlnb.data.ted.facts import Facts
 from rlnb.data.ted.keys import DONE, END_KEYS, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple, nested_dict
+from rlnb.data.ted.ragged import Path
 
 _OBSERVATION, _ACTION, _REWARD = ("observation",), ("action",), ("reward",)
 _LACKS = object()

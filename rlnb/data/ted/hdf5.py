@@ -16,9 +16,10 @@ import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
-from rlnb.data.ted.columns import Path, stack_values
+from rlnb.data.ted.columns import stack_values
 from rlnb.data.ted.keys import as_key
 from rlnb.data.ted.leaves import is_branch
+from rlnb.data.ted.ragged import Path
 from rlnb.data.ted.timeline import bits
 
 # An HDF5 file may start with a block that the HDF5 library ignores. Here it holds a digest of the rest, so that a

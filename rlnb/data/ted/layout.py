@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from rlnb.data.ted.columns import Branch, Column, Constant, Path, alike
+from rlnb.data.ted.columns import Branch, Column, Constant, alike
 from rlnb.data.ted.keys import as_key
+from rlnb.data.ted.ragged import Path
 
 LAYOUT_KEY = "_layout"
 BREAKS_KEY = "_breaks"

@@ -16,11 +16,12 @@ import torch
 from tensordict import NonTensorData, TensorDict, TensorDictBase, is_non_tensor
 
 from rlnb._tensordict import raw_entries
-from rlnb.data.ted.columns import Column, Constant, Path, read_columns, stack_values
+from rlnb.data.ted.columns import Column, Constant, read_columns, stack_values
 from rlnb.data.ted.flat import TEDForm, flatten, read_layout, read_shift, read_timeline, rebuild
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.data.ted.layout import BREAKS_KEY, FlatLayout, check_lengths
 from rlnb.data.ted.leaves import is_branch
+from rlnb.data.ted.ragged import Path
 
 _TRAJECTORY = re.compile(r"traj_(\d{1,12})")
 
@@ -29,7 +30,18 @@ class TED2Nested(TEDForm):
     """Converts TED data to nested tensors with one row per trajectory.
 
     A row of an observation has one element more than the trajectory has steps: the final observation.
-    :class:`Nested2TED` restores the data. Arguments and attributes are those of :class:`TED2Flat`.
+    :class:`Nested2TED` restores the data.
+
+    Args:
+        done_key: key of the flags at which trajectories end, one per step.
+        shift_key: key that the position of the oldest step is written to.
+        is_full_key: key that the flag for a wrapped ring buffer is written to.
+        done_keys: keys of the end-of-episode signals. Those of the root are not stored if all are False.
+        reward_keys: keys of the rewards.
+
+    Attributes:
+        shift: position of the oldest step, as for :class:`TED2Flat`.
+        is_full: whether the ring buffer has wrapped around.
 
     Example:
         >>> from rlnb.envs import GymEnv
@@ -113,7 +125,9 @@ class Nested2TED(TEDForm):
 class H5Split(TEDForm):
     """Splits the nested form of :class:`TED2Nested` into one TensorDict per trajectory.
 
-    The arguments are those of :class:`TED2Flat`; they are not needed to split.
+    Args:
+        done_key, shift_key, is_full_key, done_keys, reward_keys: as for :class:`TED2Flat`. Splitting does
+            not read them.
 
     Example:
         >>> from rlnb.data import TED2Nested

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from rlnb.data.ted.adjacency import disagreements, likely_cause
-from rlnb.data.ted.columns import Path, alike
+from rlnb.data.ted.columns import alike
 from rlnb.data.ted.facts import ACTION, REWARD, Facts, all_of_step, index_text, key_code, per_step, show
 from rlnb.data.ted.keys import DONE, END_KEYS, MASK_KEYS, TERMINATED, TRAJ_IDS_KEYS, TRUNCATED, as_key
-from rlnb.data.ted.ragged import RaggedColumn, row_kind
+from rlnb.data.ted.ragged import Path, RaggedColumn, row_kind
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data.ted.columns import Branch, Column, Path, build, read_columns
+from rlnb.data.ted.columns import Branch, Column, build, read_columns
 from rlnb.data.ted.ends import end_flags, ends_of_ids, require_time, run_lengths
 from rlnb.data.ted.keys import COLLECTOR, MASK, TRAJ_IDS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch, leaf_keys
 from rlnb.data.ted.nested import nest, offsets_of
+from rlnb.data.ted.ragged import Path
 
 
 def split_trajectories(

@@ -398,7 +398,7 @@ class BatchedEnvBase(EnvBase):
 
     # Step and reset -----------------------------------------------------------------------------------------------
 
-    def _is_complete(self, data: TensorDictBase, moment: str) -> bool:
+    def _is_complete(self, data: TensorDictBase, call: str) -> bool:
         return True  # each env checks its own data
 
     def _check_actions(self, tensordict: TensorDictBase) -> TensorDictBase:

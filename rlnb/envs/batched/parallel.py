@@ -111,8 +111,8 @@ class ParallelEnv(BatchedEnvBase):
     ) -> None:
         self._pool = self._threads_before = None
         self._warned_of_gradients = False
-        _check_start_method(mp_start_method)
-        use_buffers = _buffers(use_buffers, shared_memory, memmap)
+        check_start_method(mp_start_method)
+        use_buffers = choose_buffers(use_buffers, shared_memory, memmap)
         super().__init__(num_workers, create_env_fn, memmap=memmap, use_buffers=use_buffers, **kwargs)
         n = self.num_workers if num_processes is None else num_processes
         if isinstance(n, bool) or not hasattr(n, "__index__") or not 1 <= n <= self.num_workers:
@@ -126,8 +126,8 @@ class ParallelEnv(BatchedEnvBase):
         self._timeout = timeout
 
     def _configure(self, options: dict[str, Any]) -> None:
-        _check_start_method(options.get("mp_start_method"))
-        buffers = _buffers(
+        check_start_method(options.get("mp_start_method"))
+        buffers = choose_buffers(
             options.get("use_buffers"), options.get("shared_memory", True), options.get("memmap", self._memmap)
         )
         super()._configure(options if buffers is None else {**options, "use_buffers": buffers})
@@ -353,14 +353,22 @@ class ParallelEnv(BatchedEnvBase):
         return self._request({i: ("call", (name, *arguments))}, name)[i]
 
 
-def _check_start_method(method: str | None) -> None:
+def check_start_method(method: str | None) -> None:
+    """Raise ``ValueError`` unless this system has a start method of processes; None, the default, is allowed."""
     known = multiprocessing.get_all_start_methods()
     if method is not None and method not in known:
         raise ValueError(f"mp_start_method must be one of {known}, got {method!r}.")
 
 
-def _buffers(use_buffers: bool | None, shared_memory: bool, memmap: bool) -> bool | None:
-    """Combine the three options that determine whether data goes through shared memory."""
+def choose_buffers(use_buffers: bool | None, shared_memory: bool, memmap: bool) -> bool | None:
+    """Combine the three options that determine whether data goes through shared memory.
+
+    Returns:
+        Whether it does. None: if no shape in the specs of the envs varies.
+
+    Raises:
+        ValueError: If the options contradict each other.
+    """
     if not hasattr(socket, "send_fds"):  # Windows, where processes cannot share memory without a name
         return False
     if shared_memory or memmap:

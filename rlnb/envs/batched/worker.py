@@ -189,14 +189,14 @@ def run(connection: socket.socket, task: Task, shared: list[torch.Tensor]) -> No
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is handled by the pool, which then ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork inherits the handlers of the pool's process
-    _set_up_process(task)
+    set_up_process(task)
     _end_with(task.parent)
     channel = Channel(connection, blocking=True)
     with contextlib.suppress(ChannelClosed), contextlib.closing(channel):
         _Worker(channel, task).serve(shared)
 
 
-def _set_up_process(task: Task) -> None:
+def set_up_process(task: Task) -> None:
     """Apply the pool's environment and settings: they may have changed since a fork server was started."""
     for name in set(os.environ) - set(task.environ):
         del os.environ[name]

@@ -92,7 +92,7 @@ class WorkerPool:
         self._process_of = [i * n_processes // self.n for i in range(self.n)]
         self._envs_of = [[i for i in range(self.n) if self._process_of[i] == p] for p in range(n_processes)]
         self._selector = _poll()
-        seeds = _seeds(n_processes, register_pool(self))
+        seeds = worker_seeds(n_processes, register_pool(self))
         registered = {} if method == "fork" else pickling.dump_registered()
         if method == "forkserver":
             # The fork server imports these once, so that no worker has to.
@@ -280,7 +280,7 @@ class WorkerPool:
     def failed(self, failures: Mapping[int, WorkerFailure], what: str) -> WorkerError:
         """Make an error of failures, with the traceback of the first one."""
         first, *others = sorted(failures)
-        also = f" ({_workers(others).lower()} failed, too)" if others else ""
+        also = f" ({name_workers(others).lower()} failed, too)" if others else ""
         failure = failures[first]
         return WorkerError(
             f"Worker {first} of {self.n} failed in {what}: {failure.kind}: {failure.text}{also}\n\n"
@@ -309,7 +309,7 @@ class WorkerPool:
             return RuntimeError(self._closed_meanwhile(what))
         process, envs = self.processes[p], self._envs_of[p]
         wait_for_exit([process], 1.0)
-        workers = f"{_workers(envs)} of {self.n}"
+        workers = f"{name_workers(envs)} of {self.n}"
         if len(envs) > 1:
             workers += ", which share a process,"
         return WorkerError(
@@ -318,7 +318,7 @@ class WorkerPool:
         )
 
     def _timeout(self, pending: set[int], what: str) -> TimeoutError:
-        workers = _workers([i for p in sorted(pending) for i in self._envs_of[p]])
+        workers = name_workers([i for p in sorted(pending) for i in self._envs_of[p]])
         return TimeoutError(
             f"{workers} of {self.n} did not finish {what} within {self.timeout:g} s. All workers were ended; "
             f"{self._advice.start_anew} ones. If it takes that long, give more time: {self._advice.more_time}."
@@ -388,14 +388,15 @@ def _poll() -> selectors.BaseSelector:
     return selector
 
 
-def _seeds(n: int, pools: int) -> list[int]:
+def worker_seeds(n: int, pools: int) -> list[int]:
     """Derive seeds of workers from the state of torch's generator, and from the number of pools in use."""
     state = hashlib.blake2b(torch.get_rng_state().numpy().tobytes(), digest_size=8).digest()
     entropy = [int.from_bytes(state, "little"), pools]
     return [int(seed) for seed in np.random.SeedSequence(entropy).generate_state(n, np.uint64) >> 1]
 
 
-def _workers(which: list[int]) -> str:
+def name_workers(which: list[int]) -> str:
+    """Write the numbers of workers for an error: "Worker 3", "Workers 1, 2"."""
     return f"Worker {which[0]}" if len(which) == 1 else f"Workers {', '.join(map(str, which))}"
 
 

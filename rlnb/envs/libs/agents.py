@@ -315,7 +315,7 @@ class AgentsEnv(EnvBase):
         """Convert what was found into data: write it into rows, and copy these."""
         if self._one is None:
             block = TEDBlock(*self._row_leaves(), 1)
-            self._one = block, {moment: self._writer(block, moment) for moment in (False, True)}
+            self._one = block, {step: self._writer(block, step) for step in (False, True)}
         block, writers = self._one
         rows = block.next if at_step else block.root
         for array in rows.values():

@@ -26,13 +26,13 @@ def spec_from_dm_env(
     ==================================  ======================================================
     dm_env                              spec
     ==================================  ======================================================
-    a dictionary of specs               `Composite` of the same keys
-    ``DiscreteArray``                   `OneHot`, or `Categorical` with ``categorical``
-    ``MultiDiscreteArray`` (Jumanji)    `MultiOneHot`, or `MultiCategorical` with ``categorical``
-    ``BoundedArray``                    `Bounded`; `Unbounded` if no bound is finite
-    ``StringArray``                     `NonTensor`
-    ``Array``                           `Unbounded`
-    any array of bool                   `Binary`
+    a dictionary of specs               ``Composite`` of the same keys
+    ``DiscreteArray``                   ``OneHot``, or ``Categorical`` with ``categorical``
+    ``MultiDiscreteArray`` (Jumanji)    ``MultiOneHot``, or ``MultiCategorical`` with ``categorical``
+    ``BoundedArray``                    ``Bounded``; ``Unbounded`` if no bound is finite
+    ``StringArray``                     ``NonTensor``
+    ``Array``                           ``Unbounded``
+    any array of bool                   ``Binary``
     ==================================  ======================================================
 
     Args:

@@ -8,9 +8,12 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.specs import Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.categorical import Categorical, OneHot
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.keys import unknown_key
 from rlnb.data.specs.maskable import MaskableSpec
+from rlnb.data.specs.multi import MultiCategorical, MultiOneHot
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.rows import choose_rows, find_mask

@@ -9,7 +9,7 @@ import torch
 from tensordict import LazyStackedTensorDict, NonTensorData, TensorDictBase, lazy_stack
 
 from rlnb._tensordict import fast_tensordict, shallow_copy
-from rlnb.data.specs import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.base import EnvBase
 from rlnb.envs.end_signals import complete_done

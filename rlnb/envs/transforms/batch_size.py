@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data.specs import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.envs.transforms.transform import Transform
 
 Reshape = Callable[[TensorDictBase], TensorDictBase]

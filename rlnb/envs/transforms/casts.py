@@ -8,7 +8,8 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 
-from rlnb.data.specs import Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.normalize import as_device
 from rlnb.data.ted.keys import NestedKey
 from rlnb.data.ted.leaves import leaf_keys

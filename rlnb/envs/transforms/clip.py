@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.specs import Bounded, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb.envs.transforms.rows import choose_rows, find_mask
 from rlnb.envs.transforms.transform import Keys, Transform

@@ -8,7 +8,7 @@ from typing import Any, overload
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.specs import Composite
+from rlnb.data.specs.composite import Composite
 from rlnb.envs.transforms.transform import Transform, as_transform, checked_result
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.specs import Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.frames import FrameMemory

@@ -12,7 +12,10 @@ from tensordict.nn import dispatch
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from rlnb.data.replay_buffers.samplers.slice_sampler import SliceSampler
-from rlnb.data.specs import Bounded, Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms.compose import Compose
 from rlnb.envs.transforms.errors import assert_negative

@@ -16,7 +16,10 @@ import torch
 from tensordict import TensorDictBase
 from torch.nn import functional
 
-from rlnb.data.specs import Bounded, Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.envs.transforms.compose import Compose
 from rlnb.envs.transforms.transform import Keys, ObservationTransform
 

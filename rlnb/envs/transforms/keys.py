@@ -9,7 +9,10 @@ from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 
 from rlnb._tensordict import shallow_copy
-from rlnb.data.specs import Bounded, Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
 from rlnb.data.ted.leaves import is_branch
 from rlnb.envs.transforms.transform import Keys, Transform, key_list, remove_entry

@@ -10,7 +10,9 @@ from typing import Any, Self
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data.specs import Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.clip import mapped_spec

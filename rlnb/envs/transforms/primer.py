@@ -10,7 +10,9 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb._tensordict import shallow_copy
-from rlnb.data.specs import Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms.transform import Transform, key_list
 

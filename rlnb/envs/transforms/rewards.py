@@ -8,12 +8,16 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.specs import Binary, Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.binary import Binary
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
+from rlnb.data.ted.block import EnvRows
 from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.clip import check_bound_dtype, check_bounds, clipped_spec
 from rlnb.envs.transforms.normalization import Affine, Number
-from rlnb.envs.transforms.rows import EnvRows, Reset, RowRule, Step
+from rlnb.envs.transforms.rows import Reset, RowRule, Step
 from rlnb.envs.transforms.transform import Keys, Transform, key_list
 
 

@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.specs import Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey, as_tuple
 

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.specs import Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.envs.transforms import errors
 from rlnb.envs.transforms.transform import Keys, ObservationTransform, Transform
 

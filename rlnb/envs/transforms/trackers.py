@@ -8,10 +8,15 @@ import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.specs import Bounded, Categorical, Composite, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.categorical import Categorical
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.unbounded import Unbounded
+from rlnb.data.ted.block import EnvRows
 from rlnb.data.ted.keys import DONE, TERMINATED, TRUNCATED, NestedKey, as_key, as_tuple
 from rlnb.envs.transforms import errors
-from rlnb.envs.transforms.rows import EnvRows, Reset, RowRule, Step
+from rlnb.envs.transforms.rows import Reset, RowRule, Step
 from rlnb.envs.transforms.transform import Transform, key_list
 
 _MOST = torch.iinfo(torch.int64).max

@@ -12,7 +12,8 @@ from tensordict import TensorDictBase
 from tensordict.nn import dispatch
 
 from rlnb._tensordict import shallow_copy
-from rlnb.data.specs import Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_keys, as_tuple
 from rlnb.data.ted.leaves import is_branch
 from rlnb.envs.transforms import errors

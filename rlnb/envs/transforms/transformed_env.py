@@ -11,7 +11,8 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import fast_tensordict, shallow_copy
-from rlnb.data.specs import Composite, TensorSpec
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.composite import Composite
 from rlnb.data.specs.normalize import as_device
 from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey

@@ -188,7 +188,7 @@ def test_chunks_that_are_not_alike(tmp_path: Path) -> None:
     )
 
 
-def test_entries_that_are_no_tensors_or_no_files(tmp_path: Path) -> None:
+def test_entries_that_are_not_tensors_or_files(tmp_path: Path) -> None:
     folder = tmp_path / "x"
     refused(
         TypeError,

@@ -160,7 +160,7 @@ def test_a_server_that_hangs_up(server, tmp_path):
         download([RemoteFile(f"{server.url}/b.bin", "b.bin")], tmp_path, progress=False)
 
 
-def test_a_certificate_that_is_not_valid_is_no_reason_to_try_again():
+def test_an_invalid_certificate_is_not_retried():
     error = ssl.SSLCertVerificationError(1, "certificate verify failed")
     error.verify_message = "certificate has expired"
     failure = urls.connection_failure(error, connected=False)
@@ -308,7 +308,7 @@ def test_a_complete_part_of_another_size_than_is_wanted_now(server, tmp_path):
     assert ranges(server) == [None]
 
 
-def test_a_weak_etag_is_no_promise(server, tmp_path):
+def test_a_download_is_resumed_by_date_if_its_etag_is_weak(server, tmp_path):
     leave_part(server, tmp_path)
     notes = tmp_path / "a.bin.part.json"
     notes.write_text(notes.read_text().replace('"etag": "', '"etag": "W/'))

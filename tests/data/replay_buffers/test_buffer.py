@@ -54,7 +54,7 @@ def test_components_may_be_made_by_functions() -> None:
         ),
     ],
 )
-def test_what_is_no_component_is_refused(arguments: dict[str, Any], message: str) -> None:
+def test_an_object_that_is_not_a_component_is_rejected(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError) as caught:
         ReplayBuffer(**arguments)
     assert str(caught.value) == message
@@ -121,9 +121,9 @@ def test_add_of_a_batch_names_both_intents(kind: str) -> None:
     with pytest.raises(ValueError) as caught:
         rb.add(as_tensordict(torch.arange(4)))
     assert str(caught.value) == (
-        "add stores one element, and got data that looks like 4 of the elements that are stored. Nothing was written. "
-        "Fix: buffer.extend(data) to store 4 elements; to store all of it as one element, use a buffer of its own, "
-        "whose first element it is."
+        "add stores one item, and got data that looks like 4 of the items that are stored. Nothing was written. "
+        "Fix: buffer.extend(data) to store 4 items; to store all of it as one item, use a buffer of its own, "
+        "whose first item it is."
     )
     assert len(rb) == 3 and rb.writer._cursor == 3
 

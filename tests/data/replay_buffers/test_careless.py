@@ -154,7 +154,7 @@ WRONG_PRIORITIES: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("index", "priority", "text"), WRONG_PRIORITIES)
-def test_what_is_no_index_or_priority(index: Any, priority: Any, text: str) -> None:
+def test_an_invalid_index_or_priority_is_rejected(index: Any, priority: Any, text: str) -> None:
     rb = prioritized()
     with pytest.raises(TypeError) as caught:
         rb.update_priority(index, priority)

@@ -267,7 +267,7 @@ def test_keys_may_come_in_another_order(tmp_path: Path) -> None:
     assert other[:]["b"].tolist() == [1, 1, 1] and other[:]["a"].tolist() == [0, 0, 0]
 
 
-def test_keys_that_are_no_file_names(tmp_path: Path) -> None:
+def test_keys_that_are_not_file_names(tmp_path: Path) -> None:
     data = TensorDict({"a/b": torch.zeros(3), "..": {"x" * 300: torch.ones(3)}, "": torch.arange(3)}, [3])
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(7)) for _ in range(2))
     rb.extend(data)
@@ -299,11 +299,11 @@ def test_another_capacity_is_refused(known: bool, tmp_path: Path) -> None:
         other.extend(torch.arange(2))
     rb.dumps(tmp_path)
     assert refused(other, tmp_path) == (
-        "The checkpoint is of a storage with room for 10 elements, and this one has room for 12. Nothing was changed. "
+        "The checkpoint is of a storage with room for 10 items, and this one has room for 12. Nothing was changed. "
         "Fix: make the storage with max_size=10 and ndim=1."
     )
     several = ReplayBuffer(storage=LazyTensorStorage(10, ndim=2))
-    assert "room for 10 elements, and this one has room for 10 x 1." in refused(several, tmp_path)
+    assert "room for 10 items, and this one has room for 10 x 1." in refused(several, tmp_path)
 
 
 def test_other_data_is_refused(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_states_of_passes_are_not_believed() -> None:
         assert after["order"].tolist() == before["order"].tolist() and after[count] == before[count]
 
 
-def test_expanded_tensors_and_wrong_counts_are_no_state() -> None:
+def test_expanded_tensors_and_wrong_counts_are_not_a_valid_state() -> None:
     rb, other = (ReplayBuffer(storage=LazyTensorStorage(5)) for _ in range(2))
     rb.extend(torch.arange(15).reshape(3, 5))
     good = rb.state_dict()["_storage"]
@@ -273,7 +273,7 @@ def test_rows_of_no_items_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["storage/storage.json", "storage/note.memmap", "state/sampler.json", "state/buffer.json"]
 )
-def test_a_pipe_in_place_of_a_file_blocks_nobody(name: str, tmp_path: Path, missing: Any) -> None:
+def test_a_pipe_in_place_of_a_file_does_not_block(name: str, tmp_path: Path, missing: Any) -> None:
     """The manifest lists no pipes, and who opens one waits for what comes out."""
     if not hasattr(os, "mkfifo"):
         missing("pipes", "one lies where a file should be")

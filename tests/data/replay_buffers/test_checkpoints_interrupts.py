@@ -260,7 +260,7 @@ def test_one_saves_at_a_time_though_some_fail(tmp_path: Path, missing: Any) -> N
 
 
 @pytest.mark.parametrize("content", [[], "folder", 3, None, {}, {"folder": 3}, {"format": 3}])
-def test_a_manifest_that_is_none(content: Any, tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_rejected(content: Any, tmp_path: Path) -> None:
     filled(0).dumps(tmp_path)
     files.write_document(tmp_path / "checkpoint.json", content)
     text = refused(buffer(), tmp_path)

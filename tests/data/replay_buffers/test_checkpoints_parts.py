@@ -344,7 +344,7 @@ def test_a_file_in_the_place_of_the_pointer_is_not_replaced(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
-def test_a_lock_that_is_not_a_file_blocks_nobody(kind: str, tmp_path: Path, missing: Any) -> None:
+def test_a_lock_that_is_not_a_file_does_not_block(kind: str, tmp_path: Path, missing: Any) -> None:
     if not hasattr(os, "mkfifo"):
         missing("pipes", "one lies where the lock should be")
     lock = tmp_path / ".lock"

@@ -94,7 +94,7 @@ def test_pieces_of_any_size_make_the_same(name: str, piece: int, tmp_path: Path,
 
 
 @pytest.mark.parametrize("breaks", [[0, 2, 2, 9], [2, 0, 5, 9], [-1, 2, 5, 9], [0, 2, 5, 10]])
-def test_breaks_that_are_no_positions_in_order_are_refused(breaks: list[int], tmp_path: Path) -> None:
+def test_breaks_that_are_not_sorted_positions_are_rejected(breaks: list[int], tmp_path: Path) -> None:
     rb, other = buffer("flat", 10, 1), buffer("flat", 10, 1)
     rb.extend(steps_of([[t in (2, 5, 7) for t in range(10)]])[0])
     rb.dumps(tmp_path)

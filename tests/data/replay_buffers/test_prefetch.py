@@ -285,7 +285,7 @@ def test_a_checkpoint_is_as_exact_with_batches_ahead(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ahead", [[(torch.tensor([3, 12]), {}, False)], [(torch.tensor([-1, 0]), {}, False)], [(3,)]])
-def test_batches_ahead_of_no_elements_are_left(ahead: Any) -> None:
+def test_prefetched_batches_with_invalid_positions_are_dropped(ahead: Any) -> None:
     rb = passing(prefetch=2)
     state = rb.state_dict()
     rb.load_state_dict({**state, "_ahead": ahead})

@@ -204,7 +204,7 @@ def test_priorities_for_other_elements_are_refused(
     assert rb.sampler.state_dict()["priorities"].tolist() == pytest.approx([1, 1, 1, 1])
 
 
-def test_what_a_sample_lacks_is_said() -> None:
+def test_missing_entries_of_a_sample_are_named() -> None:
     rb = buffer()
     with pytest.raises(KeyError) as caught:
         rb.update_tensordict_priority(rb.sample())

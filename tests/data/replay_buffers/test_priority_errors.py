@@ -52,7 +52,7 @@ def test_an_interrupt_leaves_priorities_that_can_be_relied_on(code: Any, call: C
 @pytest.mark.parametrize(
     "index", [torch.tensor([[0, 5]]), torch.tensor([[2, -1]]), (torch.tensor([0]), torch.tensor([7]))]
 )
-def test_coordinates_outside_are_no_elements(index: Any) -> None:
+def test_coordinates_outside_are_not_items(index: Any) -> None:
     sampler = PrioritizedSampler(12, alpha=1.0, beta=1.0, eps=0.0)
     rb = ReplayBuffer(storage=LazyTensorStorage(12, ndim=2), sampler=sampler)
     rb.extend(torch.zeros(3, 4))  # three envs, four steps

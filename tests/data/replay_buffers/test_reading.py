@@ -32,7 +32,7 @@ def test_a_sample_is_what_the_indices_say(kind: str, form: str) -> None:
     assert len(numbers_of(rb.sample(3))) == 3
 
 
-def test_a_sample_is_no_view() -> None:
+def test_a_sample_is_not_a_view() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10))
     rb.extend(torch.zeros(10))
     rb.sample(5).fill_(7)
@@ -228,7 +228,7 @@ def test_transforms_of_envs_work_on_samples() -> None:
         (3, "A transform must be callable, and got: int. Fix: give a Transform or a function of the data."),
     ],
 )
-def test_what_is_no_transform_is_refused(transform: Any, message: str) -> None:
+def test_an_object_that_is_not_a_transform_is_rejected(transform: Any, message: str) -> None:
     with pytest.raises(TypeError) as caught:
         ReplayBuffer(transform=transform)
     assert str(caught.value) == message

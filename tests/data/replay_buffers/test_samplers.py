@@ -75,7 +75,7 @@ def test_elements_that_come_during_a_pass_are_part_of_it(data: st.DataObject) ->
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_a_batch_larger_than_the_buffer_has_every_element_once(shuffle: bool) -> None:
+def test_a_batch_larger_than_the_buffer_has_every_item_once(shuffle: bool) -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SamplerWithoutReplacement(shuffle=shuffle))
     rb.extend(torch.arange(8))
     for _ in range(2):

@@ -78,7 +78,7 @@ def test_rows_of_several_writers_are_all_there_and_whole() -> None:
 
 @pytest.mark.parametrize("hold", ["lock", "reading"])
 @pytest.mark.parametrize("sent", ["before", "meanwhile"])
-def test_a_ring_that_is_held_lets_nobody_else_write(hold: str, sent: str, tmp_path: Path) -> None:
+def test_a_held_ring_blocks_other_writers(hold: str, sent: str, tmp_path: Path) -> None:
     ring = SharedRing(10, tmp_path / "ring")
     other = pickle.loads(pickle.dumps(ring)) if sent == "before" else None
     entered = []

@@ -104,7 +104,7 @@ def test_a_pass_goes_on_after_loading() -> None:
     assert sorted(i for batch in batches(sent) for i in batch) == sorted(i for batch in rest for i in batch)
 
 
-def test_a_state_that_is_none_is_refused() -> None:
+def test_an_invalid_state_is_rejected() -> None:
     rb = buffer(SliceSamplerWithoutReplacement(slice_len=2, shuffle=False), episodes(2, 2, 2), batch_size=2)
     rb.sample()
     for order in ([0, 0], [3], [-1]):

@@ -207,7 +207,7 @@ def test_a_temporary_folder_goes_with_its_storage() -> None:
     assert not folder.exists()
 
 
-def test_too_little_memory_is_said_and_a_smaller_buffer_goes_on() -> None:
+def test_too_little_memory_is_reported_and_a_smaller_buffer_works() -> None:
     rb = ReplayBuffer(storage=LazyTensorStorage(10**15))
     with pytest.raises(MemoryError) as caught:
         rb.extend(TensorDict({"a": torch.zeros(3, 100)}, [3]))
@@ -247,7 +247,7 @@ def test_lazy_conjugates_are_stored_as_what_they_say(kind: str, size: int, tmp_p
     assert (found["b"][:, 0] == found["a"] * (1 - 2j)).all() and (found["c"][:, -1] == -2 * found["a"]).all()
 
 
-def test_a_full_disk_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rb = ReplayBuffer(storage=LazyMemmapStorage(1000, scratch_dir=tmp_path))
 
     def full(*_: Any) -> None:

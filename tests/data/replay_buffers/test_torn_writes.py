@@ -32,7 +32,7 @@ def without_numbers(kind: str, count: int = 6) -> torch.Tensor:
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("kind", ["meta", "sparse"])
 @pytest.mark.parametrize("write", WRITES)
-def test_a_leaf_without_numbers_tears_no_element(storage: Any, kind: str, write: str) -> None:
+def test_a_leaf_without_numbers_tears_no_item(storage: Any, kind: str, write: str) -> None:
     rb = TensorDictReplayBuffer(storage=storage(6), batch_size=2)
     rb.extend(TensorDict({"first": torch.arange(6), "second": torch.ones(6, 3)}, [6]))
     before = rb[:].clone()

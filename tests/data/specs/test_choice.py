@@ -70,7 +70,7 @@ def test_a_row_must_be_in_one_choice_as_a_whole(spec):
 
 
 @pytest.mark.parametrize("value", [torch.zeros(3), torch.zeros(()), torch.zeros(2, dtype=torch.int64), 3, None])
-def test_what_is_no_value_is_refused_everywhere(spec, value):
+def test_an_invalid_value_is_rejected_everywhere(spec, value):
     assert not spec.is_in(value)
     assert spec.violations(value)
     with pytest.raises(AssertionError):

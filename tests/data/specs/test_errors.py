@@ -366,7 +366,7 @@ def test_a_call_that_cannot_work_says_why(call, kind, text):
         call()
 
 
-def test_what_is_no_number_is_refused_with_the_reason():
+def test_an_object_that_is_not_a_number_is_rejected_with_the_reason():
     with pytest.raises(TypeError) as caught:
         Unbounded(2).encode(["a", "b"])
     text = str(caught.value)

@@ -248,7 +248,7 @@ INDEXING = [
 
 
 @pytest.mark.parametrize(("call", "kind", "text"), INDEXING, ids=[text[:40] for _, _, text in INDEXING])
-def test_what_does_not_fit_is_said(call, kind, text):
+def test_errors_name_what_does_not_fit(call, kind, text):
     with pytest.raises(kind, match="^" + re.escape(text) + "$"):
         call()
 

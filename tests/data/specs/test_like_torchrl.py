@@ -256,7 +256,7 @@ def test_what_cannot_be_is_refused_by_name():
     assert OneHot(3, (3,), None, torch.bool, False) == OneHot(3)
 
 
-def test_data_that_is_no_tensor_row_by_row():
+def test_data_that_is_not_a_tensor_row_by_row():
     batched = NonTensor((3,), example_data="x", batched=True)
     assert isinstance(batched.zero(), NonTensorStack)
     assert batched.zero((2,)).tolist() == [["x"] * 3] * 2

@@ -189,7 +189,7 @@ def test_a_mask_that_does_not_fit_is_refused_and_the_old_one_stays(spec, legal, 
     assert spec.is_in(spec.rand((5,)))
 
 
-def test_what_is_no_mask_at_all_is_refused():
+def test_an_object_that_is_not_a_mask_is_rejected():
     with pytest.raises(TypeError, match=r"^Categorical: a mask must be a boolean tensor of shape \[3\], got a str \("):
         Categorical(3, mask="010")
 
@@ -204,7 +204,7 @@ def test_what_is_no_mask_at_all_is_refused():
         (MultiOneHot([2, 1], mask=[True, True, False]), " at index (1,)"),
     ],
 )
-def test_where_nothing_is_legal_there_is_no_draw_and_no_projection(spec, index):
+def test_draws_and_projections_fail_where_nothing_is_legal(spec, index):
     name = type(spec).__name__
     text = (
         f"the mask leaves no legal choice{index}: all of its entries are False there. Give it one with "

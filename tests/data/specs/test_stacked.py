@@ -124,7 +124,7 @@ def test_a_value_of_one_shape_is_a_plain_tensor(lead, dim):
 
 
 @pytest.mark.parametrize("value", [torch.zeros(2, 3), torch.zeros(3), 5, [0.0], None])
-def test_what_is_no_value_of_a_stack_is_refused_everywhere(value):
+def test_an_invalid_value_of_a_stack_is_rejected_everywhere(value):
     spec = torch.stack([Bounded(-1, 1, (3,)), Bounded(-1, 1, (4,))])
     assert not spec.is_in(value)
     (found,) = spec.violations(value)

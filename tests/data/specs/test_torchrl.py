@@ -31,7 +31,7 @@ def test_without_torchrl_the_error_says_how_to_get_it(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("value", [torch.zeros(2), None, object()])
-def test_from_torchrl_refuses_what_is_no_spec(value: Any) -> None:
+def test_from_torchrl_rejects_objects_that_are_not_specs(value: Any) -> None:
     with pytest.raises(TypeError, match=r"^from_torchrl expects a spec of torchrl\.data, got a "):
         from_torchrl(value)
 

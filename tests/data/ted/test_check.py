@@ -327,7 +327,7 @@ def test_agents_that_end_one_by_one():
     assert [finding.index for finding in check_ted(data).findings] == [(1,)]
 
 
-def test_what_is_no_data():
+def test_check_ted_rejects_data_that_is_not_a_tensordict():
     with pytest.raises(TypeError) as caught:
         check_ted({"next": 1})
     assert str(caught.value) == "check_ted needs a TensorDict, got a dict. Fix: pass env.rollout(10)."

@@ -115,7 +115,7 @@ class Trap:
         return (pathlib.Path("trap").touch, ())
 
 
-def test_what_is_no_json_is_refused_and_the_old_file_stays(path):
+def test_data_that_json_cannot_hold_is_rejected_and_the_old_file_stays(path):
     write_h5(TensorDict({"a": torch.ones(2)}), path)
     data = TensorDict()
     data.set_non_tensor("trap", Trap())

@@ -121,7 +121,7 @@ def test_envs_that_cannot_be_made(batch):
 
 
 @each_batch
-def test_what_is_no_env(batch):
+def test_an_object_that_is_not_an_env_is_rejected(batch):
     with pytest.raises((TypeError, RuntimeError)) as caught:
         batch(2, [Counter, dict]).reset()
     assert (

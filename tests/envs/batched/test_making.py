@@ -50,7 +50,7 @@ def test_one_worker_is_this_process(n):
 
 
 @pytest.mark.parametrize("n", [-1, 2.0, True, None, "2"])
-def test_what_is_no_number_of_workers(n):
+def test_an_invalid_number_of_workers_is_rejected(n):
     with pytest.raises(ValueError, match=r"^num_workers must be a non-negative integer and is .*\. Fix: GymEnv"):
         GymEnv("Pendulum-v1", num_workers=n)
 

@@ -305,7 +305,7 @@ def test_what_cannot_be_made(options, text):
     assert str(error.value) == text
 
 
-def test_what_is_no_action_is_refused_and_nothing_moves():
+def test_an_invalid_action_is_rejected_and_nothing_moves():
     env, td = index_env(2, 3)
     state = env._state.clone()
     with pytest.raises(ValueError) as error:

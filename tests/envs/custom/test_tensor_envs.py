@@ -169,7 +169,7 @@ def test_both_encodings_are_the_same_env(make):
         ),
     ],
 )
-def test_what_is_no_action_is_refused_and_nothing_moves(categorical, action, text):
+def test_an_invalid_action_is_rejected_and_nothing_moves(categorical, action, text):
     env = CartPoleEnv(batch_size=[2], categorical_action_encoding=categorical, seed=0)
     td = env.reset()
     state = env._state.clone()
@@ -269,7 +269,7 @@ def test_a_limit_is_positive(make, limit):
 
 
 @every_env
-def test_no_limit_is_no_truncation(make):
+def test_without_a_limit_nothing_is_truncated(make):
     env = make(batch_size=[2], max_steps=None, seed=0)
     assert not env.rollout(30, break_when_any_done=False)["next", "truncated"].any()
 

@@ -42,7 +42,7 @@ def test_all_games_are_played():
     assert results.sum() == 255_168
 
 
-def test_a_draw_pays_nobody():
+def test_after_a_draw_both_players_have_no_reward():
     after = play(TicTacToeEnv(), [0, 1, 2, 4, 3, 5, 7, 6, 8])
     assert after["done"] and after["terminated"] and not after["mask"].any() and after["turn"] == 1
     assert after["player0", "reward"] == after["player1", "reward"] == 0
@@ -74,7 +74,7 @@ def test_an_occupied_cell_is_refused_with_its_place():
 
 
 @pytest.mark.parametrize("action", [-1, 9, 100])
-def test_a_number_that_is_no_action_is_refused(action):
+def test_a_number_that_is_not_an_action_is_rejected(action):
     text = refusal("step", as_position(START).set("action", torch.tensor(action)))
     assert text == (
         f"TicTacToeEnv.step got the action {action}: the actions of tic-tac-toe are 0 to 8.\n. . .\n. . .\n. . .\n"

@@ -190,7 +190,7 @@ def test_everything_else_is_the_environments():
     assert inner.closed
 
 
-def test_what_is_no_environment():
+def test_an_object_that_is_not_an_environment_is_rejected():
     text = (
         "DMControlWrapper wraps an environment of dm_control and got a str. "
         'Fix: DMControlWrapper(suite.load("cheetah", "run")), or DMControlEnv("cheetah", "run").'

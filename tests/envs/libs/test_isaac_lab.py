@@ -197,7 +197,7 @@ def test_ids(monkeypatch):
     assert IsaacLabWrapper.available_envs == ["Isaac-Ant-v0"]
 
 
-def test_what_is_no_environment():
+def test_an_object_that_is_not_an_environment_is_rejected():
     text = (
         "IsaacLabWrapper wraps an environment of Isaac Lab and got a CartPoleEnv. "
         'Fix: gymnasium.make("Isaac-Ant-v0", cfg=AntEnvCfg()), or GymWrapper for an env of Gymnasium.'

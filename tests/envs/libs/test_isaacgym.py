@@ -128,7 +128,7 @@ def test_frames():
     assert env.render().shape == (4, 5, 3)
 
 
-def test_what_is_no_task():
+def test_an_object_that_is_not_a_task_is_rejected():
     text = (
         "IsaacGymWrapper wraps a task of IsaacGymEnvs, which has reset_idx and compute_observations, and got a str. "
         'Fix: IsaacGymEnv("Ant", num_envs=2000, device="cuda:0").'

@@ -130,7 +130,7 @@ def test_seeds_repeat(kind):
 
 @pytest.mark.parametrize("rows", [True, False])
 @pytest.mark.parametrize("truth", [bool, np.bool_])
-def test_a_choice_may_be_told_as_a_bool(truth, rows):
+def test_a_choice_may_be_given_as_a_bool(truth, rows):
     class Yes(Gym26Env):
         observation_space = in_gym("Discrete", n=2)
 

@@ -57,7 +57,7 @@ def test_some_rows_are_drawn_anew():
         (torch.zeros(2, 2), [0, -1]),
     ],
 )
-def test_what_is_no_table(table):
+def test_an_invalid_table_is_rejected(table):
     classes = torch.tensor(table[1])
     text = (
         "A table is a pair of features [rows, features] and classes [rows], integers from 0, and this one has "

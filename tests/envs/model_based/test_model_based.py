@@ -234,7 +234,7 @@ def test_the_model_may_end_episodes(key):
     assert again["hidden"][:, 0].tolist() == pytest.approx([1, 0.9, 0.81, 1, 0.9, 0.81, 1])
 
 
-def test_a_score_is_no_end_signal():
+def test_a_score_is_not_an_end_signal():
     with pytest.raises(TypeError, match="writes the end signal") as error:
         Walk(ending(lambda hidden: hidden[..., :1] - 0.75, "done")).rollout(3)
     assert str(error.value) == (

@@ -109,7 +109,7 @@ class Steady(Count):
 
 
 @pytest.mark.parametrize("dims", [{"reduce_dim": [-1], "cat_dim": 0}, {"reduce_dim": [0, -2], "cat_dim": 0}])
-def test_init_stats_refuses_what_is_no_statistic(dims):
+def test_init_stats_rejects_invalid_statistics(dims):
     env = TransformedEnv(Count(), ObservationNorm(in_keys=["observation"]))
     with pytest.raises(ValueError, match="init_stats got"):
         env.transform.init_stats(20, **dims)

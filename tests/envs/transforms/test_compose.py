@@ -230,7 +230,7 @@ def test_a_member_that_returns_nothing():
         ),
     ],
 )
-def test_what_is_no_transform(what, text):
+def test_an_object_that_is_not_a_transform_is_rejected(what, text):
     for use in (lambda: Compose(what), lambda: Env(Numbers(), what), lambda: Env(Numbers()).append_transform(what)):
         with pytest.raises(TypeError) as raised:
             use()

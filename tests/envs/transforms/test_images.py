@@ -71,7 +71,7 @@ def test_integers_are_scaled_and_channels_come_first(dtype, lead):
         (True, torch.float32, torch.float32, 200 / 255),
     ],
 )
-def test_what_is_scaled_can_be_said(from_int, dtype, given, expected):
+def test_scaling_to_one_can_be_switched_on_and_off(from_int, dtype, given, expected):
     out = apply(ToTensorImage(from_int, dtype=dtype), torch.full((5, 5, 3), 200, dtype=given))
     assert out.dtype == dtype and torch.equal(out, torch.full((3, 5, 5), expected, dtype=dtype))
 

@@ -188,7 +188,7 @@ def test_steps_of_several_envs_added_one_by_one_are_joined():
     assert same(rb[:].transpose(0, 1), MultiStepTransform(3, 0.9).inv(td))
 
 
-def test_a_batch_of_one_step_that_is_held_back_is_no_element():
+def test_a_batch_of_one_step_that_is_held_back_is_not_an_item():
     td = trajectories(1, 5)[0]
     rb = ReplayBuffer(storage=LazyTensorStorage(20), transform=MultiStepTransform(3, 0.9))
     with pytest.warns(UserWarning, match="as one item"):

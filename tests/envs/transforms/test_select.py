@@ -234,6 +234,6 @@ def test_cast_of_another_dtype(where):
     )
 
 
-def test_cast_of_what_is_no_tensor():
+def test_cast_of_data_that_is_not_a_tensor():
     with pytest.raises(TypeError, match=r"and got a str where it expects torch\.float64"):
         DoubleToFloat("note")(TensorDict({"note": "hello"}))

@@ -293,7 +293,7 @@ def test_entries_under_next_prevail():
     assert env.rand_step(env._step_mdp(after))["next", "step_count"].item() == 42
 
 
-def test_data_that_does_not_fit_is_told_of(counter):
+def test_data_that_does_not_fit_is_reported(counter):
     def wrong(env, tensordict):
         return TensorDict({"observation": torch.zeros(2), "reward": torch.zeros(1), "done": torch.zeros(1).bool()})
 
@@ -401,7 +401,7 @@ def test_state_dict_is_that_of_the_transforms():
 
 
 @pytest.mark.parametrize("what", [3, None, StepCounter()], ids=["int", "None", "a transform"])
-def test_what_is_no_env(what):
+def test_an_object_that_is_not_an_env_is_rejected(what):
     with pytest.raises(TypeError) as raised:
         TransformedEnv(what, StepCounter())
     assert str(raised.value) == (

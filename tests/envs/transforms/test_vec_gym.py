@@ -104,7 +104,7 @@ def test_other_transforms_see_where_episodes_begin():
     assert torch.equal(found["next", "episode_reward"], found["next", "n"].float())
 
 
-def test_a_last_observation_that_is_not_told_is_missing():
+def test_an_unknown_last_observation_is_missing():
     env = TransformedEnv(CounterEnv(keys=("n",)), VecGymEnvTransform(missing_obs_value=-1.0))
     found = env.rollout(20, break_when_any_done=False)
     assert torch.equal(found["next", "x"] == -1, found["next", "done"])

@@ -13,7 +13,7 @@ _WIDTH, _ROW, _MARGIN, _LINE = 760.0, 64.0, 24.0, 12.0
 
 
 class TreeFigure(go.Figure):
-    """A `plotly.graph_objects.Figure` of nodes and edges that notebooks save with an SVG of the same."""
+    """A ``plotly.graph_objects.Figure`` of nodes and edges that notebooks save with an SVG of the same."""
 
     def picture(self) -> str:
         """Return nodes, edges and labels as SVG."""

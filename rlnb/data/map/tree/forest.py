@@ -17,8 +17,8 @@ from rlnb.data.map.tree.steps import GrowingSteps
 from rlnb.data.map.tree.walk import Path
 from rlnb.data.specs.composite import Composite
 from rlnb.data.ted.columns import Column, read_columns
-from rlnb.data.ted.columns import Path as EntryPath
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_tuple
+from rlnb.data.ted.ragged import Path as EntryPath
 
 #: Shape, dtype and device of one row of an entry; None for Python objects.
 _Kind: TypeAlias = tuple[torch.Size, torch.dtype, torch.device] | None

@@ -15,8 +15,8 @@ from rlnb.data.map.tree.arrays import TreeArrays
 from rlnb.data.map.tree.graph import StepGraph
 from rlnb.data.map.tree.steps import Steps
 from rlnb.data.specs.composite import Composite
-from rlnb.data.ted.columns import Path
 from rlnb.data.ted.keys import NestedKey
+from rlnb.data.ted.ragged import Path
 
 
 def tree_arrays(

@@ -10,8 +10,9 @@ from tensordict import TensorDict
 
 from rlnb._tensordict import fast_tensordict
 from rlnb.data.replay_buffers.columns import Column as Memory
-from rlnb.data.ted.columns import Branch, Column, Constant, Path, build
+from rlnb.data.ted.columns import Branch, Column, Constant, build
 from rlnb.data.ted.keys import nested_dict
+from rlnb.data.ted.ragged import Path
 
 # Columns start with this many rows and double when they are full.
 _FIRST_ROOM = 256

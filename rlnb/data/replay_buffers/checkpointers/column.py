@@ -20,8 +20,10 @@ from rlnb._tensordict import file_name
 from rlnb.data.replay_buffers.checkpointers import files
 from rlnb.data.replay_buffers.checkpointers.base import StorageCheckpointerBase
 from rlnb.data.replay_buffers.columns import ObjectColumn
-from rlnb.data.replay_buffers.forms import Form, Leaf, TensorDictForm, form_from
+from rlnb.data.replay_buffers.forms.base import Form, Leaf
 from rlnb.data.replay_buffers.forms.structure import dtype_name, dtype_named, read_shape
+from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm
+from rlnb.data.replay_buffers.forms.tree_form import form_from
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.ted.keys import as_key, as_tuple
 
@@ -98,7 +100,7 @@ class Head(NamedTuple):
         if not fits:
             times = [" x ".join(map(str, shape)) for shape in (saved, own)]
             raise ValueError(
-                f"The checkpoint is of a storage with room for {times[0]} elements, and this one has room for "
+                f"The checkpoint is of a storage with room for {times[0]} items, and this one has room for "
                 f"{times[1]}. {files.KEPT} "
                 f"Fix: make the storage with max_size={math.prod(saved)} and ndim={len(saved)}."
             )

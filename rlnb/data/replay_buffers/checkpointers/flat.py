@@ -29,7 +29,8 @@ from rlnb.data.replay_buffers.checkpointers.column import (
 )
 from rlnb.data.replay_buffers.checkpointers.folder import loading
 from rlnb.data.replay_buffers.columns import Column, ObjectColumn
-from rlnb.data.replay_buffers.forms import Form, TensorDictForm
+from rlnb.data.replay_buffers.forms.base import Form
+from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm
 from rlnb.data.ted.columns import Constant, build
 from rlnb.data.ted.ends import end_flags
 from rlnb.data.ted.flat import write_rows

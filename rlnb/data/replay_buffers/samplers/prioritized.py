@@ -79,7 +79,7 @@ class PrioritizedSampler(Sampler):
         *,
         replacement: bool = True,
     ) -> None:
-        Sampler.__init__(self)  # not super(): PrioritizedSliceSampler initializes its two bases itself
+        super().__init__()
         if not replacement:
             raise TypeError(
                 f"{type(self).__name__} draws with replacement only. Fix: leave replacement=False out, or use "

@@ -14,11 +14,11 @@ from rlnb.data.replay_buffers.columns import AnyColumn
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.storages.tensor import TensorStorage
-from rlnb.data.ted.keys import NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import DONE, END_KEYS, EPISODE, TRAJECTORY_NAMES, NestedKey, as_key, as_tuple
 
-TRAJ_KEY: NestedKey = "episode"
-END_KEY: NestedKey = ("next", "done")
-_LIKELY_KEYS = ("done", "terminated", "truncated", "episode", "traj_ids", "traj")  # the first three are flags
+# What a sampler reads that was given no key: ids if they are stored, otherwise flags.
+TRAJ_KEY: NestedKey = EPISODE
+END_KEY: NestedKey = ("next", DONE)
 
 
 class Signals:
@@ -151,11 +151,11 @@ def find_signals(storage: Storage, traj_key: NestedKey | None, end_keys: Sequenc
 
 
 def _no_signals(asked: Sequence[NestedKey], stored: Sequence[NestedKey]) -> str:
-    likely = [key for key in stored if key and as_tuple(key)[-1] in _LIKELY_KEYS]
+    paths = [as_tuple(key) for key in stored if key]
     # Flags at the root belong to the observation before the step, and are not set where a reset follows.
-    usable = (key for key in likely if as_tuple(key)[0] == "next" or as_tuple(key)[-1] not in _LIKELY_KEYS[:3])
-    near = next(usable, None)
-    ends = near is not None and as_tuple(near)[-1] in _LIKELY_KEYS[:3]
+    is_end = {path: path[0] == "next" and path[-1] in END_KEYS for path in paths}
+    near = next((as_key(path) for path in paths if is_end[path] or path[-1] in TRAJECTORY_NAMES), None)
+    ends = near is not None and is_end[as_tuple(near)]
     fix = (
         f"SliceSampler({'end_key' if ends else 'traj_key'}={near!r})"
         if near is not None

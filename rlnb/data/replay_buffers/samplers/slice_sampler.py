@@ -114,7 +114,7 @@ class SliceSampler(Sampler):
         fragmented: bool = False,
         replacement: bool = True,
     ) -> None:
-        Sampler.__init__(self)  # not super(): PrioritizedSliceSampler initializes its two bases itself
+        Sampler.__init__(self)  # not super(), which in a PrioritizedSliceSampler is the other base
         if fragmented:
             raise NotImplementedError(
                 "fragmented=True joins steps of one trajectory that are scattered over the storage, and this sampler "
@@ -425,9 +425,10 @@ class _Allowed(NamedTuple):
     known: int
 
 
-# TorchRL's class is both a SliceSampler and a PrioritizedSampler, and programs test for either; hence two bases. They
-# share no state: a slice sampler keeps a trajectory index (`_index`), a prioritized one a priority tree
-# (`_priority_tree`), and `_draw` puts the two together.
+# Two bases, because it is of both kinds: as in TorchRL, programs test for either, and call what either has. A slice
+# sampler that held a prioritized one would have to pass on each of its methods and attributes, from update_priority to
+# state_dict, and still be registered as its subclass. The bases share no state: a slice sampler keeps a trajectory
+# index (`_index`), a prioritized one a priority tree (`_priority_tree`), and `_draw` puts the two together.
 class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
     """Draws slices whose first steps are chosen in proportion to their priorities, with replacement.
 
@@ -460,7 +461,7 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
     """
 
     _tree_type = StartTree
-    _priority_tree: StartTree
+    _priority_tree: StartTree  # for the type checker: what _tree_type makes
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from tensordict import MemoryMappedTensor, TensorDict
 from rlnb._tensordict import file_name
 from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.columns import AnyColumn, Column
-from rlnb.data.replay_buffers.forms import Form
+from rlnb.data.replay_buffers.forms.base import Form
 from rlnb.data.replay_buffers.indexing import Where
 from rlnb.data.replay_buffers.ring import Ring
 from rlnb.data.replay_buffers.shared_ring import SharedRing, WriteLog, positions_of_rows, reserve_bytes

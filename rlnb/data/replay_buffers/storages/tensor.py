@@ -273,7 +273,7 @@ class TensorStorage(Storage):
             count = self._count_of_batch(data)
             if count is None:
                 raise
-            what = "element" if self.ndim == 1 else "row"
+            what = "item" if self.ndim == 1 else "row"
             raise ValueError(
                 f"add stores one {what}, and got data that looks like {count} of the {what}s that are stored. "
                 f"Nothing was written. Fix: buffer.extend(data) to store {count} {what}s; "
@@ -506,7 +506,7 @@ class LazyTensorStorage(TensorStorage):
     Example:
         >>> from rlnb.data import ReplayBuffer
         >>> rb = ReplayBuffer(storage=LazyTensorStorage(10))
-        >>> rb.extend((torch.arange(3), torch.ones(3, 2)))  # a tuple is one PyTree: three elements
+        >>> rb.extend((torch.arange(3), torch.ones(3, 2)))  # a tuple is one PyTree: three items
         tensor([0, 1, 2])
         >>> rb[-1]
         (tensor(2), tensor([1., 1.]))
