@@ -18,7 +18,11 @@ import numpy as np
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict, TensorDictBase
 
-from rlnb.data.specs import Bounded, Composite, NonTensor, TensorSpec, Unbounded
+from rlnb.data.specs.base import TensorSpec
+from rlnb.data.specs.bounded import Bounded
+from rlnb.data.specs.composite import Composite
+from rlnb.data.specs.non_tensor import NonTensor
+from rlnb.data.specs.unbounded import Unbounded
 from rlnb.data.ted.block import EnvRows
 from rlnb.data.ted.keys import NestedKey, as_tuple
 from rlnb.data.ted.leaves import leaf_keys
@@ -26,7 +30,7 @@ from rlnb.envs.stacking import stack_steps
 from rlnb.envs.transforms.images import center_cropped
 from rlnb.envs.transforms.rows import Reset, RowRule, Step, choose_rows, find_mask
 from rlnb.envs.transforms.transform import Keys, ObservationTransform, Transform, key_list
-from rlnb.record.loggers import Logger
+from rlnb.record.loggers.common import Logger
 from rlnb.record.video import image_grid, write_whole
 
 MAX_BYTES = 2**30

@@ -15,9 +15,6 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# These still import from a package what one of its modules defines.
-FROM_PACKAGES = {"rlnb/record/recorder.py"}
-
 # One process answers for all tests: it looks at the world before and after each import.
 PROBE = r"""
 import importlib, json, multiprocessing, os, pkgutil, random, sys, threading, warnings
@@ -115,7 +112,7 @@ def test_modules_import_each_name_from_the_module_that_defines_it() -> None:
         for alias in node.names
         if not is_defined_by(alias.name, ROOT.joinpath(*str(node.module).split(".")), trees)
     ]
-    assert [line for line in found if line.split(":")[0] not in FROM_PACKAGES] == []
+    assert found == []
 
 
 def is_defined_by(name: str, module: Path, trees: dict[Path, ast.Module]) -> bool:
