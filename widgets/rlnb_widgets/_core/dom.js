@@ -43,7 +43,8 @@ export function icon(name) {
 }
 
 /**
- * A button; `label` is its name for screen readers, `title` may add the key. A solid one is what starts something; `class` is one of the visualizer's own.
+ * A button; `label` is its name for screen readers, `title` may add the key. A solid one is what starts
+ * something; `class` is one of the visualizer's own.
  */
 export function button({ icon: name = null, text = null, label = text, title = label, solid = false, class: own = "", ...attributes }) {
   const classes = `rlnb-button${solid ? " rlnb-solid" : ""}${name ? "" : " rlnb-worded"}${own && ` ${own}`}`;

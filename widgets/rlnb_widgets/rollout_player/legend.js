@@ -13,7 +13,7 @@ export function legend(head, columns, compared) {
   const found = new Set(code);
   head.kinds.forEach((kind, k) => {
     if (!found.has(k) || !head.rules[kind]) return;
-    // Data that go on beyond their end have a rule and no line.
+    // An open episode has a rule, but no line is drawn where the data end.
     if (head.ends[kind]) items.push(h("li", {}, h("i", { class: "rlnb-end", style: `background:${lineOf(...head.ends[kind])}` }), h("b", {}, kind)));
     rules.push(h("li", {}, h("b", {}, kind), ` ${head.rules[kind]}`));
   });
