@@ -17,6 +17,7 @@ from rlnb_widgets._core.colors import (
     css_variables,
     role_of,
 )
+from rlnb_widgets.spec_explorer.scene import BAR
 
 THEMES = {"light": 0, "dark": 1}
 
@@ -44,6 +45,25 @@ def test_text_is_readable_on_boxes_and_on_what_is_highlighted(theme: str) -> Non
     for surface in ("panel", "highlight", "ice", "ground", "case"):
         assert contrast("ink", THEMES[theme], surface) >= 4.5, surface
     assert contrast("muted", THEMES[theme], "panel") >= 4.5
+
+
+def _over(role: str, share: float, below: np.ndarray, dark: int) -> np.ndarray:
+    colour = np.array([int(ROLES[role][dark][i : i + 2], 16) for i in (1, 3, 5)])
+    return share * colour + (1 - share) * below
+
+
+def _hex(colour: np.ndarray) -> str:
+    return "#" + "".join(f"{round(part):02x}" for part in colour.tolist())
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize(("role", "share"), [("ink", 0.04), ("accent", 0.08), ("accent", 0.15)])
+def test_bars_of_samples_are_seen_on_every_row_of_a_tree(theme: str, role: str, share: float) -> None:
+    """Bars let some of the row through, which is tinted where it is odd, under the pointer, or selected (tree.css)."""
+    dark = THEMES[theme]
+    row = _over(role, share, _over("paper", 1, np.zeros(3), dark), dark)
+    low, high = sorted(_luminance(_hex(colour)) for colour in (row, _over("accent", BAR, row, dark)))
+    assert (high + 0.05) / (low + 0.05) >= 3
 
 
 # What people who lack a kind of cone see (Machado, Oliveira and Fernandes 2009, severity 1), on linear RGB.

@@ -476,6 +476,7 @@ def test_comparing_takes_no_frames(tiny):
     ("env", "label", "found"),
     [
         ("CartPole-v1", "x", [("-2.4 m", "bad"), ("2.4 m", "bad")]),
+        ("CartPole-v1", "theta", [("-0.209 rad", "bad"), ("0.209 rad", "bad")]),
         ("Pendulum-v1", "theta_dot", [("≥ -8", "muted"), ("≤ 8", "muted")]),
         ("MountainCar-v0", "position", [("goal 0.5", "good")]),
         ("MountainCar-v0", "velocity", []),

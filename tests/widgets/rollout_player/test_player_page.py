@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from rlnb_widgets import RolloutPlayer, SpecExplorer, TEDExplorer, Timeline
 from rlnb_widgets.rollout_player import widget
 
@@ -259,3 +260,26 @@ def test_the_style_sheet_of_the_player_reaches_no_other_visualizer():
     selectors = [selector.strip() for rule in rules for selector in rule.split(",")]
     assert len(selectors) > 40
     assert [selector for selector in selectors if not selector.startswith(".rlnb-rollout-player ")] == []
+
+
+CUT = """() => [...document.querySelectorAll('.rlnb-ted-row :is(th, td), .rlnb-cell .rlnb-caption')]
+  .filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent)"""
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", None])
+def test_the_row_and_captions_are_whole_where_there_is_room(browse, cartpole, env):
+    """848 pixels are a cell of JupyterLab on a laptop, 680 a narrow one."""
+    td = cartpole.clone()
+    td["episode_reward"] = td["next", "episode_reward"] = -0.7618 * torch.ones(*td.shape, 1)
+    td["next", "reward"] = -0.7618 * td["next", "reward"]
+
+    def act(page):
+        cut = {}
+        for width in (680, 848, 1280):
+            page.set_viewport_size({"width": width + 32, "height": 900})
+            settle(page)
+            cut[width] = page.evaluate(CUT)
+        return cut
+
+    player = RolloutPlayer(td if env else torch.stack([td] * 3), env)
+    assert browse(player, act) == {680: [], 848: [], 1280: []}

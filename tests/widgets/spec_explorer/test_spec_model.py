@@ -175,6 +175,8 @@ def test_many_different_elements_are_grouped_and_counted():
     each = domain_of(Bounded(torch.zeros(40), torch.arange(1.0, 41.0)))
     assert len(each.lanes) == 8 and each.more == 32
     assert each.text == "40 intervals: [0, 1], [0, 2], [0, 3], ..."
+    four = domain_of(Bounded(torch.zeros(4), torch.arange(1.0, 5.0)))
+    assert four.text == "4 intervals: [0, 1], [0, 2], [0, 3], [0, 4]"
 
 
 class Odd(TensorSpec):

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { move, visibleRows as found } from "../../../widgets/rlnb_widgets/_core/tree.js";
-import { badges, drawnWords, keyWidth, leafRows, spoken, traits } from "../../../widgets/rlnb_widgets/spec_explorer/tree.js";
+import { badges, drawnWords, keyWidth, kindWidth, leafRows, spoken, traits } from "../../../widgets/rlnb_widgets/spec_explorer/tree.js";
 
 const flagged = (row) => Boolean(row.diff);
 const visibleRows = (rows, folded, search = "", filtering = false) => found(rows, folded, search, filtering, { traits, flagged });
@@ -56,6 +56,13 @@ test("the column of keys is as wide as the longest one with its indent, within r
   const long = row(["output_spec", "full_observation_spec"]);
   assert.equal(keyWidth([...ROWS, long]), 18 + 2 * 14 + 8 * "full_observation_spec".length);
   assert.equal(keyWidth([row(["x".repeat(500)])]), 300);
+});
+
+test("the column of specs has room for the longest class, or dtype and shape", () => {
+  const pixels = (letters) => Math.ceil(7.2 * letters) + 2;
+  assert.equal(kindWidth([row(["a"])]), pixels("float32 [B=4 | 2]".length));
+  assert.equal(kindWidth([row(["a"], { kind: "UnboundedContinuous" })]), pixels("UnboundedContinuous".length));
+  assert.equal(kindWidth([row([], { node: true, kind: "Composite", dtype: "" })]), pixels("Composite[B=4 | 2]".length));
 });
 
 test("at the leaves, Composites show only where they differ", () => {

@@ -79,6 +79,40 @@ def test_tabs_by_keyboard_and_what_a_step_past_the_end_says(browse, ted):
     assert words.endswith("root[3] is done too: nobody reset, and step 3 goes past the end.")
 
 
+STANDS = """() => [...document.querySelectorAll('.rlnb-tabs, .rlnb-table, .rlnb-details .rlnb-button')].map((e) => {
+  const { left, top } = e.getBoundingClientRect();
+  return `${e.className} at ${Math.round(left)}, ${Math.round(top)}`;
+})"""
+
+
+@pytest.mark.parametrize("width", [480, 680])
+def test_nothing_moves_from_step_to_step(browse, ted, width):
+    """Numbers get a digit more, and the sentence about a seam takes a line more than the others."""
+
+    def act(page):
+        page.set_viewport_size({"width": width + 32, "height": 800})
+        stands = set()
+        for _ in range(14):
+            settle(page)
+            stands.add("\n".join(page.evaluate(STANDS)))
+            page.get_by_role("slider").press("ArrowRight")
+        return stands, page.get_attribute("[data-rlnb]", "data-t")
+
+    stands, t = browse(TEDExplorer(ted(14, (), {10: "truncated"})), act)
+    assert len(stands) == 1 and t == "13"
+
+
+@pytest.mark.parametrize("width", [480, 680])
+def test_every_column_has_a_head(browse, ted, width):
+    def act(page):
+        page.set_viewport_size({"width": width + 32, "height": 800})
+        settle(page)
+        return page.locator(".rlnb-header").inner_text().split("\n"), page.locator(".ted-mark").first.inner_text()
+
+    heads, mark = browse(TEDExplorer(ted(6)), act)
+    assert heads[-1] == "→ root[1]" and mark == "→ ✓"
+
+
 MOVES = """() => {
   const own = Element.prototype.animate;
   window.moved = [];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { foundSteps, jumpsOf, marksOf, numbersAt, stepWords, valueText } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
+import { foundSteps, jumpsOf, longestWords, marksOf, numbersAt, stepWords, valueText } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
 
 /** A store as a model gives it: a DataView whose offset is not a multiple of four. */
 function store(...arrays) {
@@ -72,6 +72,13 @@ test("a root that is done is no fresh reset", () => {
   assert.match(stepWords(marks, 6, 2, past), /root\[3\] is done too: nobody reset, and step 3 goes past the end\.$/);
   assert.match(stepWords(marks, 6, 3, past), /root\[4\] is a fresh reset\. Its root is done itself/);
   assert.match(stepWords({}, 6, 3, past), /^Step 3: Its root is done itself/);
+});
+
+test("the longest sentence is known before it is said", () => {
+  const all = (marks, steps, past) => Array.from({ length: steps }, (_, t) => stepWords(marks, steps, t, past).length);
+  for (const [marks, past] of [[{}, []], [{ truncated: [3, 11] }, []], [{ terminated: [2, 3], truncated: [9] }, [3]]]) {
+    assert.equal(longestWords(marks, 12, new Set(past)).length, Math.max(...all(marks, 12, new Set(past))));
+  }
 });
 
 test("the steps at which a rule is broken", () => {

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 import torch
 from rlnb_widgets import TrainingMonitor
+from rlnb_widgets._core.display import Columns
 from rlnb_widgets.training_monitor import widget as module
 from rlnb_widgets.training_monitor.model import Pace, pace_words
+from rlnb_widgets.training_monitor.scene import curve_displays
 
 from rlnb.collectors import Collector
 from rlnb.envs import CartPoleEnv, GymEnv
@@ -86,7 +88,7 @@ def test_the_picture_is_small_and_the_same_each_time_but_for_the_times(trained):
     ElementTree.fromstring(svg)
     for words in (
         "return",
-        "last 24, best 30",
+        "last 24, best 30, goal 25 (dashed)",
         "before",
         "latest episode",
         "ended",
@@ -94,6 +96,24 @@ def test_the_picture_is_small_and_the_same_each_time_but_for_the_times(trained):
         "value from 0 (faint) to 1",
     ):
         assert f">{words}<" in svg or words in svg
+
+
+def test_the_page_says_what_its_lines_are_as_the_picture_does(trained):
+    note = trained._head["note"]
+    assert note.startswith("The faint line shows the values") and note in trained.to_svg()
+    assert "goal 25 (dashed)" in trained._head["curves"][0]["label"]
+    assert TrainingMonitor()._head["note"] == ""
+
+
+def test_the_cross_of_a_first_value_is_whole():
+    """What is outside of the clipped frame is not cut at the edge of the panel."""
+    monitor = TrainingMonitor(total=4)
+    for value in (math.nan, 1.0, 2.0):
+        monitor.log(loss=value)
+    (panel,) = curve_displays(monitor.model, Columns())
+    clipped = [mark for group in panel.marks if group.get("clip") for mark in group["marks"]]
+    assert clipped and not [mark for mark in clipped if mark["kind"] == "glyphs"]
+    assert [mark for group in panel.marks for mark in group.get("marks", []) if mark["kind"] == "glyphs"]
 
 
 def test_two_trainings_with_one_seed_have_one_picture():

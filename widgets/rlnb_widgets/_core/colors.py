@@ -36,7 +36,7 @@ AGENTS: tuple[tuple[str, str], ...] = (
 TEXTS: dict[str, tuple[str, str]] = {
     "ink": ("#1f2328", "#e6e6e6"),  # text, outlines, the playhead
     "muted": ("#57606a", "#a3a9b1"),  # text and lines that only help to read
-    "accent": ("#0072b2", "#4aa8e0"),  # what is chosen, moves, or is drawn of an env
+    "accent": ("#0072b2", "#4aa8e0"),  # what is chosen, moves, or is drawn of an env; a truncated end
     "good": ("#007a59", "#1fbf92"),  # a test passed, a goal
     "bad": ("#c44f00", "#f0803c"),  # a test failed, what ends an episode
     "warn": ("#9a6700", "#e6b13d"),  # what needs attention

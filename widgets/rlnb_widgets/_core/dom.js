@@ -43,11 +43,11 @@ export function icon(name) {
 }
 
 /**
- * A button; `label` is its name for screen readers, `title` may add the key. A solid one has a border, as what starts
+ * A button; `label` is its name for screen readers, `title` may add the key. A solid one is what starts
  * something; `class` is one of the visualizer's own.
  */
 export function button({ icon: name = null, text = null, label = text, title = label, solid = false, class: own = "", ...attributes }) {
-  const classes = `rlnb-button${solid ? " rlnb-solid" : ""}${own && ` ${own}`}`;
+  const classes = `rlnb-button${solid ? " rlnb-solid" : ""}${name ? "" : " rlnb-worded"}${own && ` ${own}`}`;
   return h("button", { type: "button", class: classes, "aria-label": label, title, ...attributes }, name ? icon(name) : null, text);
 }
 

@@ -14,6 +14,7 @@ _SHIM = Path(__file__).parent / "shim.js"
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _PAGE_CSS = """
 body { margin: 16px; background: #ffffff; font-family: system-ui, sans-serif; }
+noscript img { max-width: 100%; height: auto; }
 @media (prefers-color-scheme: dark) { body { background: #161a1f; } }
 """
 

@@ -146,12 +146,13 @@ def _bounded(spec: Bounded) -> Domain:
         else:
             ends = (None if math.isinf(bottom) else bottom, None if math.isinf(top) else top)
             lanes.append(Lane("line", label, *ends, view=view, whole=whole, elements=elements))
-    texts = [interval_text(low, high, whole) for (low, high), _, _ in groups[:3]]
+    listed = len(groups) if len(groups) <= 4 else 3
+    texts = [interval_text(low, high, whole) for (low, high), _, _ in groups[:listed]]
     if not groups:
         return Domain("interval", "no elements")
     if len(groups) == 1:
         return Domain("interval", texts[0], tuple(lanes))
-    text = f"{plural(len(groups), 'interval')}: {', '.join(texts)}{', ...' if len(groups) > 3 else ''}"
+    text = f"{plural(len(groups), 'interval')}: {', '.join(texts)}{', ...' if len(groups) > listed else ''}"
     return Domain("interval", text, tuple(lanes), max(len(groups) - MAX_LANES, 0))
 
 

@@ -62,6 +62,16 @@ def duration(microseconds: float) -> str:
     return f"{microseconds:.3g} µs"
 
 
+def percent(share: float) -> str:
+    """Format a share of 1 as a whole percentage.
+
+    Example:
+        >>> percent(0.203), percent(1)
+        ('20%', '100%')
+    """
+    return f"{share:.0%}"
+
+
 def plural(n: int, noun: str, nouns: str | None = None) -> str:
     """Return a count with its noun.
 

@@ -132,19 +132,22 @@ RESETS: tuple[str, ...] = ("", "reset", "partial reset", "auto-reset", "no reset
 
 #: Meaning of each, also for the value target of the step before it.
 RESET_RULES: dict[str, str] = {
-    "reset": 'a fresh root; what the step before led to stands in its "next" alone, which truncated bootstraps from',
-    "partial reset": "only some of the environments start anew; each bootstraps by its own end, the others go on",
+    "reset": (
+        'a new episode begins; the last observation of the previous one is only in "next" of the step before, and '
+        "truncation bootstraps from it"
+    ),
+    "partial reset": "only some environments begin a new episode; each bootstraps by its own end, the others go on",
     "auto-reset": (
         "the env reset itself, and its last observation is lost (nan): a truncated step cannot be bootstrapped"
     ),
-    "no reset": "the root is done itself: a step past the end of an episode, which no value target may use",
+    "no reset": "the root is already done: a step past the end of an episode, which no value target may use",
 }
 
 #: Sign of each in drawings.
 RESET_SIGNS: dict[str, str] = {"reset": "▸", "partial reset": "▹", "auto-reset": "◉", "no reset": "✕"}
 
 #: A rollout truncated at its own end cannot be distinguished from a time limit of the env at that step.
-STOPPED = "by a limit of the env, or by rollout(set_truncated=True): the data does not tell"
+STOPPED = "by a limit of the env, or by rollout(set_truncated=True): the data does not say which"
 
 _OVER = tuple(KINDS.index(kind) for kind in ("terminated", "truncated", "done"))
 

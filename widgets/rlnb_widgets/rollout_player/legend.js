@@ -13,7 +13,8 @@ export function legend(head, columns, compared) {
   const found = new Set(code);
   head.kinds.forEach((kind, k) => {
     if (!found.has(k) || !head.rules[kind]) return;
-    items.push(h("li", {}, h("i", { class: `rlnb-end rlnb-end-${kind}` }), h("b", {}, kind)));
+    // An open episode has a rule, but no line is drawn where the data end.
+    if (head.ends[kind]) items.push(h("li", {}, h("i", { class: "rlnb-end", style: `background:${lineOf(...head.ends[kind])}` }), h("b", {}, kind)));
     rules.push(h("li", {}, h("b", {}, kind), ` ${head.rules[kind]}`));
   });
   if (head.stopped) rules.push(h("li", {}, h("b", {}, "truncated in the last row"), ` ${head.stopped}`));
@@ -34,6 +35,12 @@ export function legend(head, columns, compared) {
   return h("div", { class: "rlnb-note" },
     h("ul", { class: "rlnb-key", "aria-label": "legend" }, ...items),
     rules.length ? h("details", {}, h("summary", {}, "What ends and resets mean for the value target"), h("ul", { class: "rlnb-rules" }, ...rules)) : null);
+}
+
+/** The line of an end, of a role and with dashes, as a background. */
+function lineOf(role, dash) {
+  const colour = `var(--rlnb-${role})`;
+  return dash ? `repeating-linear-gradient(${colour} 0 ${dash[0]}px, transparent ${dash[0]}px ${dash[0] + dash[1]}px)` : colour;
 }
 
 function boxes(names, colour) {

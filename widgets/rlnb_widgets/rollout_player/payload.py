@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rlnb_widgets._core.ends import ENDS
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.agents import LANES, RESTART
 from rlnb_widgets.rollout_player.columns import PackedColumns
@@ -58,6 +59,7 @@ def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     }  # fmt: skip
     head |= {"list": strips.payload(), "recipes": scene.recipes, "rows": scene.rows, "left": LEFT, "right": RIGHT}
     head |= {"resetKinds": list(RESETS), "resetRules": RESET_RULES, "resetSigns": RESET_SIGNS}
+    head["ends"] = ENDS
     head |= {"resets": columns.add(model.resets.ravel()), "lanes": list(LANES), "restart": RESTART}
     head["stopped"] = STOPPED if stopped_at_the_end(model.code) else ""
     head["turns"] = _turns(model.turns, columns)

@@ -30,6 +30,7 @@ export function rowPanel(head, columns) {
   const table = h("table", { class: "rlnb-data rlnb-ted-row" },
     h("caption", {}, "The row at the playhead"), h("thead", {}, top), body);
   const el = h("div", { class: "rlnb-row-panel", tabindex: 0, role: "region", "aria-label": "the row at the playhead" }, table);
+  el.style.setProperty("--rlnb-keys", Math.max(0, ...head.entries.map((entry) => entry.key.length)));
   const rows = head.entries.map((entry) => {
     const row = h("tr", {}, h("th", { scope: "row", title: about(entry) }, entry.key));
     body.append(row);

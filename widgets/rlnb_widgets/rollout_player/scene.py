@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rlnb_widgets._core.display import Columns, Display, Param
 from rlnb_widgets._core.display_svg import WIDTH
-from rlnb_widgets._core.measures import text_width
+from rlnb_widgets._core.ends import ENDS
 from rlnb_widgets._core.text import number
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
 from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS
@@ -22,11 +21,6 @@ LEFT, RIGHT = 132.0, 8.0
 _TOP, _GAP, _LANE = 8.0, 6.0, 12.0
 _BESIDE = 8.0  # between frames
 _HEIGHTS = {"line": 30.0, "area": 30.0, "band": 16.0}
-#: Colour role and dashes of the line at the end of an episode, by its kind.
-ENDS: dict[str, tuple[str, tuple[float, float] | None]] = {
-    "terminated": ("bad", None), "truncated": ("accent", (5, 4)), "done": ("muted", None),
-    "cut": ("muted", (1.5, 3)),
-}  # fmt: skip
 _CATEGORIES = 8
 _MOST_CUTS = 60
 #: The kinds of ends in place of the number of a strip, in recipes.
@@ -96,17 +90,6 @@ class PlayerScene:
             data = base64.b64encode(pictures.data[pictures.index[row]]).decode()
             display.image(x, y, wide, tall, f"data:{pictures.mime};base64,{data}")
         display.box(x, y, wide, tall, stroke="line", radius=3)
-
-    def signs(self) -> Display | None:
-        """Explain the signs of the resets that occur, or return None if there are none."""
-        found = set(np.unique(self.model.resets[list(self.envs)]).tolist())
-        names = [name for i, name in enumerate(RESETS) if i in found and name]
-        display, x = Display(16), 0.0
-        for name in names:
-            display.text(x + 4, 11, RESET_SIGNS[name], size=10.5, anchor="middle")
-            display.text(x + 15, 11, name, size=10.5)
-            x += 33 + text_width(name, 10.5)
-        return display if names else None
 
     def strips(self) -> Display:
         """Draw the episodes and all strips, then the playhead."""
@@ -230,7 +213,7 @@ class PlayerScene:
                 continue
             role, dash = ENDS[name]
             places = self._column("lane", lane, i, k, kind)
-            display.rules(places, y, y + h, role, 2, (2, 2) if dash else None)
+            display.rules(places, y, y + h, role, 2, dash)
         if (strip.data[..., k] >= RESTART).any():
             again, after = (self._column("again", lane, i, k, plus) for plus in (0, self.model.length))
             display.labels(again, after, y + h / 2 + 4, RESET_SIGNS["reset"], shift=1)
@@ -283,13 +266,6 @@ def scale(strip: Strip) -> tuple[float, float]:
     """Return the values at the bottom and the top of a strip: its range, and its limits."""
     at = [limit.value for limit in strip.limits]
     return min([strip.low, *at]), max([strip.high, *at])
-
-
-def ends_legend(model: PlayerModel, envs: Sequence[int]) -> list[tuple[str, str]]:
-    """Return role and words of the lines at ends of episodes that occur."""
-    looks = {"terminated": "solid line", "truncated": "dashed line", "done": "solid line", "cut": "dotted line"}
-    occurs = [kind for kind in ENDS if (model.code[list(envs)] == KINDS.index(kind)).any()]
-    return [(ENDS[kind][0], f"{kind} ({looks[kind]})") for kind in occurs]
 
 
 def _end(value: float) -> str:

@@ -15,6 +15,7 @@ export function screensPanel(head, blob, pictures, { focused, focus, t: stepNow,
   const source = frameSource(head, blob, pictures, () => stages.forEach((s) => s.invalidate()));
   const many = head.labels.length > 1;
   const seen = source.kind !== "none";
+  const frameWidth = Math.max(Math.round((TALLEST * source.width) / source.height), 160);
   const style = `max-width:${Math.round((TALLEST * source.width) / source.height)}px`;
   const captions = [];
 
@@ -55,7 +56,11 @@ export function screensPanel(head, blob, pictures, { focused, focus, t: stepNow,
     el.setAttribute("role", "group");
     el.setAttribute("aria-label", head.parting ? "two rollouts" : "environments");
     el.append(...head.labels.map((_, e) => cell(e)));
-  } else if (seen) el.append(...single());
+  } else if (seen) {
+    // What two frames do not need is the table's.
+    el.style.setProperty("--rlnb-screens", `${2 * frameWidth + 12}px`);
+    el.append(...single());
+  }
   if (head.frames.note) {
     el.append(h("p", { class: seen ? "rlnb-note" : "rlnb-note rlnb-empty" }, head.frames.note));
   }

@@ -164,7 +164,7 @@ def player_explanation(model: PlayerModel) -> str:
         parts.append(f"Truncated in the last row: {STOPPED}.")
     labels = ", ".join(strip.label for strip in model.strips)
     if labels:
-        parts.append(f"Over time are drawn: {labels}.")
+        parts.append(f"Drawn over time: {labels}.")
     parts.append(f"Frames: {_frames_text(model)}".rstrip(".") + ".")
     parts.append(
         'Each row of the data holds the root at step t, which is what the agent saw and did, and "next", which is '

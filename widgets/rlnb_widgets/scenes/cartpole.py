@@ -48,7 +48,8 @@ class CartPole:
     fields = ("x", "x_dot", "theta", "theta_dot")
     limits: ClassVar = {
         "x": (Limit(-_LIMIT, "-2.4 m"), Limit(_LIMIT, "2.4 m")),
-        "theta": (Limit(-math.radians(12), "-12°"), Limit(math.radians(12), "12°")),
+        # In the unit of the value that stands beside them; 12 degrees.
+        "theta": (Limit(-math.radians(12), "-0.209 rad"), Limit(math.radians(12), "0.209 rad")),
     }
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:

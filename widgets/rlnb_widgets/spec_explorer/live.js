@@ -7,7 +7,7 @@ import { treeView } from "../_core/treeview.js";
 import { hasKernel } from "./ask.js";
 import { detailsPane } from "./details.js";
 import { paintRow, rowElement } from "./row.js";
-import { drawnWords, keyWidth, leafRows, traits } from "./tree.js";
+import { drawnWords, keyWidth, kindWidth, leafRows, traits } from "./tree.js";
 
 let made = 0;
 const MOST_SEED = 2 ** 31 - 1;
@@ -39,6 +39,7 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
     },
   }));
   tree.el.style.setProperty("--spec-key", `${keyWidth(rows, atLeaves)}px`);
+  tree.el.style.setProperty("--spec-kind", `${kindWidth(rows)}px`);
   tree.el.classList.toggle("spec-leaves", atLeaves);
   // For screen readers: what is seen of it is in the head of the table and in the field of the seed.
   const words = h("span", { class: "spec-drawn rlnb-sr", role: "status" });

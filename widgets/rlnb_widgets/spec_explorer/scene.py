@@ -28,7 +28,7 @@ from rlnb_widgets.spec_explorer.text import difference_lines, spec_headline
 #: Height of the domain in a row of the page.
 TINY = 20.0
 MAX_ROWS, MAX_FINDINGS = 28, 8
-_BAR = 0.6  # opacity of the bars
+BAR = 0.85  # opacity of the bars: 3 to 1 on a row that is selected, too
 _GAP = 0.14  # share of a lane between it and the next one
 _CELLS = 6  # at least so many cells would have room in a lane
 _ROW, _NODE = 38.0, 24.0  # height of a row, and of one with entries below it
@@ -57,7 +57,7 @@ def draw_lane(display: Display, lane: Lane, levels: int | str | None, h: float, 
 
 def _bars(display: Display, levels: int | str | None, h: float) -> None:
     if levels is not None:
-        with display.faded(_BAR):
+        with display.faded(BAR):
             display.bars(levels, 0, h, LEVELS, "accent", most=28 if h > TINY else 16)
 
 

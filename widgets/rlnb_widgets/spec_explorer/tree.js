@@ -14,6 +14,15 @@ export function keyWidth(rows, atLeaves = false) {
   return Math.min(Math.max(130, ...widths), 300);
 }
 
+/** How wide the column of specs is, in pixels: the class, and the dtype with the shape, beside it for a Composite. */
+export function kindWidth(rows) {
+  const letters = rows.map(({ kind, node, dtype, shape }) => {
+    const below = [dtype, shape].filter(Boolean).join(" ").length;
+    return node ? kind.length + below : Math.max(kind.length, below);
+  });
+  return Math.ceil(7.2 * Math.max(9, ...letters)) + 2;
+}
+
 /** What stands beside a key: what differs. */
 export function badges(row) {
   return (row.diff ?? []).map((difference) => difference.kind);

@@ -24,6 +24,8 @@ export function detailsPane(view) {
   const body = h("div");
   const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
   const el = h("div", { class: "rlnb-details", role: "region", "aria-label": "the selected entry" }, body, status);
+  // As wide as it ever gets: what stands beside it must not move. Its letters are narrower than digits.
+  const atWidth = view.ted && view.steps !== null ? `root[${view.steps - 1}]`.length : 0;
   let current = null;
   let live = [];
 
@@ -48,7 +50,7 @@ export function detailsPane(view) {
     }
     const type = cell.dtype === "?" ? [] : [`${cell.dtype} `, shapeOf(cell.dims)];
     return h("div", {},
-      h("div", {}, h("b", { "data-at": side }), " ", ...type,
+      h("div", {}, h("b", { class: "ted-at", "data-at": side, style: `min-width:calc(${atWidth}ch - 0.6em)` }), " ", ...type,
         button({ text: "copy", label: `copy the code of ${side}`, title: "copy the code (c)", onclick: () => copy(code.textContent) }),
         button({ text: "copy key", label: `copy the key of ${side}`, onclick: () => copy(pathCode(row.path, side)) })), ...lines);
   };

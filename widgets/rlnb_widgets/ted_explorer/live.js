@@ -8,7 +8,7 @@ import { detailsPane } from "./details.js";
 import { formsPanel } from "./forms.js";
 import { rulesPanel } from "./rules.js";
 import { tedTree } from "./treeview.js";
-import { foundSteps, jumpsOf, marksOf, stepWords } from "./values.js";
+import { foundSteps, jumpsOf, longestWords, marksOf, stepWords } from "./values.js";
 import { walkPanel } from "./walk.js";
 
 let made = 0;
@@ -29,6 +29,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   }, () => details.update()));
   const tools = treeTools(tree, data.rows, "search keys, dtypes, shapes", ["Findings", "show only rows that break a rule, contain NaN or inf, or differ"]);
 
+  const longest = h("span", { class: "ted-longest", "aria-hidden": "true" });
   const timed = data.steps !== null && data.steps > 1;
   let known = { element: -1 };
   const here = () => {
@@ -36,6 +37,8 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
       const ends = marksOf(data.ends, view.element);
       const past = new Set(data.past.filter(([env]) => env === view.element).map(([, t]) => t));
       const findings = foundSteps(data.rules, view.element);
+      // It is not seen, and keeps the room of the sentence, below which nothing may move.
+      longest.textContent = longestWords(ends, data.steps, past);
       known = { element: view.element, ends, past, jumps: { ...jumpsOf(ends), ...(findings.length ? { finding: findings } : {}) } };
     }
     return known;
@@ -43,9 +46,9 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   const marks = () => here().ends;
   const bar = own(timed ? timelineBar(playhead, () => here().jumps, "step", null, { jumpsApart: true }) : null);
   const strip = own(timed ? markStrip(data.line, playhead, marks) : null);
-  const words = h("p", { class: "ted-words" });
+  const words = h("span", {});
   // The jumps stand beside the words, which say what one has jumped to.
-  const said = timed ? h("div", { class: "ted-said" }, words, bar.jumps) : null;
+  const said = timed ? h("div", { class: "ted-said" }, h("p", { class: "ted-words" }, words, longest), bar.jumps) : null;
   const shown = own(new Channel(model, "view", (v) => (Object.hasOwn(data.tabs, v) ? v : "entries")));
   // Whether an episode ends at the playhead and is followed by a reset, and whether the data end there.
   const turning = () => ({

@@ -12,6 +12,7 @@ import numpy as np
 
 from rlnb_widgets._core.display import Columns, Display, Number, Param
 from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
+from rlnb_widgets._core.ends import ENDS
 from rlnb_widgets._core.measures import text_width
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.table import CHAR, draw_shape, lines_display, table_display
@@ -33,8 +34,8 @@ _ROOT, _NEXT, _MARK = 142.0, 388.0, 638.0
 #: Distance from the left of a column to its thumbnail, and the size of it.
 _THUMB, _WIDE, _TALL = 196.0, 40.0, 16.0
 
-#: Roles of the ends of episodes; those that are truncated are dashed, too.
-ENDS = {"terminated": "bad", "truncated": "warn", "both": "bad", "done": "bad"}
+#: Lines at the ends of episodes; what is terminated and truncated has no value target either.
+_ENDS = {kind: ENDS["terminated" if kind == "both" else kind] for kind in ("terminated", "truncated", "both", "done")}
 #: Style of the boxes of each kind, which also differ in outline and text.
 _LOOKS: dict[str, dict[str, str]] = {
     "seen": {"fill": "panel", "stroke": "accent"},
@@ -92,8 +93,8 @@ def ends_display(column: Column, columns: Columns | None = None) -> Display:
     display = Display(18, columns)
     with display.frame(6, 6, (0, Param("last"))):
         display.rect(0, Param("last"), 9, 1, fill="line")
-        for kind, role in ENDS.items():
-            display.rules(column(kind), 2, 16, role, 1.5, (2, 2) if kind == "truncated" else None)
+        for kind, (role, dash) in _ENDS.items():
+            display.rules(column(kind), 2, 16, role, 1.5, dash)
         display.disc(Param("t"), 9, 5, fill="accent")
         # A drag may leave the line.
         display.hit(-_FAR, _FAR, -_FAR, 2 * _FAR, name="step")

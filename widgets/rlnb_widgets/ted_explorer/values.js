@@ -62,6 +62,14 @@ export function foundSteps(rules, element) {
   return [...new Set(steps.map((place) => place.t))].sort((a, b) => a - b);
 }
 
+/** The longest that `stepWords` says of these data, nearly: its sentences about the last steps of each kind. */
+export function longestWords(marks, steps, past = new Set()) {
+  // At the last step nothing follows; the one before may say more.
+  const at = [...Object.values(marks), [...past]].flatMap((list) => list.slice(-2));
+  const said = [steps - 1, ...at, ...at.map((t) => t - 1)].filter((t) => t >= 0).map((t) => stepWords(marks, steps, t, past));
+  return said.reduce((a, b) => (b.length > a.length ? b : a), "");
+}
+
 /** What the done flags mean at step t, in a sentence; past is the set of steps whose root is done itself. */
 export function stepWords(marks, steps, t, past = new Set()) {
   const at = (step) => Object.keys(marks).find((kind) => marks[kind].includes(step));

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlnb_widgets._core.text import bytes_text, path_text, shorten, table
+from rlnb_widgets._core.text import bytes_text, path_text, percent, shorten, table
 from rlnb_widgets.ted_explorer.carrying import FATES, Fate
 from rlnb_widgets.ted_explorer.forms import Form
 from rlnb_widgets.ted_explorer.layouts import Line
@@ -39,7 +39,7 @@ def share_text(form: Form, whole: int) -> str:
     if form.nbytes is None:
         return "not possible"
     least = "" if form.exact else "at least "
-    share = f", {100 * form.nbytes / whole:.0f} % of TED" if whole and form.name != "TED" else ""
+    share = f", {percent(form.nbytes / whole)} of TED" if whole and form.name != "TED" else ""
     return f"{least}{bytes_text(form.nbytes)}{share}"
 
 

@@ -9,6 +9,7 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
   const pace = h("span", { class: "tm-pace" });
   const progress = own(surface(null, null, { class: "tm-bar", role: "progressbar", "aria-valuemin": "0" }));
   const curves = h("div", { class: "tm-curves" });
+  const note = h("p", { class: "rlnb-note rlnb-small" });
   const panels = new Map();
   const screens = h("div", { class: "tm-screens" });
   const bar = own(timelineBar(playhead, () => ({})));
@@ -18,7 +19,7 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
   let shown = [];
 
   root.append(
-    h("p", { class: "tm-status" }, words, pace), progress.el, curves,
+    h("p", { class: "tm-status" }, words, pace), progress.el, curves, note,
     h("div", { class: "tm-work" }, agents, map.el),
   );
   keyboard(root, bar.keys);
@@ -45,8 +46,10 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
       panels.get(name).show(list, column);
       panels.get(name).el.setAttribute("aria-label", label);
     }
+    note.textContent = head.note;
     map.el.hidden = !head.map;
     if (head.map) {
+      map.el.style.width = `${head.map.width}px`;
       const blob = model.get("_columns");
       const kept = head.map.columns.map(([kind, start, ...rest]) => [kind, start + head.map.start, ...rest]);
       map.show(head.map.list, columnsOf(kept, blob));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,6 +20,8 @@ _TOP, _TALL = 20.0, 62.0
 _CURVE = _TOP + _TALL + 26.0
 _CELL, _MAP = 44.0, 300.0
 _FRAMES = 5
+#: What the lines of a noisy curve are.
+FAINT = "The faint line shows the values, the strong one their moving mean."
 
 
 def curve_role(i: int) -> str:
@@ -93,6 +96,7 @@ def curve_display(curve: CurveModel, i: int, progress: Progress, columns: Column
     with display.frame(_LEFT, _RIGHT, domain(curve, progress), clip=True):
         _lines(display, curve, i, low, high)
     with display.frame(_LEFT, _RIGHT, domain(curve, progress)):
+        _missing(display, curve)
         display.axis(_TOP + _TALL + 6, "count", room=80)
     with display.frame(_LEFT, _RIGHT, (0, 1)):
         display.hit(0, 1, _TOP, _TALL, name=str(i))
@@ -100,12 +104,14 @@ def curve_display(curve: CurveModel, i: int, progress: Progress, columns: Column
 
 
 def curve_words(curve: CurveModel) -> str:
-    """Say the last and the best value of a curve."""
+    """Say the last and the best value of a curve, and its goal."""
     if not curve.count:
         return ""
     words = [f"last {short_number(curve.last)}"]
     if curve.best is not None and math.isfinite(curve.best):
         words.append(f"best {short_number(curve.best)}")
+    if curve.goal is not None:
+        words.append(f"goal {short_number(curve.goal)} (dashed)")
     if curve.missing_count:
         words.append(f"{curve.missing_count:,} NaN")
     return ", ".join(words)
@@ -131,15 +137,42 @@ def _lines(display: Display, curve: CurveModel, i: int, low: float, high: float)
     display.curve(curve.values, *box, width=width, opacity=opacity, places=curve.steps)
     if curve.window:
         display.curve(curve.smooth, *box, width=2, places=curve.smooth_steps)
+
+
+def _missing(display: Display, curve: CurveModel) -> None:
+    """Draw crosses where a value is not finite; outside of the clipped lines, so that those at the edges are whole."""
     if len(curve.missing):
         display.glyphs(curve.missing, _TOP + _TALL - 6, "cross", 7, "bad")
 
 
+def lines_words(curves: Sequence[CurveModel]) -> str:
+    """Say what the two lines of a noisy curve are; nothing if no curve has two."""
+    return FAINT if any(curve.window for curve in curves) else ""
+
+
+def map_width(grid: ValueMap) -> float:
+    """Return how wide a map is, with its caption."""
+    return max(_cell_size(grid) * grid.columns, text_width(_range_words(grid), 11) + 4)
+
+
+def _range(grid: ValueMap) -> tuple[float, float]:
+    finite = grid.values[np.isfinite(grid.values)]
+    return (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+
+
+def _range_words(grid: ValueMap) -> str:
+    low, high = _range(grid)
+    return f"value from {short_number(low)} (faint) to {short_number(high)}"
+
+
+def _cell_size(grid: ValueMap) -> float:
+    return min(_CELL, _MAP / grid.columns, _MAP / grid.rows)
+
+
 def map_display(grid: ValueMap) -> Display:
     """Draw the values of a grid's states, the more opaque the higher, with the greedy actions as arrows."""
-    cell = min(_CELL, _MAP / grid.columns, _MAP / grid.rows)
-    finite = grid.values[np.isfinite(grid.values)]
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    cell = _cell_size(grid)
+    low, high = _range(grid)
     wide, tall = cell * grid.columns, cell * grid.rows
     display = Display(tall + 22)
     display.box(0, 0, wide, tall, "paper")
@@ -157,7 +190,7 @@ def map_display(grid: ValueMap) -> Display:
         display.line(k * cell, 0, k * cell, tall)
     for k in range(grid.rows + 1):
         display.line(0, k * cell, wide, k * cell)
-    display.text(0, tall + 15, f"value from {short_number(low)} (faint) to {short_number(high)}", "muted", 11)
+    display.text(0, tall + 15, _range_words(grid), "muted", 11)
     return display
 
 

@@ -38,7 +38,15 @@ from rlnb_widgets.training_monitor.model import (
     progress_words,
 )
 from rlnb_widgets.training_monitor.returns import EpisodeReturns
-from rlnb_widgets.training_monitor.scene import curve_displays, curve_words, film_display, map_display, progress_display
+from rlnb_widgets.training_monitor.scene import (
+    curve_displays,
+    curve_words,
+    film_display,
+    lines_words,
+    map_display,
+    map_width,
+    progress_display,
+)
 from rlnb_widgets.training_monitor.series import MOST_BUCKETS, Series
 from rlnb_widgets.training_monitor.text import episode_words, monitor_explanation, monitor_headline, monitor_text
 
@@ -497,10 +505,16 @@ class TrainingMonitor(TimeTraits, Visualizer):
                 }
                 for curve, panel in zip(model.curves, panels, strict=True)
             ],
+            "note": lines_words(model.curves),
             "map": None,
         }
-        if grid is not None:
-            head["map"] = {"list": grid.payload(), "columns": grid.columns.payload()[0], "start": 0}
+        if model.value_map is not None and grid is not None:
+            head["map"] = {
+                "list": grid.payload(),
+                "columns": grid.columns.payload()[0],
+                "start": 0,
+                "width": map_width(model.value_map),
+            }
         kept, blob = columns.payload()
         head["columns"] = kept
         if grid is not None:
@@ -530,8 +544,8 @@ class TrainingMonitor(TimeTraits, Visualizer):
         model = self._modelled(_STATIC_BUCKETS)
         parts: list[Part] = [*([pace] if pace else []), progress_display(model.progress)]
         parts += curve_displays(model, Columns())
-        if any(curve.window for curve in model.curves):
-            parts.append("The faint line shows the values, the strong one their moving mean.")
+        if words := lines_words(model.curves):
+            parts.append(words)
         if (film := film_display(model.shown[:_MOST_STATIC])) is not None:
             parts.append(film)
         if model.value_map is not None:
