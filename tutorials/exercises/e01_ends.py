@@ -96,7 +96,7 @@ def episode_returns(episode_returns: Callable[..., Any]) -> Outcome:
         most = len(rollout)
         if isinstance(got, torch.Tensor) and got.ndim:
             got = got.flatten().tolist()
-        require(isinstance(got, list | tuple), f"It gave a `{type(got).__name__}`, and a list of numbers is wanted.")
+        require(isinstance(got, list | tuple), f"Expected a list of numbers, got a `{type(got).__name__}`.")
         numbers = [float(as_number(number, "each element of the list is to be a number")) for number in got]
         if most > 5 and len(numbers) == most:
             fail(f"It gave {most} numbers for {most} steps: one for each step. Give one for each episode that ends.")
@@ -183,7 +183,7 @@ TARGETS = """
         instead(TARGETS, of='"next", "observation"', put='"observation"', says="of the observation before the step"),
         instead(TARGETS, of='"terminated"', put='"truncated"', says="the other way round"),
         instead(TARGETS, of="gamma * ", put="", says="`gamma` makes no difference"),
-        instead(TARGETS, of="value(following)", put="value(following).squeeze(-1)", says="Its shape is (140, 140)"),
+        instead(TARGETS, of="value(following)", put="value(following).squeeze(-1)", says="got (140, 140)"),
         instead(
             TARGETS,
             of='td["next", "observation"]',
@@ -191,7 +191,7 @@ TARGETS = """
             says="The root of the row below",
         ),
         instead(TARGETS, of='td["next", "reward"] + ', put="", says="Where is the reward"),
-        instead(TARGETS, of="value(following)", put="following", says="Its shape is (140, 4)"),
+        instead(TARGETS, of="value(following)", put="following", says="got (140, 4)"),
         WrongAnswer(
             """
             def td_targets(td, value, gamma):
@@ -225,7 +225,7 @@ def td_targets(td_targets: Callable[..., Any]) -> Outcome:
     answers = []
     for gamma in (0.9, 0.5):
         got = ask(td_targets, td, _value, gamma)
-        require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+        require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
         shape = tuple(td["next", "reward"].shape)
         require(
             got.shape == shape,

@@ -214,9 +214,9 @@ def _often(flags: torch.Tensor, share: float) -> bool:
 
 def _arms(got: Any, values: torch.Tensor) -> torch.Tensor:
     """Take what the learner's function returned as an arm for each bandit, or end the check."""
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor of arms is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor of arms, got a `{type(got).__name__}`.")
     shape, wanted = tuple(got.shape), tuple(values.shape[:1])
-    require(shape == wanted, f"Its shape is {shape}, and {wanted} is wanted: an arm for each bandit.")
+    require(shape == wanted, f"Expected shape {wanted} (one arm for each bandit), got {shape}.")
     kind = str(got.dtype).removeprefix("torch.")
     require(
         not got.dtype.is_floating_point, f"It gave numbers of type {kind}. An arm is an index, from 0 to {ARMS - 1}."

@@ -65,9 +65,9 @@ def _case(seed: int) -> tuple[torch.Tensor, TensorDictBase]:
 
 
 def _values(got: Any) -> torch.Tensor:
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and the tensor of the values is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected the tensor of the values, got a `{type(got).__name__}`.")
     shape = tuple(got.shape)
-    require(shape == (STATES,), f"Its shape is {shape}, and {(STATES,)} is wanted: a value for each cell.")
+    require(shape == (STATES,), f"Expected shape {(STATES,)} (one value for each cell), got {shape}.")
     return got.detach().float()
 
 

@@ -149,7 +149,7 @@ def loss(td_loss: Callable[..., Any]) -> Outcome:
     found = td_loss(values, action, target)
     if found is ...:
         ask(td_loss, values.detach(), action, target)
-    require(isinstance(found, torch.Tensor), f"It gave a `{type(found).__name__}`, and a tensor is wanted.")
+    require(isinstance(found, torch.Tensor), f"Expected a tensor, got a `{type(found).__name__}`.")
     require(found.numel() == 1, f"It gave a tensor of shape {tuple(found.shape)}, and one number is wanted.")
     distance = torch.nn.functional.smooth_l1_loss
     taken = values.detach().gather(-1, action.unsqueeze(-1)).squeeze(-1)
@@ -256,7 +256,7 @@ def _steps() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def _tensor(got: Any, shape: tuple[int, ...]) -> torch.Tensor:
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
     require(tuple(got.shape) == shape, f"It gave the shape {tuple(got.shape)}, and {shape} is wanted: one per step.")
     found: torch.Tensor = got.detach().float()
     return found

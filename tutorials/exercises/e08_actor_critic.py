@@ -284,8 +284,8 @@ def one_step(td_error: Callable[..., Any]) -> Outcome:
     reward, V, V_next = torch.tensor([1.0, 1.0, 3.0]), torch.tensor([5.0, 8.0, 4.0]), torch.tensor([7.0, 6.0, 10.0])
     terminated = torch.tensor([False, False, True])
     got = ask(td_error, reward, V, V_next, terminated, 0.5)
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
-    require(tuple(got.shape) == (3,), f"Its shape is {tuple(got.shape)}, and (3,) is wanted: a number for each step.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(tuple(got.shape) == (3,), f"Expected shape (3,) (one number for each step), got {tuple(got.shape)}.")
     wanted = reward + 0.5 * V_next * ~terminated - V
     if not torch.allclose(got.float(), wanted):
         on, off = 0.5 * V_next, ~terminated
@@ -399,7 +399,7 @@ def gae(gae: Callable[..., Any]) -> Outcome:
     delta, done = torch.randn(12, 3, generator=draw), torch.rand(12, 3, generator=draw) < 0.25
     for lmbda in (1.0, 0.6, 0.0):
         got = ask(gae, delta, done, 0.8, lmbda)
-        require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+        require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
         require(got.shape == delta.shape, f"Its shape is {tuple(got.shape)}, and {tuple(delta.shape)} is wanted.")
         if not torch.allclose(got, _gae(delta, done, 0.8 * lmbda), atol=1e-5):
             _explain_gae(got, delta, done, 0.8, lmbda)

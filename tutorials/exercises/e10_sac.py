@@ -131,9 +131,9 @@ def soft_target(soft_target: Callable[..., Any]) -> Outcome:
 
 
 def _row(got: Any, count: int) -> torch.Tensor:
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
     shape = tuple(got.shape)
-    require(shape == (count,), f"Its shape is {shape}, and ({count},) is wanted: a target for each step of the batch.")
+    require(shape == (count,), f"Expected shape ({count},) (one target for each step of the batch), got {shape}.")
     row: torch.Tensor = got.float()
     return row
 
@@ -260,9 +260,7 @@ def policy_loss(policy_loss: Callable[..., Any]) -> Outcome:
 
 
 def _loss(got: Any) -> torch.Tensor:
-    require(
-        isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor with its gradient is wanted."
-    )
+    require(isinstance(got, torch.Tensor), f"Expected a tensor with its gradient, got a `{type(got).__name__}`.")
     require(got.numel() == 1, f"Its shape is {tuple(got.shape)}, and one number for the batch is wanted.")
     loss: torch.Tensor = got.reshape(())
     return loss

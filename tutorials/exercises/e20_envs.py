@@ -121,7 +121,7 @@ _ILLEGAL: dict[str, list[tuple[list[float], str]]] = {
         instead(LIFT, of="Categorical(3)", put="OneHot(3)", says="one-hot vector"),
         instead(LIFT, of="300 * torch.rand(1)", put="torch.rand(1)", says="The data changed"),
         instead(LIFT, of='"load": load, "buttons": buttons', put='"load": load', says="The data changed"),
-        WrongAnswer("Lift = dict", says="A class is wanted"),
+        WrongAnswer("Lift = dict", says="Expected a subclass"),
     ],
     accepted=[
         LIFT.replace("Categorical(5)", "Bounded(0, 4, shape=(), dtype=torch.int64)"),
@@ -132,7 +132,7 @@ _ILLEGAL: dict[str, list[tuple[list[float], str]]] = {
 )
 def lift(Lift: Any) -> Outcome:
     """Run the library's check first, then look for what it cannot see: more values, and values that nobody sends."""
-    require(isinstance(Lift, type) and issubclass(Lift, EnvBase), "A class is wanted here, made of `EnvBase`.")
+    require(isinstance(Lift, type) and issubclass(Lift, EnvBase), "Expected a subclass of `EnvBase`.")
     env: EnvBase = Lift()
     what = "An action is one number here, as `_step` reads it, and the spec of the action describes a one-hot vector."
     require(env.action_spec.shape == (), what, lambda: SpecExplorer(env))

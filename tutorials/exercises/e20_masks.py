@@ -85,7 +85,7 @@ LEGAL_MOVES = """
         instead(
             LEGAL_MOVES, of="for dr, dc in steps]", put="for dr, dc in steps], dtype=torch.int64", says="`torch.int64`"
         ),
-        instead(LEGAL_MOVES, of="torch.tensor([free", put="([free", says="It gave a `list`"),
+        instead(LEGAL_MOVES, of="torch.tensor([free", put="([free", says="got a `list`"),
         WrongAnswer(
             """
             def legal_moves(lake, row, column):

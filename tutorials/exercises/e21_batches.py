@@ -56,11 +56,11 @@ FIRST_RETURNS = """
         instead(FIRST_RETURNS, of="(ended_before == 0)", put="(ended_before <= 1)", says="two episodes of a copy"),
         instead(FIRST_RETURNS, of='"done"', put='"terminated"', says="A truncated episode"),
         instead(FIRST_RETURNS, of='td["next", "reward"] * (ended', put="1.0 * (ended", says="These are lengths"),
-        instead(FIRST_RETURNS, of=".squeeze(-1)", put="", says="Its shape is [6, 1]"),
+        instead(FIRST_RETURNS, of=".squeeze(-1)", put="", says="got [6, 1]"),
         instead(FIRST_RETURNS, of="cumsum(1)", put="cumsum(0)", says="in the copies above it"),
         instead(FIRST_RETURNS, of=".sum(1).squeeze(-1)", put=".sum(0).squeeze(-1)", says="Which dimension is time?"),
-        instead(FIRST_RETURNS, of=".sum(1).squeeze(-1)", put=".sum(1).mean()", says="Its shape is []"),
-        instead(FIRST_RETURNS, of=".squeeze(-1)", put=".squeeze(-1).tolist()", says="It gave a `list`"),
+        instead(FIRST_RETURNS, of=".sum(1).squeeze(-1)", put=".sum(1).mean()", says="got []"),
+        instead(FIRST_RETURNS, of=".squeeze(-1)", put=".squeeze(-1).tolist()", says="got a `list`"),
     ],
     setup="import torch",
 )
@@ -71,10 +71,10 @@ def first_returns(first_returns: Callable[..., Any]) -> Outcome:
     td = env.rollout(3 * LIMIT, break_when_any_done=False)
     td["next", "reward"] = torch.arange(1.0, td.numel() + 1).reshape(*td.batch_size, 1)
     got = ask(first_returns, td)
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
     if got.shape == (td.shape[1],):
         fail(f"It gave {td.shape[1]} numbers, one for each step. Which dimension is time?")
-    require(got.shape == (6,), f"Its shape is {list(got.shape)}, and [6] is wanted: a number for each copy.")
+    require(got.shape == (6,), f"Expected shape [6] (one number for each copy), got {list(got.shape)}.")
     ends = td["next", "done"].int()
     if not torch.allclose(got.float(), _summed(td, ends.cumsum(1) - ends == 0)):
         _explain_returns(got.float(), td)
@@ -202,7 +202,7 @@ def restart(restart: Callable[..., Any]) -> Outcome:
         before = td_["observation"].clone()
         got = ask(restart, env, td_, limit, may_change=True)
         require(got is not None, "It gave `None`. Is there a `return`?")
-        require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
+        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
         what = "`_reset` is still in it. It is a request: who reads it, and takes it out?"
         require("_reset" not in got.keys(), what)  # noqa: SIM118 - `in` asks a TensorDict for values
         if "reset" in got.keys() or "reset" in td_.keys():  # noqa: SIM118 - as above

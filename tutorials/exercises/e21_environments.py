@@ -88,7 +88,7 @@ INTERACT = """
             put='        if not td["next", "done"]:\n            rows.append(td)\n',
             says="the last rows of the episodes",
         ),
-        instead(INTERACT, of="torch.stack(rows)", put="rows", says="It gave a `list`"),
+        instead(INTERACT, of="torch.stack(rows)", put="rows", says="got a `list`"),
         WrongAnswer(
             "def interact(env, policy, steps): return env.rollout(steps, policy, break_when_any_done=False)",
             says="by hand",
@@ -106,7 +106,7 @@ def interact(interact: Callable[..., Any]) -> Outcome:
     with warnings.catch_warnings():  # gymnasium warns of steps after the end; the verdict says it better
         warnings.simplefilter("ignore")
         got = _asked(interact, env)
-    require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
+    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
     require(got.ndim == 1, f"Its batch size is {list(got.batch_size)}, and one dimension is wanted: time.")
     _check_rows(got, where(wanted["next", "done"]))
     same = set(got.keys(True, True)) == set(wanted.keys(True, True)) and bool((got == wanted).all())

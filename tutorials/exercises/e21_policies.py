@@ -181,7 +181,7 @@ def _drawn(policy: Any, env: GridWorldEnv, times: int) -> tuple[torch.Tensor, to
     number = times * len(cells)
     root = TensorDict({"observation": cells.repeat(times), "action_mask": mask.repeat(times, 1)}, [number])
     got = _acted(policy, root)
-    require(isinstance(got, TensorDictBase), f"The policy gave a `{type(got).__name__}`, and a TensorDict is wanted.")
+    require(isinstance(got, TensorDictBase), f"The policy must return a TensorDict, got a `{type(got).__name__}`.")
     require("action" in got.keys(), f"There is no `action` in the result, only {sorted(map(str, got.keys()))}.")  # noqa: SIM118 - `in` asks a TensorDict for values
     shape = list(got["action"].shape)
     require(

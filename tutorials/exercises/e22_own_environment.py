@@ -112,7 +112,7 @@ def walk(Walk: Any) -> Outcome:
 
 def _made(cls: Any) -> EnvBase:
     """Make the learner's env."""
-    require(isinstance(cls, type) and issubclass(cls, EnvBase), "A class is wanted here, made of `EnvBase`.")
+    require(isinstance(cls, type) and issubclass(cls, EnvBase), "Expected a subclass of `EnvBase`.")
     env: EnvBase = cls()
     return env
 
@@ -126,7 +126,7 @@ def _stepped(env: EnvBase, place: int, action: int) -> TensorDictBase:
     changed = first_change(before, given, "")
     what = f"`_step` changed its input (`{changed}`), so that the root would show the state after the step."
     require(changed is None, what)
-    require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
+    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
     require("next" not in got, 'What `_step` returns comes under `next` by itself; in it there is no other "next".')
     for key, dtype in {"place": torch.int64, "reward": torch.float32, "terminated": torch.bool}.items():
         require(key in got, f"There is no `{key}` in the result, only {sorted(map(str, got.keys()))}.")

@@ -120,7 +120,7 @@ def join(join: Callable[..., Any]) -> Outcome:
     # The first stops within its second episode, the second on the goal, the third at the time limit.
     for one in (walk(9, start=16), walk(3, start=28), walk(5, start=8)):
         got = ask(join, one, two)
-        require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
+        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
         size, wanted = list(got.batch_size), [len(one) + len(two)]
         require(size == wanted, f"It gave a TensorDict of batch size {size}, and {wanted} is wanted: no row is lost.")
         _compare(got, one, two)

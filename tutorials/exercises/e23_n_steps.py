@@ -60,7 +60,7 @@ TARGETS = """
         ),
         instead(TARGETS, of="* go_on ", put="", says="terminated within the look ahead"),
         instead(TARGETS, of='"next", "reward"', put='"next", "original_reward"', says="the reward of one step"),
-        instead(TARGETS, of=".unsqueeze(-1)", put="", says="Its shape is (60, 60)"),
+        instead(TARGETS, of=".unsqueeze(-1)", put="", says="got (60, 60)"),
         instead(TARGETS, of='value(td["next", "observation"])', put='value(td["observation"])', says="of the root"),
     ],
     setup="import torch",

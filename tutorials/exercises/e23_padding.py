@@ -48,12 +48,12 @@ MEANS = """
         instead(MEANS, of=' / split["mask"].sum(1)', put="", says="These are sums"),
         instead(MEANS, of='split["mask"].sum(1)', put='split["mask"].sum()', says="by all steps together"),
         instead(MEANS, of='split["mask"].sum(1)', put="len(split)", says="by the number of trajectories"),
-        instead(MEANS, of=".squeeze(-1)", put="", says="Its shape is (7, 7)"),
+        instead(MEANS, of=".squeeze(-1)", put="", says="got (7, 7)"),
         instead(
             MEANS,
             of='return rewards.sum(1) / split["mask"].sum(1)',
             put='return rewards[split["mask"]].mean()',
-            says="Its shape is ()",
+            says="got ()",
         ),
         instead(
             MEANS,
@@ -90,7 +90,7 @@ def mean_rewards(mean_rewards: Callable[..., Any]) -> Outcome:
         got = ask(mean_rewards, rollout)
         if isinstance(got, list | tuple):
             got = torch.as_tensor(got)
-        require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+        require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
         _explain(got.detach().float(), rollout)
     return right("The mask says how many steps are real. A sum may ignore it here, a mean may not.")
 
@@ -114,7 +114,7 @@ def _explain(got: torch.Tensor, td: TensorDictBase) -> None:
     if shape == (count - 1,) and torch.allclose(got, wanted[:-1]):
         fail("The last trajectory is missing. The rollout stops within it, and its steps count as well.")
     if shape == (count, 1):
-        fail(f"Its shape is {shape}, and {(count,)} is wanted: the numbers stand one below the other.")
+        fail(f"Expected shape {(count,)} (the numbers stand one below the other), got {shape}.")
     require(
         shape == (count,),
         f"Its shape is {shape}, and {(count,)} is wanted: a number for each trajectory. "

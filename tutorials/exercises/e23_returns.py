@@ -88,7 +88,7 @@ RETURNS = """
             put="result[t] = gamma * future",
             says="Where are the rewards",
         ),
-        instead(RETURNS, of="return result", put="return result.squeeze(-1)", says="Its shape is (60,)"),
+        instead(RETURNS, of="return result", put="return result.squeeze(-1)", says="got (60,)"),
         instead(
             RETURNS,
             of='td["next", "done"][t] or t == len(td) - 1',

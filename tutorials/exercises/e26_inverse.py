@@ -98,7 +98,7 @@ SOLUTION = STUB.replace(_NO_VALUE, _VALUE).replace(_NO_SPEC, _SPEC)
         instead(SOLUTION, of="_inv_apply_transform", put="_apply_transform", says="has no inverse"),
         WrongAnswer(
             "def Torques(torques): return torch.tensor(torques)",
-            says="A class is wanted here, made of `Transform`",
+            says="Expected a subclass of `Transform`",
         ),
     ],
     accepted=[
@@ -115,9 +115,7 @@ SOLUTION = STUB.replace(_NO_VALUE, _VALUE).replace(_NO_SPEC, _SPEC)
 )
 def torques(Torques: Any) -> Outcome:
     """Look at the spec, at the torque of each index, at a batch, and let the library's check have its say."""
-    require(
-        isinstance(Torques, type) and issubclass(Torques, Transform), "A class is wanted here, made of `Transform`."
-    )
+    require(isinstance(Torques, type) and issubclass(Torques, Transform), "Expected a subclass of `Transform`.")
     _check_methods(Torques)
     env = TransformedEnv(PendulumEnv(seed=0), Torques(TORQUES))
     _check_spec(env.action_spec, len(TORQUES), env)

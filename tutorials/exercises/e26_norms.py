@@ -117,7 +117,7 @@ def for_evaluation(for_evaluation: Callable[..., Any]) -> Outcome:
     env = ask(for_evaluation, train_env, base_env, may_change=True)
     require(env is not None, "It gave `None`. Is there a `return`?")
     require(env is not train_env, "It gave `train_env` itself, so that evaluation and training disturb each other.")
-    require(isinstance(env, EnvBase), f"It gave a `{type(env).__name__}`, and an env is wanted.")
+    require(isinstance(env, EnvBase), f"Expected an env, got a `{type(env).__name__}`.")
     inner = env.base_env if isinstance(env, TransformedEnv) else env
     require(inner is not train_env.base_env, "It is around the base env of `train_env`, and `base_env` is wanted.")
     first = _evaluated(env)

@@ -121,15 +121,13 @@ _STEP_OF_ATTRIBUTE = """
         instead(
             SOLUTION, of="        return tensordict_reset", put="        pass", says="`_reset` returns a `NoneType`"
         ),
-        WrongAnswer("def Farthest(): return None", says="A class is wanted here, made of `Transform`"),
+        WrongAnswer("def Farthest(): return None", says="Expected a subclass of `Transform`"),
     ],
     setup="import torch\nfrom rlnb.data import Bounded, Unbounded\nfrom rlnb.envs import Transform",
 )
 def farthest(Farthest: Any) -> Outcome:
     """Look at one episode, at the one after it, at copies that are reset alone, and at the specs."""
-    require(
-        isinstance(Farthest, type) and issubclass(Farthest, Transform), "A class is wanted here, made of `Transform`."
-    )
+    require(isinstance(Farthest, type) and issubclass(Farthest, Transform), "Expected a subclass of `Transform`.")
     _check_entries(Farthest)
     env = TransformedEnv(_carts(), Farthest())
     env.set_seed(_SEED)

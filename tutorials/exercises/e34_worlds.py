@@ -162,7 +162,7 @@ def _asked(play: Callable[..., Any], world: _World) -> Mapping[Any, torch.Tensor
     except KeyError:
         where = 'Rewards are under "next".' if list(world.shapes) == ["reward"] else "It asked for another key."
         fail(f"The world of {world.says} has {keys} for rewards. {where}")
-    require(isinstance(got, Mapping), f"It gave a `{type(got).__name__}`, and a dictionary is wanted.")
+    require(isinstance(got, Mapping), f"Expected a dictionary, got a `{type(got).__name__}`.")
     for key, shape in world.shapes.items():
         require(key in got, f"There is no return for `{key}` in {world.says}, only for {list(got)}.")
         value = got[key]
@@ -284,8 +284,8 @@ SETUP += "import numpy as np\n"
         instead(KITE, of="-reading.effort", put="reading.effort", says="The effort is a cost"),
         instead(KITE, of="-reading.effort", put="reading.height", says="The reward is"),
         instead(KITE, of="self.look(reading), -r", put="self.look(self._env.reset()), -r", says="The height"),
-        instead(KITE, of=", None, {}", put="", says="Six things are wanted, and there are 4"),
-        instead(KITE, of=_OUTPUT, put=f"print({_OUTPUT[7:]})", says="It gave a `NoneType`"),
+        instead(KITE, of=", None, {}", put="", says="Expected six values, got 4"),
+        instead(KITE, of=_OUTPUT, put=f"print({_OUTPUT[7:]})", says="got a `NoneType`"),
     ],
     accepted=[
         KITE.replace(", None, {}", ', reading.landed or reading.evening, {"gust": reading.gust}'),
@@ -294,7 +294,7 @@ SETUP += "import numpy as np\n"
 )
 def kite(KiteWrapper: Any) -> Outcome:
     """Fly kites that land, that see the evening, and one that lands in the last minute; compare with the readings."""
-    what = "A class is wanted here, made of `GymLikeEnv`."
+    what = "Expected a subclass of `GymLikeEnv`."
     require(isinstance(KiteWrapper, type) and issubclass(KiteWrapper, GymLikeEnv), what)
     for pull, minutes in ((0.0, 30), (0.9, 8), (0.0, _until_landing())):
         _fly(KiteWrapper, pull, minutes)
@@ -319,8 +319,8 @@ def _fly(wrapper: Any, pull: float, minutes: int) -> None:
     for minute in range(1, minutes + 1):
         reading = other.step([pull])
         raw = ask(env._output_transform, reading)
-        require(isinstance(raw, tuple), f"It gave a `{type(raw).__name__}`, and a tuple of six is wanted.")
-        require(len(raw) == 6, f"Six things are wanted, and there are {len(raw)}.")
+        require(isinstance(raw, tuple), f"Expected a tuple of six values, got a `{type(raw).__name__}`.")
+        require(len(raw) == 6, f"Expected six values, got {len(raw)}.")
         td = env.step(td_.set("action", torch.tensor([pull])))["next"]
         _judge(td, reading, f"After minute {minute} of {minutes}")
         if reading.landed or reading.evening:

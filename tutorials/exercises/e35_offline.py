@@ -230,7 +230,7 @@ def _taken(values: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
 def _one_number(function: Callable[..., Any], values: torch.Tensor, other: Any) -> torch.Tensor:
     """Call it, and require one number that has a gradient."""
     found = ask(function, values, other)
-    require(isinstance(found, torch.Tensor), f"It gave a `{type(found).__name__}`, and a tensor is wanted.")
+    require(isinstance(found, torch.Tensor), f"Expected a tensor, got a `{type(found).__name__}`.")
     require(found.numel() == 1, f"It gave a tensor of shape {tuple(found.shape)}, and one number is wanted.")
     require(found.requires_grad, "There is no gradient that could reach the network: is there a `detach`?")
     scalar: torch.Tensor = found.reshape(())

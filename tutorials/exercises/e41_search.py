@@ -152,7 +152,7 @@ def _as_visits(got: Any, position: str, simulations: int) -> dict[int, int]:
     """Take what a search gave as the visits of each move, or end the check."""
     require(
         isinstance(got, dict),
-        f"It gave a `{type(got).__name__}`, and a dictionary with the visits of each move is wanted.",
+        f"Expected a dictionary with the visits of each move, got a `{type(got).__name__}`.",
     )
     said = f"After {simulations} simulations in\n{in_rows(position)}\nit gave {got}. "
     odd = [visits for visits in got.values() if not isinstance(visits, int)]

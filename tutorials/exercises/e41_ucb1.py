@@ -75,7 +75,7 @@ def ucb1(ucb1: Callable[..., Any]) -> Outcome:
     for visits, sums, c in NODES:
         given = torch.tensor(visits), torch.tensor(sums)
         got = ask(ucb1, *given, c)
-        require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+        require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
         shape = (
             f"Its shape is {list(got.shape)}, and there are {len(visits)} actions: a score for each action is wanted."
         )
