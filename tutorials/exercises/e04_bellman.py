@@ -306,7 +306,7 @@ def _same(one: torch.Tensor, two: torch.Tensor) -> bool:
         instead(VALUE_ITERATION, of=' * ~after["terminated"].squeeze(-1)', put="", says="after a terminated step"),
         instead(VALUE_ITERATION, of="gamma * ahead", put="ahead * 0.9", says="Wrong for gamma = 0.5"),
         instead(VALUE_ITERATION, of="return new", put="return Q.argmax(-1)", says="and not the actions"),
-        instead(VALUE_ITERATION, of="return new", put="return Q", says="Its shape is"),
+        instead(VALUE_ITERATION, of="return new", put="return Q", says="Expected shape"),
     ],
     accepted=[
         """
@@ -351,7 +351,7 @@ def _explain_iteration(got: torch.Tensor, world: TensorDictBase, best: list[torc
         "Those are the values after one sweep: go on until nothing changes.": best[1],
         "Those are the values of the random policy.": average,
         "It counts a value after a terminated step, where nothing follows.": value_sweeps(endless, gamma, 400)[-1],
-        "The values are wanted, and not the actions.": action_values(best[-1], world, gamma).argmax(-1).float(),
+        "Expected the values, got the actions.": action_values(best[-1], world, gamma).argmax(-1).float(),
     }
     why = next((words for words, numbers in known.items() if torch.allclose(got, numbers, atol=1e-3)), "")
     if not why and any(torch.allclose(got, values, atol=1e-3) for values in best[:60]):

@@ -294,7 +294,7 @@ def _indices(got: Any, n: int) -> tuple[list[int], list[int]]:
     wrong=[
         instead(ENTROPY, of="return -(", put="return (", says="should never be negative"),
         instead(ENTROPY, of=".sum(-1)", put=".mean(-1)", says="the mean over the actions"),
-        instead(ENTROPY, of=".sum(-1)", put=".sum()", says="Its shape is"),
+        instead(ENTROPY, of=".sum(-1)", put=".sum()", says="Expected shape"),
         instead(ENTROPY, of="log_prob.exp() * log_prob", put="log_prob", says="does not weight"),
         instead(ENTROPY, of="logits.log_softmax(-1)", put="logits", says="are not log-probabilities"),
         instead(ENTROPY, of="logits.log_softmax(-1)", put="logits.softmax(-1).log()", says="not a number"),

@@ -111,7 +111,7 @@ def _step() -> TensorDict:
 )
 def describe(robot_spec: Any) -> Outcome:
     """Look at the keys, then at shape and dtype of each leaf, then at values on both sides of its edges."""
-    require(isinstance(robot_spec, TensorSpec), f"It is a `{type(robot_spec).__name__}`, and a spec is wanted.")
+    require(isinstance(robot_spec, TensorSpec), f"Expected a spec, got a `{type(robot_spec).__name__}`.")
     picture = SpecExplorer(robot_spec)
     what = f"It is a `{type(robot_spec).__name__}`, the spec of one tensor. The data have several entries."
     require(isinstance(robot_spec, Composite), what, picture)

@@ -107,7 +107,7 @@ def interact(interact: Callable[..., Any]) -> Outcome:
         warnings.simplefilter("ignore")
         got = _asked(interact, env)
     require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
-    require(got.ndim == 1, f"Its batch size is {list(got.batch_size)}, and one dimension is wanted: time.")
+    require(got.ndim == 1, f"Expected one batch dimension (time), got the batch size {list(got.batch_size)}.")
     _check_rows(got, where(wanted["next", "done"]))
     same = set(got.keys(True, True)) == set(wanted.keys(True, True)) and bool((got == wanted).all())
     what = "With the same seed `env.rollout` gives other numbers. Is there one `env.reset()` too many, or one too few?"

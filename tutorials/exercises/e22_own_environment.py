@@ -92,7 +92,7 @@ _GOAL = 6
         instead(WALK, of='"terminated": goal', put='"terminated": goal.float()', says="`terminated` has the dtype"),
         instead(WALK, of='"terminated": goal', put='"terminated": place >= 5', says="before the goal"),
         instead(WALK, of=_RESULT, put=f'{{"next": {_RESULT}}}', says="comes under `next` by itself"),
-        instead(WALK, of="return TensorDict(", put="return dict(", says="It gave a `dict`"),
+        instead(WALK, of="return TensorDict(", put="return dict(", says="got a `dict`"),
     ],
     setup=SETUP,
 )
@@ -131,7 +131,7 @@ def _stepped(env: EnvBase, place: int, action: int) -> TensorDictBase:
     for key, dtype in {"place": torch.int64, "reward": torch.float32, "terminated": torch.bool}.items():
         require(key in got, f"There is no `{key}` in the result, only {sorted(map(str, got.keys()))}.")
         shape = list(got[key].shape)
-        require(shape == [1], f"`{key}` has the shape {shape}, and [1] is wanted, as its spec says.")
+        require(shape == [1], f"Expected `{key}` of shape [1], as its spec says, got {shape}.")
         what = f"`{key}` has the dtype `{got[key].dtype}`, and its spec says `{dtype}`."
         require(got[key].dtype == dtype, what)
     return got

@@ -122,7 +122,7 @@ def join(join: Callable[..., Any]) -> Outcome:
         got = ask(join, one, two)
         require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
         size, wanted = list(got.batch_size), [len(one) + len(two)]
-        require(size == wanted, f"It gave a TensorDict of batch size {size}, and {wanted} is wanted: no row is lost.")
+        require(size == wanted, f"Expected a TensorDict of batch size {wanted}, with all rows, got {size}.")
         _compare(got, one, two)
     return right("A cut is marked as truncated, and done with it. What was over stays as it was.")
 

@@ -117,7 +117,7 @@ def _explain(got: torch.Tensor, td: TensorDictBase) -> None:
         fail(f"Expected shape {(count,)} (the numbers stand one below the other), got {shape}.")
     require(
         shape == (count,),
-        f"Its shape is {shape}, and {(count,)} is wanted: a number for each trajectory. "
+        f"Expected shape {(count,)}, one number for each trajectory, got {shape}. "
         "Print the shapes of the two parts of the division.",
     )
     if torch.allclose(got, wanted):

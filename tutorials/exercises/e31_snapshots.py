@@ -77,7 +77,7 @@ def collect(collect: Callable[..., Any]) -> Outcome:
     require(
         isinstance(got, LazyStackedTensorDict), "`torch.stack` copied once more: a lazy stack keeps what it is given."
     )
-    require(tuple(got.batch_size) == (4, 2), f"Its batch size is {tuple(got.batch_size)}, and (4, 2) is wanted.")
+    require(tuple(got.batch_size) == (4, 2), f"Expected batch size (4, 2), got {tuple(got.batch_size)}.")
     for piece in got.tensordicts:
         require(piece is not box, "A piece of the stack is `box` itself, which every step overwrites.")
         if piece["reward"].untyped_storage().data_ptr() == box["reward"].untyped_storage().data_ptr():
