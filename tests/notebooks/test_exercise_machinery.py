@@ -387,7 +387,7 @@ def test_a_check_that_cannot_use_the_answer_says_so() -> None:
 
 
 def test_an_answer_that_is_not_a_function_is_reported() -> None:
-    assert "A function is wanted here, and this is of type `int`." in repr(demo.check(3))
+    assert "Expected a function, got an object of type `int`." in repr(demo.check(3))
 
 
 def test_what_the_learner_prints_is_shown_in_the_verdict_and_bounded(capsys: pytest.CaptureFixture[str]) -> None:

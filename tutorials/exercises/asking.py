@@ -86,17 +86,17 @@ def ask(function: Callable[..., Any], *args: Any, may_change: bool = False, **kw
     """
     name = f"`{name_of(function)}`"
     if not callable(function):
-        fail(f"A function is wanted here, and this is of type `{type(function).__name__}`.")
+        fail(f"Expected a function, got an object of type `{type(function).__name__}`.")
     given = {f"argument {i + 1}": arg for i, arg in enumerate(args)} | kwargs
     before = {} if may_change else {key: copy.deepcopy(arg) for key, arg in given.items() if _is_data(arg)}
     result = plain(function(*args, **kwargs))
     if has_ellipsis(result):
-        raise Stop(Outcome("todo", f"{name} still returns `...`: write what it should return instead."))
+        raise Stop(Outcome("todo", f"{name} still returns `...`. Replace it with the value to return."))
     for key, old in before.items():
         where = first_change(old, given[key], "")
         if where is not None:
             place = f" at `{where}`" if where else ""
-            fail(f"{name} changed its input ({key}{place}). Work on a copy, or write to something new.")
+            fail(f"{name} changed its input ({key}{place}). Work on a copy instead.")
     return result
 
 
@@ -125,12 +125,12 @@ def plain(value: Any) -> Any:
     return value
 
 
-def as_number(value: Any, wanted: str = "a number is wanted") -> float:
+def as_number(value: Any, expected: str = "a number") -> float:
     """Take a number, or a tensor of one element, as a Python number, or end the check.
 
     Args:
         value: what a learner's function returned.
-        wanted: what to say of anything else.
+        expected: what was expected, as the message names it.
 
     Returns:
         The number: an int of an integer, a float of any other, a bool of a flag.
@@ -141,7 +141,7 @@ def as_number(value: Any, wanted: str = "a number is wanted") -> float:
     value = plain(value)
     if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
         value = value.item()
-    require(isinstance(value, int | float), f"It gave a `{type(value).__name__}`, and {wanted}.")
+    require(isinstance(value, int | float), f"Expected {expected}, got a `{type(value).__name__}`.")
     return cast("float", value)
 
 

@@ -94,7 +94,7 @@ def steady(steady: Callable[[torch.Tensor], Any]) -> Outcome:
         return right(said + "Below is the shortest of its episodes.", RolloutPlayer(shortest, env))
     player = RolloutPlayer(shortest, env)
     _explain(choices, said, player)
-    fail(f"{said}More than {WANTED_STEPS} are wanted. Below is the shortest: watch how it ends.", player)
+    fail(f"{said}Expected more than {WANTED_STEPS}. The shortest one is below: watch how it ends.", player)
 
 
 def _choice(policy: Callable[[torch.Tensor], Any], seen: tuple[float, ...]) -> int:

@@ -32,8 +32,8 @@ RETURNS = """
     title="The return of each episode",
     prompt="""
         Write `episode_returns(td)`: the return of each *finished* episode of a rollout, as a list of numbers, in order.
-        The return is the plain sum of the rewards here, without a discount. The check uses the rewards 1, 2, 3 and so
-        on, so that no two sums are alike.
+        Here the return is the plain sum of the rewards, without a discount. The check uses the rewards 1, 2, 3, ..., so
+        that all sums differ.
     """,
     stub="""
         def episode_returns(td):
@@ -44,9 +44,9 @@ RETURNS = """
     hints=[
         "Go through the rollout step by step and keep a running sum.",
         'The reward of step t is `td["next", "reward"][t].item()`. If the episode ends with step t, that reward still '
-        "belongs to it. After that, a new sum begins.",
-        'The episode ends there if `td["next", "done"][t]`. What is left in the sum after the last step belongs to an '
-        "episode that is not finished.",
+        "belongs to it. Then a new sum starts.",
+        'The episode ends at step t if `td["next", "done"][t]`. Any sum left after the last step belongs to an '
+        "unfinished episode.",
     ],
     solution=RETURNS,
     wrong=[
@@ -56,10 +56,10 @@ RETURNS = """
         instead(RETURNS, of="return returns", put="return [*returns, total]", says="when the rollout stops"),
         instead(RETURNS, of='td["next", "done"]', put='td["done"]', says="before the step, or after it"),
         instead(RETURNS, of='"done"', put='"terminated"', says="A truncated episode"),
-        instead(RETURNS, of="total = 0.0\n    return", put="pass\n    return", says="has those before it in it"),
+        instead(RETURNS, of="total = 0.0\n    return", put="pass\n    return", says="includes the previous ones"),
         instead(RETURNS, of="total += reward.item()", put="total += 1.0", says="These are lengths"),
         instead(RETURNS, of='td["next", "reward"]', put='td["reward"]', says="KeyError"),
-        instead(RETURNS, of="return returns", put="return total", says="It gave a `float`"),
+        instead(RETURNS, of="return returns", put="return total", says="got a `float`"),
         WrongAnswer(
             """
             def episode_returns(td):
@@ -75,10 +75,10 @@ RETURNS = """
         ),
         WrongAnswer(
             'def episode_returns(td): return td["next", "reward"].flatten().tolist()',
-            says="It gave 140 numbers for 140",
+            says="got one for each of the 140 steps",
         ),
         instead(RETURNS, of="if done", put="if not done", says="and 131 more numbers]"),
-        instead(RETURNS, of="append(total)", put="append([total])", says="each element of the list is to be a number"),
+        instead(RETURNS, of="append(total)", put="append([total])", says="each item of the list to be a number"),
     ],
     accepted=[
         "import numpy as np\n" + textwrap.dedent(RETURNS).replace("return returns", "return np.array(returns)"),
@@ -96,19 +96,17 @@ def episode_returns(episode_returns: Callable[..., Any]) -> Outcome:
         most = len(rollout)
         if isinstance(got, torch.Tensor) and got.ndim:
             got = got.flatten().tolist()
-        require(isinstance(got, list | tuple), f"It gave a `{type(got).__name__}`, and a list of numbers is wanted.")
-        numbers = [float(as_number(number, "each element of the list is to be a number")) for number in got]
+        require(isinstance(got, list | tuple), f"Expected a list of numbers, got a `{type(got).__name__}`.")
+        numbers = [float(as_number(number, "each item of the list to be a number")) for number in got]
         if most > 5 and len(numbers) == most:
-            fail(f"It gave {most} numbers for {most} steps: one for each step. Give one for each episode that ends.")
+            fail(f"Expected one number for each finished episode, got one for each of the {most} steps.")
         if not _equal(numbers, _sums(rollout, where(rollout["next", "done"]))):
             _explain_returns(numbers, rollout)
-    return right(
-        "Each sum runs from the step after one end to the next end, and has the reward of that last step in it."
-    )
+    return right("Each sum runs from the step after one end to the next end, including the reward of that last step.")
 
 
 def _sums(td: TensorDictBase, ends: list[int]) -> list[float]:
-    """Sum the rewards up to each end, from the step after the end before it."""
+    """Sum the rewards up to each end, from the step after the previous end."""
     rewards = td["next", "reward"].flatten()
     starts = [0, *(end + 1 for end in ends)]
     return [float(rewards[start : end + 1].sum()) for start, end in zip(starts, ends, strict=False)]
@@ -131,23 +129,23 @@ def _explain_returns(got: list[float], td: TensorDictBase) -> None:
     running = [sum(sums[: i + 1]) for i in range(len(sums))]
     lengths = [float(end - start) for start, end in zip([-1, *ends], ends, strict=False)]
     known: dict[str, list[list[float]]] = {
-        "The last number is of an episode that was not at its end when the rollout stops.": [
+        "The last number belongs to an episode that is unfinished when the rollout stops.": [
             _sums(td, [*ends, last]),
             [*sums, 0.0],
         ],
-        "It found no episode. Whose `done` does it look at: before the step, or after it?": [[]],
+        "It found no episode. Which `done` does it use: the one before the step, or after it?": [[]],
         "It does not tell episodes apart: this is the sum of all rewards.": [_sums(td, [last])],
-        "A truncated episode is at its end as well.": [_sums(td, where(td["next", "terminated"]))],
+        "A truncated episode has ended as well.": [_sums(td, where(td["next", "terminated"]))],
         "Each sum stops one step too early.": [_sums(td, [end - 1 for end in ends])],
-        "Each number but the first has those before it in it.": [running],
-        "These are lengths, and a reward is not always 1.": [lengths],
+        "Each number but the first includes the previous ones.": [running],
+        "These are lengths, but a reward is not always 1.": [lengths],
     }
     said = f"It gave {_shown(got)} for {last + 1} steps with ends at {some(ends) or 'no step'}. "
     player = RolloutPlayer(td, cart_pole(), strips=["action"])
     for what, wrong in known.items():
         if any(_equal(got, numbers) for numbers in wrong):
             fail(said + what, player)
-    fail(f"{said}There should be {len(ends)} numbers, one for each end, and not all of these are right.", player)
+    fail(f"{said}Expected {len(ends)} numbers, one for each end. Some of these are wrong.", player)
 
 
 TARGETS = """
@@ -159,12 +157,11 @@ TARGETS = """
 
 
 @exercise(
-    title="What to bootstrap",
+    title="When to bootstrap",
     prompt="""
         Write `td_targets(td, value, gamma)`: the target `reward + gamma * value(next observation)` of each step of a
-        rollout, with the bootstrap left out exactly where there is no future. `value` is a function: it takes
-        observations of shape `[T, 4]` and returns their values, of shape `[T, 1]`. The result has the shape `[T, 1]`,
-        as the reward has.
+        rollout, without the bootstrap exactly where there is no future. `value` is a function: it takes observations of
+        shape `[T, 4]` and returns their values, of shape `[T, 1]`. The result has the shape `[T, 1]`, like the reward.
     """,
     stub="""
         def td_targets(td, value, gamma):
@@ -172,9 +169,10 @@ TARGETS = """
             ...
     """,
     hints=[
-        "The value wanted is that of what the agent saw after the step. In which half of the row is that?",
-        "Multiply the value by 0 where there is no future, and by 1 elsewhere. `.float()` makes numbers of flags.",
-        'A truncated episode was only cut: it has a future. So the factor is `1 - td["next", "terminated"].float()`.',
+        "You need the value of the observation after the step. In which half of the row is it?",
+        "Multiply the value by 0 where there is no future, and by 1 elsewhere. `.float()` turns flags into numbers.",
+        'A truncated episode was only cut off: it has a future. So the factor is `1 - td["next", '
+        '"terminated"].float()`.',
     ],
     solution=TARGETS,
     wrong=[
@@ -182,16 +180,16 @@ TARGETS = """
         instead(TARGETS, of="* go_on ", put="", says="An episode was terminated there"),
         instead(TARGETS, of='"next", "observation"', put='"observation"', says="of the observation before the step"),
         instead(TARGETS, of='"terminated"', put='"truncated"', says="the other way round"),
-        instead(TARGETS, of="gamma * ", put="", says="`gamma` makes no difference"),
-        instead(TARGETS, of="value(following)", put="value(following).squeeze(-1)", says="Its shape is (140, 140)"),
+        instead(TARGETS, of="gamma * ", put="", says="`gamma` has no effect"),
+        instead(TARGETS, of="value(following)", put="value(following).squeeze(-1)", says="got (140, 140)"),
         instead(
             TARGETS,
             of='td["next", "observation"]',
             put='torch.cat([td["observation"][1:], td["next", "observation"][-1:]])',
-            says="The root of the row below",
+            says="The root of the next row",
         ),
         instead(TARGETS, of='td["next", "reward"] + ', put="", says="Where is the reward"),
-        instead(TARGETS, of="value(following)", put="following", says="Its shape is (140, 4)"),
+        instead(TARGETS, of="value(following)", put="following", says="got (140, 4)"),
         WrongAnswer(
             """
             def td_targets(td, value, gamma):
@@ -225,20 +223,20 @@ def td_targets(td_targets: Callable[..., Any]) -> Outcome:
     answers = []
     for gamma in (0.9, 0.5):
         got = ask(td_targets, td, _value, gamma)
-        require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+        require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
         shape = tuple(td["next", "reward"].shape)
         require(
             got.shape == shape,
-            f"Its shape is {tuple(got.shape)}, and {shape} is wanted. Print the shape of each piece, the value's too.",
+            f"Expected shape {shape}, got {tuple(got.shape)}. Print the shape of each part, including the value.",
         )
         answers.append(got.detach().float())
-    require(not torch.equal(*answers), "`gamma` makes no difference to the result.")
+    require(not torch.equal(*answers), "`gamma` has no effect on the result.")
     if not torch.allclose(answers[0], _targets(td, td["next", "terminated"]), atol=1e-3):
         _explain_targets(answers[0], td)
     require(
         torch.allclose(answers[1], _targets(td, td["next", "terminated"], 0.5), atol=1e-3), "Wrong for gamma = 0.5."
     )
-    return right("No bootstrap after a terminated step; a bootstrap from what was seen last after a truncated one.")
+    return right("No bootstrap after a terminated step; after a truncated one, bootstrap from the last observation.")
 
 
 def _value(observation: torch.Tensor) -> torch.Tensor:
@@ -264,9 +262,9 @@ def _explain_targets(got: torch.Tensor, td: TensorDictBase) -> None:
     below = torch.cat([td["observation"][1:], td["next", "observation"][-1:]])
     known = {
         "An episode was truncated there: was there no future, or was it only cut off?": _targets(td, done),
-        "An episode was terminated there: what is to come after it?": _targets(td, nowhere),
+        "An episode was terminated there, so it has no future.": _targets(td, nowhere),
         "It is the other way round: which kind of end leaves no future?": _targets(td, truncated),
-        "The root of the row below is a new start after an end.": _targets(td, terminated, seen=below),
+        "The root of the next row belongs to a new episode after an end.": _targets(td, terminated, seen=below),
         "It is the value of the observation before the step.": _targets(td, terminated, seen=td["observation"]),
         "The reward of the step that ends an episode counts as well.": _targets(td, terminated)
         - td["next", "reward"] * terminated,
@@ -279,4 +277,4 @@ def _explain_targets(got: torch.Tensor, td: TensorDictBase) -> None:
     shown["your target"], shown["off by"] = got, off
     player = RolloutPlayer(shown, cart_pole(), strips=["your target", "off by"], t=steps[0])
     said = f"It is wrong at {len(steps)} of {len(td)} steps: {some(steps)}. "
-    fail(said + (why[0] if why else "The strips below show your target, and by how much it is off."), player)
+    fail(said + (why[0] if why else "The strips below show your target and its error."), player)

@@ -1,4 +1,4 @@
-"""Exercises of lesson 1 on the shape of a rollout: write its loop, and find where one does not hang together."""
+"""Exercises of lesson 1 on the structure of a rollout: write its loop, and find an inconsistent step."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ COLLECT = """
 
 
 @exercise(
-    title="Your own rollout",
+    title="Write your own rollout",
     prompt="""
         Write `collect(env, max_steps)`. It takes random steps, as you did by hand above. It starts with a reset and
-        stops at the end of the episode, or after `max_steps` steps. It returns the steps in one TensorDict with a time
-        dimension: `torch.stack` makes that from a list of TensorDicts. With the same seed the result is that of
+        stops at the end of the episode or after `max_steps` steps. It returns the steps as one TensorDict with a time
+        dimension: `torch.stack` makes one from a list of TensorDicts. With the same seed, the result equals
         `env.rollout(max_steps)`.
     """,
     stub="""
@@ -50,22 +50,22 @@ COLLECT = """
             return torch.stack(steps)
     """,
     hints=[
-        "In each round of the loop: write a random action, take the step, keep the TensorDict in the list. What makes "
-        "the root of the round that follows?",
-        'It is `td = step_mdp(td)`. And `td["next", "done"]` says whether the step was the last of the episode.',
+        "In each iteration: write a random action, take the step, append the TensorDict to the list. What makes the "
+        "root of the next iteration?",
+        '`td = step_mdp(td)` does. `td["next", "done"]` tells whether the step was the last of the episode.',
         'The loop is `for _ in range(max_steps):`, and it ends early with `if td["next", "done"]: break`. Put that '
-        "after the line that keeps the step, so that the last step is kept too.",
+        "after the line that appends the step, so that the last step is kept too.",
     ],
     solution=COLLECT,
     wrong=[
         instead(COLLECT, of='["next", "done"]', put='["done"]', says="after the end of the episode"),
         instead(COLLECT, of="td = step_mdp(td)", put="pass", says="the same TensorDict"),
-        instead(COLLECT, of="rand_action(td)", put="rand_action(env.reset())", says="does not go on where"),
+        instead(COLLECT, of="rand_action(td)", put="rand_action(env.reset())", says="does not continue where"),
         instead(COLLECT, of="append(td)", put='append(td.exclude("next"))', says='`"next"` is missing'),
         instead(COLLECT, of="append(td)", put="append(step_mdp(td))", says='`"action"` is missing'),
         instead(COLLECT, of="range(max_steps)", put="range(max_steps + 1)", says="one too many"),
-        instead(COLLECT, of="range(max_steps)", put="range(10_000)", says="at all?"),
-        instead(COLLECT, of="torch.stack(steps)", put="steps", says="It gave a `list`"),
+        instead(COLLECT, of="range(max_steps)", put="range(10_000)", says="Does the loop use `max_steps`"),
+        instead(COLLECT, of="torch.stack(steps)", put="steps", says="got a `list`"),
         instead(
             COLLECT,
             of='steps.append(td)\n        if td["next", "done"]:\n            break',
@@ -88,17 +88,17 @@ def collect(collect: Callable[..., Any]) -> Outcome:
         with warnings.catch_warnings():  # gymnasium warns of steps after the end; the verdict says it better
             warnings.simplefilter("ignore")
             got = ask(collect, env, max_steps)
-        require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
+        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
         _check_rows(got)
         _check_length(len(got), len(wanted), max_steps)
         same = set(got.keys(True, True)) == set(wanted.keys(True, True)) and bool((got == wanted).all())
         require(
             same,
-            f"With `max_steps={max_steps}` and the same seed `env.rollout` gives other numbers. Is there exactly one "
-            "`env.reset()`, and one `env.rand_action` a step?",
+            f"With `max_steps={max_steps}` and the same seed, `env.rollout` gives other numbers. Do you call "
+            "`env.reset()` exactly once, and `env.rand_action` once per step?",
             TEDExplorer(got, other=wanted),
         )
-    return right("It is what `env.rollout` gives, key by key and number by number.")
+    return right("It equals the result of `env.rollout`, key by key and number by number.")
 
 
 def _no_rollout(*args: Any, **kwargs: Any) -> None:
@@ -106,18 +106,18 @@ def _no_rollout(*args: Any, **kwargs: Any) -> None:
 
 
 def _check_rows(got: TensorDictBase) -> None:
-    """Each row must be a whole step that goes on where the row before it stopped."""
-    require(got.ndim == 1, f"Its batch size is {list(got.batch_size)}, and one dimension is wanted: time.")
+    """Each row must be a whole step that continues where the previous row ended."""
+    require(got.ndim == 1, f"Expected one batch dimension (time), got the batch size {list(got.batch_size)}.")
     for key in ("action", "next"):
-        what = f'`"{key}"` is missing at the root. Is what you keep a whole step: what was known, the action, `"next"`?'
+        what = f'`"{key}"` is missing at the root. Append whole steps: root entries, action and `"next"`.'
         require(key in got.keys(), what)  # noqa: SIM118 - `in` asks a TensorDict for values
     root, following = got["observation"], got["next", "observation"]
     if len(got) > 1 and bool((root == root[0]).all()):
-        fail("All rows have the same root: the loop worked on the same TensorDict over and over.", TEDExplorer(got))
+        fail("All rows have the same root: the loop uses the same TensorDict in every iteration.", TEDExplorer(got))
     broken = where((root[1:] != following[:-1]).any(-1))
     if broken:
         t = broken[0]
-        said = f'Row {t + 1} does not go on where row {t} stopped: its root is not the `"next"` of row {t}.'
+        said = f'Row {t + 1} does not continue where row {t} ended: its root is not the `"next"` of row {t}.'
         fail(said, TEDExplorer(got, t=t))
 
 
@@ -128,12 +128,12 @@ def _check_length(rows: int, wanted: int, max_steps: int) -> None:
     if rows == 1:
         fail(f"{said}, and returned. Is the `return` inside the loop?")
     if wanted == max_steps:
-        fail(f"{said}{', one too many' if rows == wanted + 1 else '. Does the loop know of `max_steps` at all?'}")
+        fail(f"{said}{', one too many' if rows == wanted + 1 else '. Does the loop use `max_steps`?'}")
     if rows > wanted:
-        fail(f"{said}. It went on after the end of the episode, which was step {wanted - 1}.")
+        fail(f"{said}. It continued after the end of the episode, at step {wanted - 1}.")
     if rows == wanted - 1:
-        fail(f"{said}, and the last step of the episode is not among them.")
-    fail(f"{said}, and `env.rollout` takes {wanted}.")
+        fail(f"{said}, without the last step of the episode.")
+    fail(f"{said}, but `env.rollout` takes {wanted}.")
 
 
 FIRST_BREAK = """
@@ -149,8 +149,9 @@ FIRST_BREAK = """
 @exercise(
     title="Find the break",
     prompt="""
-        Somebody changed numbers in a rollout. Write `first_break(td)`: the first step *t* whose `"next"` observation is
-        not the root observation of step *t* + 1, although the episode goes on. It is `None` if there is no such step.
+        Some numbers in a rollout were changed. Write `first_break(td)`: return the first step *t* whose `"next"`
+        observation differs from the root observation of step *t* + 1 although the episode continues, or `None` if there
+        is no such step.
     """,
     stub="""
         def first_break(td):
@@ -159,10 +160,11 @@ FIRST_BREAK = """
             ...
     """,
     hints=[
-        "The two pieces in the stub's comments are of the same length: row t of the one must equal row t of the other. "
-        "At which rows do they differ in any of the four numbers?",
-        '`differs = (td["next", "observation"][:-1] != td["observation"][1:]).any(-1)`. Where an episode ends they may '
-        "differ, since a reset comes between. Which entry marks the ends?",
+        "The two tensors in the stub's comments have the same length: row t of one must equal row t of the other. In "
+        "which rows do they differ in any of the four numbers?",
+        '`differs = (td["next", "observation"][:-1] != td["observation"][1:]).any(-1)`. Where an episode ends, they '
+        "may "
+        "differ, because a reset comes in between. Which entry marks the ends?",
         'With `done = td["next", "done"][:-1].squeeze(-1)` the breaks are at `(differs & ~done).nonzero()`. Take the '
         "first, if there is one.",
     ],
@@ -183,7 +185,7 @@ FIRST_BREAK = """
         instead(FIRST_BREAK, of="breaks[0] if", put="breaks[0] + 1 if", says="one step too late"),
         instead(FIRST_BREAK, of=".any(-1)", put=".all(-1)", says="one of the four numbers"),
         instead(FIRST_BREAK, of="breaks[0] if", put="breaks[-1] if", says="not the first"),
-        instead(FIRST_BREAK, of="breaks[0] if breaks else None", put="bool(breaks)", says="It gave a `bool`"),
+        instead(FIRST_BREAK, of="breaks[0] if breaks else None", put="bool(breaks)", says="got a `bool`"),
     ],
     accepted=[
         FIRST_BREAK.replace("breaks[0] if", "torch.tensor(breaks[0], dtype=torch.int32) if"),
@@ -192,7 +194,7 @@ FIRST_BREAK = """
     setup=SETUP,
 )
 def first_break(first_break: Callable[..., Any]) -> Outcome:
-    """Ask about a rollout as it was recorded, and about rollouts changed at known steps."""
+    """Check a rollout as it was recorded, and rollouts changed at known steps."""
     recorded = several_episodes()
     for steps, component in (([10], None), ([], None), ([3, 60], 2)):
         td = recorded.clone()
@@ -201,7 +203,7 @@ def first_break(first_break: Callable[..., Any]) -> Outcome:
         got = _index(ask(first_break, td))
         if got != (steps[0] if steps else None):
             _explain_break(got, steps, component, td)
-    return right('Within an episode the `"next"` of step t is the root of step t + 1. Across a reset it need not be.')
+    return right('Within an episode the `"next"` of step t is the root of step t + 1. Across a reset it may differ.')
 
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
@@ -213,7 +215,7 @@ def _index(got: Any) -> int | None:
         return int(got)
     if got is None or (isinstance(got, int) and not isinstance(got, bool)):
         return got
-    fail(f"It gave a `{type(got).__name__}`. Return one integer, or `None`.")
+    fail(f"Expected one integer or `None`, got a `{type(got).__name__}`.")
 
 
 def _explain_break(got: int | None, steps: list[int], component: int | None, td: TensorDictBase) -> None:
@@ -227,13 +229,13 @@ def _explain_break(got: int | None, steps: list[int], component: int | None, td:
             picture,
         )
     if got in where(td["next", "terminated"]):
-        fail(f"{said}An episode ends there, and the row below is a new start.", picture)
+        fail(f"{said}An episode ends there, and the next row starts a new one.", picture)
     if got in where(td["next", "truncated"]):
-        fail(f"{said}That episode is over as well: it was truncated, and the row below is a new start.", picture)
+        fail(f"{said}That episode has ended as well: it was truncated, and the next row starts a new one.", picture)
     if got == 0 and steps:
-        fail(f'{said}Is each `"next"` compared with the root of the same row? These differ: time went on.', picture)
+        fail(f'{said}Do you compare each `"next"` with the root of the same row? Those always differ.', picture)
     if got in steps:
         fail(f"{said}It is a break, but not the first.", picture)
     if steps and got == steps[0] + 1:
-        fail(f'{said}That is one step too late: wanted is the step with the `"next"` that does not fit.', picture)
+        fail(f'{said}That is one step too late: return the step whose `"next"` does not match.', picture)
     fail(f"{said}Nothing is broken there{'' if steps else ', nor anywhere else'}.", picture)

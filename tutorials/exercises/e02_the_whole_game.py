@@ -32,11 +32,11 @@ REACHED = """
 
 
 @exercise(
-    title="The step that learns",
+    title="One optimizer step",
     prompt="""
-        Write `improve(optimizer, loss)`: one step of learning. It has three lines, the same in every training with
-        PyTorch: forget the gradients of the last step, compute those of this loss, and let the optimizer change the
-        weights. It returns nothing. The check trains an agent with it and draws the returns.
+        Write `improve(optimizer, loss)`: one step of learning. It has three lines, the same in every PyTorch training
+        loop: clear the gradients of the last step, compute those of this loss, and let the optimizer update the
+        weights. It returns nothing. The check trains an agent with it and plots the returns.
     """,
     stub="""
         def improve(optimizer, loss):
@@ -45,12 +45,12 @@ REACHED = """
             return None
     """,
     hints=[
-        "`loss.backward()` *adds* the gradients of the loss to those that are there already.",
+        "`loss.backward()` *adds* the gradients of the loss to the existing ones.",
         "`optimizer.step()` uses the gradients that it finds. Which line must come right before it?",
     ],
     solution=IMPROVE,
     wrong=[
-        instead(IMPROVE, of="    optimizer.zero_grad()\n", put="", says="still has the gradients of the loss before"),
+        instead(IMPROVE, of="    optimizer.zero_grad()\n", put="", says="still has the gradients of the previous loss"),
         instead(IMPROVE, of="    optimizer.step()", put="    return", says="took no step"),
         instead(
             IMPROVE,
@@ -67,7 +67,7 @@ REACHED = """
             """,
             says="one loss late",
         ),
-        instead(IMPROVE, of="loss.backward()", put="(-loss).backward()", says="away from the smaller loss"),
+        instead(IMPROVE, of="loss.backward()", put="(-loss).backward()", says="away from the minimum"),
         instead(IMPROVE, of="optimizer.step()", put="optimizer.step()\n    optimizer.step()", says="took 4 steps"),
     ],
     accepted=[
@@ -82,7 +82,7 @@ REACHED = """
     seconds=90.0,
 )
 def improve(improve: Callable[..., Any]) -> Outcome:
-    """Look at the gradients that each step finds, then learn CartPole with it."""
+    """Check the gradients at each step, then learn CartPole with it."""
     weight = torch.nn.Parameter(torch.tensor(1.0))
     optimizer = torch.optim.SGD([weight], lr=0.1)
     found: list[float | None] = []
@@ -94,12 +94,12 @@ def improve(improve: Callable[..., Any]) -> Outcome:
     require(found, "The weight did not change: the optimizer took no step.")
     require(len(found) == 2, f"The optimizer took {len(found)} steps for two losses.")
     empty = "The optimizer found no gradients when it took its step."
-    require(any(gradient for gradient in found), f"{empty} What computes them, and what forgets them?")
-    require(found[0], f"For the first loss: {empty[0].lower()}{empty[1:]} It always is one loss late.")
-    again = "In its second step the weight moved twice as far: it still has the gradients of the loss before."
+    require(any(gradient for gradient in found), f"{empty} Which line computes them, and which one clears them?")
+    require(found[0], f"For the first loss: {empty[0].lower()}{empty[1:]} It is always one loss late.")
+    again = "In its second step the weight moved twice as far: it still has the gradients of the previous loss."
     require(found != [3.0, 6.0], again)
-    require(found[0] != -3.0, "The weight moves away from the smaller loss.")
-    require(found == [3.0, 3.0], f"Both gradients should be 3, and the optimizer found {found[0]} and {found[1]}.")
+    require(found[0] != -3.0, "The weight moves away from the minimum of the loss.")
+    require(found == [3.0, 3.0], f"Expected both gradients to be 3, got {found[0]} and {found[1]}.")
     frames, returns = learn_with(improve)
     first, last = (sum(part) / len(part) for part in (returns[:50], returns[-50:]))
     curve = {"with your step": _moving_means(frames, returns)}
@@ -108,17 +108,17 @@ def improve(improve: Callable[..., Any]) -> Outcome:
 
 
 @exercise(
-    title="When was it solved?",
+    title="When is it solved?",
     prompt="""
-        Single episodes are noisy, and the best of many says little: an agent that falls half of the time has not solved
-        the task. Write `reached(goal, frames, returns)`. The list `returns` has the return of each episode in the order
-        in which they ended, and `frames` has the frame at which each of them ended. Return the first of those frames at
-        which the mean of the *last 20* returns is at least `goal`, and `None` if there is no such frame. The first mean
-        of 20 returns exists when 20 episodes have ended.
+        Single episodes are noisy, and the best of many says little: an agent that falls half of the time has not
+        solved the task. Write `reached(goal, frames, returns)`. The list `returns` holds the return of each episode,
+        ordered by their ends, and `frames` the frame at which each of them ended. Return the first of those frames at
+        which the mean of the *last 20* returns is at least `goal`, or `None` if there is none. The first mean of 20
+        returns exists when 20 episodes have ended.
     """,
     stub="""
         def reached(goal, frames, returns):
-            # returns[i - 19 : i + 1] are 20 returns, of which the last one is returns[i]
+            # returns[i - 19 : i + 1] are 20 returns, ending with returns[i]
             ...
     """,
     hints=[
@@ -174,14 +174,17 @@ def reached(reached: Callable[..., Any]) -> Outcome:
     if got is None or not math.isclose(as_number(got), float(wanted or 0)):
         _explain_reached(got, goal, frames, returns)
     never = ask(reached, 600.0, frames, returns)
-    require(never is None, f"No mean of 20 returns here reaches 600: it never reaches the goal, and it gave {never}.")
+    require(
+        never is None,
+        f"No mean of 20 returns reaches 600 here. Expected `None` if it never reaches the goal, got {never}.",
+    )
     early = ask(reached, 50.0, [float(10 * i) for i in range(30)], [900.0] + 29 * [0.0])
     require(early is None, "It counts means before 20 episodes have ended: one good episode at the start is luck.")
     flat = ask(reached, 100.0, [float(10 * i) for i in range(30)], 30 * [100.0])
-    require(flat == 190.0, "Where all returns are exactly the goal, 20 of them reach it, at the end of the 20th.")
+    require(flat == 190.0, "If all returns are exactly the goal, it is reached at the end of the 20th episode.")
     for seed in (1, 2, 3):
         more = _noisy(seed)
-        text = "It gives another frame for one of a few more curves."
+        text = "It gives a wrong frame for another curve."
         require(ask(reached, 350.0, *more) == _reached(350.0, *more), text)
     means = [sum(returns[max(i - 19, 0) : i + 1]) / min(i + 1, 20) for i in range(len(returns))]
     best = next(i for i, one in enumerate(returns) if one >= goal)
@@ -218,12 +221,12 @@ def _explain_reached(got: Any, goal: float, frames: list[float], returns: list[f
     total = (sum(returns[: i + 1]) / (i + 1) >= goal for i in range(len(returns)))
     overall = next((frame for frame, good in zip(frames, total, strict=True) if good), None)
     if got is not None and got == single:
-        fail(f"A mean is wanted, and it stops where a single episode reaches the goal, after {single:,.0f} frames.")
+        fail(f"Expected a mean, but it stops where a single episode reaches the goal, after {single:,.0f} frames.")
     if got == overall:
-        fail("Its mean is over all episodes so far, and those at the start never count less.")
+        fail("It averages all episodes so far. Average the last 20.")
     if got is not None and wanted is not None and got == frames.index(wanted):
-        fail(f"{got} is the number of an episode, and the frame at which it ended is wanted.")
-    fail(f"The mean of 20 returns reaches {goal:.0f} after {wanted:,.0f} frames of a noisy curve, and it gave {got}.")
+        fail(f"Expected the frame at which an episode ended, got {got}, the number of an episode.")
+    fail(f"For a goal of {goal:.0f}, expected {wanted:,.0f} frames of a noisy curve, got {got}.")
 
 
 def _moving_means(frames: list[float], returns: list[float], every: int = 1024, count: int = 30) -> list[float]:

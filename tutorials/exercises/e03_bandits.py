@@ -40,31 +40,31 @@ def _update(line: str, says: str) -> WrongAnswer:
 
 
 @exercise(
-    title="A mean that forgets no reward and stores none",
+    title="Update a mean without storing rewards",
     prompt="""
-        Write `update(Q, n, R)`. `Q` is the mean of the first `n - 1` rewards of an arm, and `R` is its reward number
-        `n`. Return the mean of all `n` rewards. All three are numbers; for the first reward, `n` is 1 and `Q` is 0.
-        The check lets an agent learn with your update, and draws the reward that it gets.
+        Write `update(Q, n, R)`. `Q` is the mean of the first `n - 1` rewards of an arm, and `R` is its `n`-th reward.
+        Return the mean of all `n` rewards. All three are numbers; for the first reward, `n` is 1 and `Q` is 0. The
+        check lets an agent learn with your update and plots its rewards.
     """,
     stub="""
         def update(Q, n, R):
-            # the new estimate is the old one, plus a step towards R
+            # the new estimate is the old one plus a step towards R
             ...
     """,
     hints=[
         "The sum of the first `n - 1` rewards is `(n - 1) * Q`. What is the sum of all `n`, and their mean?",
         "Write the result as `Q + step_size * (R - Q)`. Which step size gives the mean?",
-        "The step size is `1 / n`: the more rewards are in the mean, the less one more changes it.",
+        "The step size is `1 / n`: the more rewards the mean holds, the less a new one changes it.",
     ],
     solution=UPDATE,
     wrong=[
-        _update("R", says="It keeps the last reward only"),
+        _update("R", says="It keeps only the last reward"),
         _update("(Q + R) / 2", says="the last reward counts for half"),
         _update("Q + R / n", says="It only ever adds"),
         _update("Q + (R - Q) / (n + 1)", says="The first reward should be the whole mean"),
         _update("Q + 0.1 * (R - Q)", says="the same step size"),
         _update("Q - (R - Q) / n", says="away from the reward"),
-        _update("None", says="It gave a `NoneType`"),
+        _update("None", says="got a `NoneType`"),
         _update("Q + R", says="That is the sum"),
     ],
     accepted=[
@@ -98,7 +98,7 @@ def _explain_update(got: list[float], rewards: list[float]) -> None:
         return found[1:]
 
     known: dict[str, Callable[[float, int, float], float]] = {
-        "It keeps the last reward only": lambda q, n, r: r,
+        "It keeps only the last reward": lambda q, n, r: r,
         "However many there were, the last reward counts for half": lambda q, n, r: (q + r) / 2,
         "It only ever adds, and never takes anything back": lambda q, n, r: q + r / n,
         "That is the sum": lambda q, n, r: q + r,
@@ -131,11 +131,11 @@ def _learn(update: Callable[..., Any], runs: int = 100, steps: int = 300) -> lis
 
 
 @exercise(
-    title="Explore now and then",
+    title="Explore sometimes",
     prompt="""
         Write `epsilon_greedy(Q, epsilon)`. `Q` holds the estimates of many bandits, of shape `[runs, arms]`. Return an
-        arm for each, of shape `[runs]`: with probability `epsilon` any of the arms, all with the same probability, and
-        otherwise the arm with the largest estimate. Each bandit decides for itself. The check plays with it.
+        arm for each, of shape `[runs]`: with probability `epsilon` an arm drawn uniformly from all arms, otherwise the
+        arm with the largest estimate. Each bandit decides independently. The check plays with it.
     """,
     stub="""
         def epsilon_greedy(Q, epsilon):
@@ -158,9 +158,9 @@ def _learn(update: Callable[..., Any], runs: int = 100, steps: int = 300) -> lis
         instead(EPSILON_GREEDY, of="torch.rand(len(Q))", put="torch.rand(1)", says="all of them explore, or none"),
         instead(EPSILON_GREEDY, of="(len(Q),)", put="(1,)", says="All bandits that explore pull the same arm"),
         instead(EPSILON_GREEDY, of="torch.randint(", put="torch.randint(1, ", says="It never tries arm 0"),
-        instead(EPSILON_GREEDY, of="argmax(-1)", put="argmax()", says="the arms are 0 to 9"),
+        instead(EPSILON_GREEDY, of="argmax(-1)", put="argmax()", says="Expected arms from 0 to 9"),
         instead(EPSILON_GREEDY, of="Q.argmax(-1)", put="Q.max(-1).values", says="of type float32"),
-        WrongAnswer("def epsilon_greedy(Q, epsilon): return int(Q[0].argmax())", says="It gave a `int`"),
+        WrongAnswer("def epsilon_greedy(Q, epsilon): return int(Q[0].argmax())", says="got a `int`"),
         instead(EPSILON_GREEDY, of="argmax(-1)", put="argmin(-1)", says="the smallest estimate"),
     ],
     accepted=[
@@ -184,12 +184,12 @@ def epsilon_greedy(epsilon_greedy: Callable[..., Any]) -> Outcome:
             not _often(_arms(epsilon_greedy(values, 1.0), values) == best, 0.9),
             "It is the other way round: with `epsilon` = 0 it explores, and with `epsilon` = 1 it never does.",
         )
-        fail("With `epsilon` = 0 it should take the largest estimate of each bandit, and it does not.")
+        fail("With `epsilon` = 0 it should take the largest estimate of each bandit, but it does not.")
     mixed = [_arms(epsilon_greedy(values, 0.4), values) == best for _ in range(3)]
     if all(float(one.float().mean()) in (0.0, 1.0) or _often(one, 0.99) or not _often(one, 0.2) for one in mixed):
         never = all(_often(_arms(epsilon_greedy(values, 1.0), values) == best, 0.99) for _ in range(3))
         require(not never, "It never explores: with `epsilon` = 1 it still takes the largest estimate.")
-        fail("Each bandit should decide for itself. Here all of them explore, or none.")
+        fail("Each bandit should decide independently. Here all of them explore, or none.")
     anything = torch.bincount(_arms(epsilon_greedy(values, 1.0), values), minlength=ARMS) / len(values)
     require(anything.max() < 0.9, "All bandits that explore pull the same arm. Draw one for each.")
     require(anything[0] > 0.01, "It never tries arm 0.")
@@ -214,15 +214,15 @@ def _often(flags: torch.Tensor, share: float) -> bool:
 
 def _arms(got: Any, values: torch.Tensor) -> torch.Tensor:
     """Take what the learner's function returned as an arm for each bandit, or end the check."""
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor of arms is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor of arms, got a `{type(got).__name__}`.")
     shape, wanted = tuple(got.shape), tuple(values.shape[:1])
-    require(shape == wanted, f"Its shape is {shape}, and {wanted} is wanted: an arm for each bandit.")
+    require(shape == wanted, f"Expected shape {wanted} (one arm for each bandit), got {shape}.")
     kind = str(got.dtype).removeprefix("torch.")
     require(
-        not got.dtype.is_floating_point, f"It gave numbers of type {kind}. An arm is an index, from 0 to {ARMS - 1}."
+        not got.dtype.is_floating_point, f"Expected indices of arms, from 0 to {ARMS - 1}, got numbers of type {kind}."
     )
     legal = bool(((got >= 0) & (got < values.shape[-1])).all())
-    require(legal, f"It gave the arm {int(got.max())}, and the arms are 0 to {values.shape[-1] - 1}.")
+    require(legal, f"Expected arms from 0 to {values.shape[-1] - 1}, got {int(got.max())}.")
     return got.long()
 
 
@@ -246,22 +246,22 @@ def _arms(got: Any, values: torch.Tensor) -> torch.Tensor:
     ],
     solution=UCB,
     wrong=[
-        WrongAnswer("def ucb(Q, N, t, c): return Q.argmax(-1)", says="`N` makes no difference"),
+        WrongAnswer("def ucb(Q, N, t, c): return Q.argmax(-1)", says="`N` has no effect"),
         instead(
             UCB,
             of="torch.where(N == 0, torch.inf, Q + bonus)",
             put="(Q + bonus)",
             says="An arm that was never pulled",
         ),
-        instead(UCB, of="c * ", put="", says="`c` makes no difference"),
+        instead(UCB, of="c * ", put="", says="`c` has no effect"),
         instead(
             UCB, of="torch.sqrt(math.log(t) / N.clamp(min=1))", put="math.log(t) / N.clamp(min=1)", says="square root"
         ),
         instead(UCB, of="math.log(t)", put="t", says="logarithm"),
-        instead(UCB, of="math.log(t)", put="1", says="`t` makes no difference"),
+        instead(UCB, of="math.log(t)", put="1", says="`t` has no effect"),
         instead(UCB, of="Q + bonus", put="Q - bonus", says="avoids what it does not know"),
-        instead(UCB, of="Q + bonus", put="bonus", says="`Q` makes no difference"),
-        instead(UCB, of=".argmax(-1)", put="", says="Its shape is"),
+        instead(UCB, of="Q + bonus", put="bonus", says="`Q` has no effect"),
+        instead(UCB, of=".argmax(-1)", put="", says="Expected shape"),
     ],
     accepted=["def ucb(Q, N, t, c): return (Q + c * (math.log(t) / N) ** 0.5).argmax(-1)"],
     setup="import math\n\nimport torch",
@@ -304,13 +304,13 @@ def _same(one: torch.Tensor, two: torch.Tensor) -> bool:
 def _explain_ucb(got: torch.Tensor, values: torch.Tensor, pulls: torch.Tensor, t: int, c: float) -> None:
     root = torch.sqrt(math.log(t) / pulls)
     known = {
-        "`N` makes no difference: it takes the largest estimate.": values,
-        "`c` makes no difference to what it chooses.": values + root,
+        "`N` has no effect: it takes the largest estimate.": values,
+        "`c` has no effect to what it chooses.": values + root,
         "Is there a square root? The bonus of arms with few pulls is too large.": values + c * math.log(t) / pulls,
         "Is there a logarithm? The bonus grows too fast with `t`.": values + c * torch.sqrt(t / pulls),
-        "`t` makes no difference: the bonus of an arm should grow while others are pulled.": values + c / pulls**0.5,
+        "`t` has no effect: the bonus of an arm should grow while others are pulled.": values + c / pulls**0.5,
         "It avoids what it does not know: the bonus should make an arm more attractive.": values - c * root,
-        "`Q` makes no difference: it takes the arm with the fewest pulls.": root,
+        "`Q` has no effect: it takes the arm with the fewest pulls.": root,
     }
     why = next((words for words, scores in known.items() if _same(got, scores.argmax(-1))), "")
     share = (got == _bound(values, pulls, t, c).argmax(-1)).float().mean().item()

@@ -62,9 +62,9 @@ VALUE_ITERATION = """
 
 def _values(got: Any, world: TensorDictBase) -> torch.Tensor:
     """Take what the learner's function gave as a value for each state, or end the check."""
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
     shape, wanted = tuple(got.shape), (len(world),)
-    require(shape == wanted, f"Its shape is {shape}, and {wanted} is wanted: a number for each state.")
+    require(shape == wanted, f"Expected shape {wanted} (one number for each state), got {shape}.")
     return got.detach().float()
 
 
@@ -107,9 +107,9 @@ def _any_policy(world: TensorDictBase, seed: int) -> torch.Tensor:
         instead(SWEEP, of="(pi * Q).sum(-1)", put="Q.mean(-1)", says="`pi` makes no difference"),
         instead(SWEEP, of="(pi * Q).sum(-1)", put="Q.sum(-1)", says="adds up to more than 1"),
         instead(SWEEP, of="(pi * Q).sum(-1)", put="Q.max(-1).values", says="the best action, whatever the policy does"),
-        instead(SWEEP, of="(pi * Q).sum(-1)", put="pi * Q", says="Its shape is (12, 4)"),
+        instead(SWEEP, of="(pi * Q).sum(-1)", put="pi * Q", says="got (12, 4)"),
         instead(SWEEP, of='after["observation"]', put='world["observation"]', says="the state that it starts from"),
-        instead(SWEEP, of="(pi * Q).sum(-1)", put="(pi * Q).sum(0)", says="Its shape is (4,)"),
+        instead(SWEEP, of="(pi * Q).sum(-1)", put="(pi * Q).sum(0)", says="got (4,)"),
         instead(SWEEP, of="Q = R + gamma", put="V[:] = 0.0\n    Q = R + gamma", says="changed its input"),
     ],
     accepted=[
@@ -197,7 +197,7 @@ def _say(got: torch.Tensor, wanted: torch.Tensor, known: dict[str, torch.Tensor]
         instead(GREEDY, of=' * ~after["terminated"].squeeze(-1)', put="", says="after a terminated step"),
         instead(GREEDY, of=" + gamma * ahead", put="", says="only the next reward"),
         instead(GREEDY, of="Q.argmax(-1)", put="Q.max(-1).values", says="of type float32"),
-        instead(GREEDY, of="Q.argmax(-1)", put="Q.argmax(0)", says="Its shape is (4,)"),
+        instead(GREEDY, of="Q.argmax(-1)", put="Q.argmax(0)", says="got (4,)"),
         instead(GREEDY, of="argmax", put="argmin", says="the worst action"),
         instead(GREEDY, of="gamma * ahead", put="ahead", says="`gamma` makes no difference"),
     ],
@@ -255,9 +255,9 @@ def _policy_values(world: TensorDictBase, pi: torch.Tensor, sweeps: int = 300) -
 
 def _actions(got: Any, world: TensorDictBase) -> torch.Tensor:
     """Take what the learner's function gave as an action for each state, or end the check."""
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
     shape, wanted = tuple(got.shape), (len(world),)
-    require(shape == wanted, f"Its shape is {shape}, and {wanted} is wanted: an action for each state.")
+    require(shape == wanted, f"Expected shape {wanted} (one action for each state), got {shape}.")
     kind = str(got.dtype).removeprefix("torch.")
     require(not got.dtype.is_floating_point, f"It gave numbers of type {kind}, and actions are indices from 0 to 3.")
     require(bool(((got >= 0) & (got < ACTIONS)).all()), f"It gave the action {int(got.max())}. They are 0 to 3.")
@@ -306,7 +306,7 @@ def _same(one: torch.Tensor, two: torch.Tensor) -> bool:
         instead(VALUE_ITERATION, of=' * ~after["terminated"].squeeze(-1)', put="", says="after a terminated step"),
         instead(VALUE_ITERATION, of="gamma * ahead", put="ahead * 0.9", says="Wrong for gamma = 0.5"),
         instead(VALUE_ITERATION, of="return new", put="return Q.argmax(-1)", says="and not the actions"),
-        instead(VALUE_ITERATION, of="return new", put="return Q", says="Its shape is"),
+        instead(VALUE_ITERATION, of="return new", put="return Q", says="Expected shape"),
     ],
     accepted=[
         """
@@ -351,7 +351,7 @@ def _explain_iteration(got: torch.Tensor, world: TensorDictBase, best: list[torc
         "Those are the values after one sweep: go on until nothing changes.": best[1],
         "Those are the values of the random policy.": average,
         "It counts a value after a terminated step, where nothing follows.": value_sweeps(endless, gamma, 400)[-1],
-        "The values are wanted, and not the actions.": action_values(best[-1], world, gamma).argmax(-1).float(),
+        "Expected the values, got the actions.": action_values(best[-1], world, gamma).argmax(-1).float(),
     }
     why = next((words for words, numbers in known.items() if torch.allclose(got, numbers, atol=1e-3)), "")
     if not why and any(torch.allclose(got, values, atol=1e-3) for values in best[:60]):

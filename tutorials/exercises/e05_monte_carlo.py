@@ -65,9 +65,9 @@ def _case(seed: int) -> tuple[torch.Tensor, TensorDictBase]:
 
 
 def _values(got: Any) -> torch.Tensor:
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and the tensor of the values is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected the tensor of the values, got a `{type(got).__name__}`.")
     shape = tuple(got.shape)
-    require(shape == (STATES,), f"Its shape is {shape}, and {(STATES,)} is wanted: a value for each cell.")
+    require(shape == (STATES,), f"Expected shape {(STATES,)} (one value for each cell), got {shape}.")
     return got.detach().float()
 
 
@@ -138,7 +138,7 @@ def _later(rewards: list[float], t: int, gamma: float) -> float:
         instead(MONTE_CARLO, of="reversed(range(len(episode)))", put="range(len(episode))", says="before the step"),
         instead(MONTE_CARLO, of="V = V.clone()", put="V = V", says="changed its input"),
         instead(MONTE_CARLO, of='episode["observation"]', put='episode["next", "observation"]', says="no step starts"),
-        instead(MONTE_CARLO, of="    return V", put="    return G", says="It gave a `float`"),
+        instead(MONTE_CARLO, of="    return V", put="    return G", says="got a `float`"),
     ],
     accepted=[
         """
@@ -172,13 +172,13 @@ def monte_carlo(monte_carlo: Callable[..., Any]) -> Outcome:
             "The value moves to only its own reward, and not to the return.": lambda v, e, a, g: _moved(
                 v, e, a, _rewards(e)
             ),
-            "It jumps all the way to the return: a step of `alpha` is wanted.": lambda v, e, a, g: learn_n_step(
+            "It jumps all the way to the return. Take a step of `alpha`.": lambda v, e, a, g: learn_n_step(
                 v, e, FOREVER, 1.0, g
             ),
             "It only ever adds: the old value has to make room.": lambda v, e, a, g: _moved(
                 v, e, a, [_later(_rewards(e), t, g) + float(v[c]) for t, c in enumerate(e["observation"].tolist())]
             ),
-            "`G` has the rewards from before the step, and those after it are wanted.": before,
+            "Expected the rewards after the step in `G`, got those before it.": before,
         },
     )
     curve = error_curve(lambda v, e: _values(monte_carlo(v, e, 0.02, 1.0)))
@@ -269,7 +269,7 @@ def td0(td0: Callable[..., Any]) -> Outcome:
                 lambda v, e: v[e["observation"]] * on(e)
             ),
             "Where is the reward?": targets(lambda v, e: v[e["next", "observation"]] * on(e), reward=0.0),
-            "It jumps all the way to the target: a step of `alpha` is wanted.": lambda v, e, a, g: learn_n_step(
+            "It jumps all the way to the target. Take a step of `alpha`.": lambda v, e, a, g: learn_n_step(
                 v, e, 1, 1.0, g
             ),
             "It steps away from the target.": lambda v, e, a, g: learn_n_step(v, e, 1, -a, g),

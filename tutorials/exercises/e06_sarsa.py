@@ -74,7 +74,7 @@ def _compare(
             continue
         tried = {
             **{words: step(goal, alpha) for words, goal in known.items()},
-            "It jumps all the way to the target: a step of `alpha` is wanted.": step(target, 1.0),
+            "It jumps all the way to the target. Take a step of `alpha`.": step(target, 1.0),
             "It steps away from the target.": step(target, -alpha),
         }
         why = next((words for words, found in tried.items() if abs(moved - found) < 1e-4), "")

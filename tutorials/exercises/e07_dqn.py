@@ -35,31 +35,31 @@ DOUBLE = """
 
 
 @exercise(
-    title="What a Q-value should have been",
+    title="The target of a Q-value",
     prompt="""
         Write `td_target(reward, terminated, Q_next, gamma)` for many steps at once. `reward` and `terminated` have the
         shape `[steps]`, and `terminated` is boolean. `Q_next` holds the values of all actions in the next state, of
-        shape `[steps, actions]`. Return the target of Q-learning, of shape `[steps]`: after the last step of an episode
-        there is nothing to come. The check trains three agents with it.
+        shape `[steps, actions]`. Return the target of Q-learning, of shape `[steps]`: after the last step of an
+        episode, nothing is added to the reward. The check trains three agents with it.
     """,
     stub="""
         def td_target(reward, terminated, Q_next, gamma):
-            # R + gamma * max Q(S', a), and R alone where the episode terminated
+            # R + gamma * max Q(S', a), or just R where the episode terminated
             ...
     """,
     hints=[
         "`Q_next.max(-1)` has two parts: `values`, the largest value in each row, and `indices`.",
-        "`~terminated` is True where the episode goes on. Multiplied with a number, True is 1 and False is 0.",
+        "`~terminated` is True where the episode continues. In a product, True counts as 1 and False as 0.",
     ],
     solution=TARGET,
     wrong=[
         instead(TARGET, of=" * ~terminated", put="", says="after the end of an episode"),
         instead(TARGET, of="~terminated", put="terminated", says="the other way round"),
-        instead(TARGET, of="gamma * ", put="", says="`gamma` makes no difference"),
+        instead(TARGET, of="gamma * ", put="", says="`gamma` has no effect"),
         instead(TARGET, of="reward + ", put="", says="The reward is missing"),
         instead(TARGET, of=".max(-1).values", put=".mean(-1)", says="The mean over the actions"),
         instead(TARGET, of=".max(-1).values", put=".max()", says="over all steps"),
-        instead(TARGET, of=".max(-1).values", put=".argmax(-1)", says="index of the best action"),
+        instead(TARGET, of=".max(-1).values", put=".argmax(-1)", says="got its index"),
         instead(
             TARGET,
             of="reward + gamma * Q_next.max(-1).values * ~terminated",
@@ -85,14 +85,15 @@ def td_target(td_target: Callable[..., Any]) -> Outcome:
         got,
         reward + 0.9 * best * on,
         {
-            "It counts what comes after the end of an episode.": reward + 0.9 * best,
+            "It adds a value after the end of an episode.": reward + 0.9 * best,
             "It is the other way round: a value is added where the episode ends.": reward + 0.9 * best * terminated,
-            "`gamma` makes no difference.": reward + best * on,
+            "`gamma` has no effect.": reward + best * on,
             "The reward is missing.": 0.9 * best * on,
             "The mean over the actions is the value of acting at random.": reward + 0.9 * values.mean(-1) * on,
-            "It takes the largest value over all steps.": reward + 0.9 * values.max() * on,
-            "It takes the index of the best action, and its value is wanted.": reward + 0.9 * values.argmax(-1) * on,
-            "The last reward of an episode counts, too.": (reward + 0.9 * best) * on,
+            "It takes the largest value over all steps. Take the maximum over the actions.": reward
+            + 0.9 * values.max() * on,
+            "Expected the value of the best action, got its index.": reward + 0.9 * values.argmax(-1) * on,
+            "Keep the last reward of an episode.": (reward + 0.9 * best) * on,
         },
     )
 
@@ -105,10 +106,10 @@ def td_target(td_target: Callable[..., Any]) -> Outcome:
 @exercise(
     title="The loss",
     prompt="""
-        Write `td_loss(Q, action, target)`. `Q`, of shape `[steps, actions]`, is what the network says about each
-        action. `action`, of shape `[steps]`, holds the index of the action that was taken in each step, and `target`
-        the target of that action. Return one number: the mean of `smooth_l1_loss` between the values of the *taken*
-        actions and their targets. Nothing is known about the other actions: they were not tried. The check trains with
+        Write `td_loss(Q, action, target)`. `Q`, of shape `[steps, actions]`, holds the network's values of all actions.
+        `action`, of shape `[steps]`, holds the index of the action that was taken in each step, and `target` the target
+        of that action. Return one number: the mean of `smooth_l1_loss` between the values of the *taken* actions and
+        their targets. The other actions were not tried, so they have no target. The check trains with
         it.
     """,
     stub="""
@@ -117,8 +118,8 @@ def td_target(td_target: Callable[..., Any]) -> Outcome:
             ...
     """,
     hints=[
-        "`action.unsqueeze(-1)` has the shape `[steps, 1]`, and so has what `gather` returns for it.",
-        "Take the last dimension away with `.squeeze(-1)` before you compare with `target`.",
+        "`action.unsqueeze(-1)` has the shape `[steps, 1]`, and so does the result of `gather`.",
+        "Remove the last dimension with `.squeeze(-1)` before you compare with `target`.",
         "`smooth_l1_loss(taken, target)` returns the mean over all steps.",
     ],
     solution=LOSS,
@@ -126,7 +127,7 @@ def td_target(td_target: Callable[..., Any]) -> Outcome:
         instead(LOSS, of="Q.gather(-1, action.unsqueeze(-1)).squeeze(-1)", put="Q.max(-1).values", says="best action"),
         instead(LOSS, of=".squeeze(-1)\n", put="\n", says="every value with every target"),
         instead(LOSS, of="taken, target)", put="taken.detach(), target)", says="no gradient"),
-        instead(LOSS, of="smooth_l1_loss(taken, target)", put="(taken - target).mean()", says="sign"),
+        instead(LOSS, of="smooth_l1_loss(taken, target)", put="(taken - target).mean()", says="cancel out"),
         instead(LOSS, of="smooth_l1_loss(taken, target)", put="(taken - target).pow(2).mean()", says="square"),
         instead(LOSS, of="taken, target)", put='taken, target, reduction="sum")', says="the sum"),
         instead(LOSS, of="taken, target)", put='taken, target, reduction="none")', says="one number"),
@@ -149,8 +150,8 @@ def loss(td_loss: Callable[..., Any]) -> Outcome:
     found = td_loss(values, action, target)
     if found is ...:
         ask(td_loss, values.detach(), action, target)
-    require(isinstance(found, torch.Tensor), f"It gave a `{type(found).__name__}`, and a tensor is wanted.")
-    require(found.numel() == 1, f"It gave a tensor of shape {tuple(found.shape)}, and one number is wanted.")
+    require(isinstance(found, torch.Tensor), f"Expected a tensor, got a `{type(found).__name__}`.")
+    require(found.numel() == 1, f"Expected one number, got a tensor of shape {tuple(found.shape)}.")
     distance = torch.nn.functional.smooth_l1_loss
     taken = values.detach().gather(-1, action.unsqueeze(-1)).squeeze(-1)
     shown = {
@@ -160,9 +161,9 @@ def loss(td_loss: Callable[..., Any]) -> Outcome:
         "It compares every value with every target: the shapes are `[8, 1]` and `[8]`.": distance(
             taken.unsqueeze(-1).expand(8, 8), target.expand(8, 8)
         ),
-        "Errors of one sign cancel those of the other sign.": (taken - target).mean(),
-        "That is the mean of the square, in which a large error counts too much.": (taken - target).square().mean(),
-        "That is the sum over all steps, and the mean is wanted.": distance(taken, target, reduction="sum"),
+        "Positive and negative errors cancel out.": (taken - target).mean(),
+        "That is the mean squared error, which gives large errors too much weight.": (taken - target).square().mean(),
+        "Expected the mean over all steps, got the sum.": distance(taken, target, reduction="sum"),
     }
     _explain(found.detach().reshape(()), distance(taken, target), shown)
     require(found.requires_grad, "The number is right, but no gradient reaches the network: is there a `detach`?")
@@ -170,7 +171,7 @@ def loss(td_loss: Callable[..., Any]) -> Outcome:
 
 
 @exercise(
-    title="One network chooses, the other one judges",
+    title="One network chooses, the other evaluates",
     prompt="""
         Write `double_target(reward, terminated, Q_own, Q_lagging, gamma)`. `Q_own` and `Q_lagging`, of shape
         `[steps, actions]`, are the values of the next state: those of the network itself, and those of the target
@@ -189,7 +190,7 @@ def loss(td_loss: Callable[..., Any]) -> Outcome:
     solution=DOUBLE,
     wrong=[
         instead(DOUBLE, of="Q_own.argmax", put="Q_lagging.argmax", says="as before"),
-        instead(DOUBLE, of="Q_lagging.gather", put="Q_own.gather", says="both choose and judge"),
+        instead(DOUBLE, of="Q_lagging.gather", put="Q_own.gather", says="both choose and evaluate"),
         instead(
             DOUBLE,
             of="Q_own.argmax(-1, keepdim=True)\n    value = Q_lagging",
@@ -197,7 +198,7 @@ def loss(td_loss: Callable[..., Any]) -> Outcome:
             says="The roles are swapped",
         ),
         instead(DOUBLE, of=" * ~terminated", put="", says="after the end of an episode"),
-        instead(DOUBLE, of="gamma * ", put="", says="`gamma` makes no difference"),
+        instead(DOUBLE, of="gamma * ", put="", says="`gamma` has no effect"),
     ],
     accepted=[
         """
@@ -222,18 +223,18 @@ def double(double_target: Callable[..., Any]) -> Outcome:
         got,
         reward + 0.9 * value(own, lagging) * on,
         {
-            "The target network both chooses and judges, as before.": reward + 0.9 * value(lagging, lagging) * on,
-            "The network itself should not both choose and judge.": reward + 0.9 * value(own, own) * on,
+            "The target network both chooses and evaluates, as before.": reward + 0.9 * value(lagging, lagging) * on,
+            "The network itself should not both choose and evaluate.": reward + 0.9 * value(own, own) * on,
             "The roles are swapped: the network itself chooses.": reward + 0.9 * value(lagging, own) * on,
-            "It counts what comes after the end of an episode.": reward + 0.9 * value(own, lagging),
-            "`gamma` makes no difference.": reward + value(own, lagging) * on,
+            "It adds a value after the end of an episode.": reward + 0.9 * value(own, lagging),
+            "`gamma` has no effect.": reward + value(own, lagging) * on,
         },
     )
     bias = overestimates(double_target)
     run = train(double_target, frames=5120)
     words = (
-        f"All true values are 0. With noise on both estimates the maximum says {overestimates(q_target):.2f} on "
-        f"average, and yours {abs(bias):.2f}."
+        f"All true values are 0. With noise on both estimates, the maximum gives {overestimates(q_target):.2f} on "
+        f"average, yours {abs(bias):.2f}."
     )
     return right(words, _picture({"with your target": run}))
 
@@ -256,8 +257,8 @@ def _steps() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def _tensor(got: Any, shape: tuple[int, ...]) -> torch.Tensor:
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
-    require(tuple(got.shape) == shape, f"It gave the shape {tuple(got.shape)}, and {shape} is wanted: one per step.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(tuple(got.shape) == shape, f"Expected shape {shape} (one number per step), got {tuple(got.shape)}.")
     found: torch.Tensor = got.detach().float()
     return found
 
@@ -269,9 +270,9 @@ def _explain(got: torch.Tensor, wanted: torch.Tensor, known: dict[str, torch.Ten
     if why:
         fail(why)
     if got.ndim == 0:
-        fail(f"{as_number(wanted):.3g} is wanted for the steps of the check, and it gave {as_number(got):.3g}.")
+        fail(f"For the steps of the check, expected {as_number(wanted):.3g}, got {as_number(got):.3g}.")
     step = int((got - wanted).abs().argmax())
-    fail(f"In step {step} the target should be {wanted[step]:.3g}, and it gave {got[step]:.3g}.")
+    fail(f"For step {step}, expected a target of {wanted[step]:.3g}, got {got[step]:.3g}.")
 
 
 def _learned(name: str, run: Run) -> Outcome:

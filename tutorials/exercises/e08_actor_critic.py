@@ -54,8 +54,8 @@ def _one_step(
 
 def _scalar(value: Any, name: str) -> torch.Tensor:
     """Take a loss as a tensor of one number that depends on something, or end the check."""
-    require(isinstance(value, torch.Tensor), f"{name} is a `{type(value).__name__}`, and a tensor is wanted.")
-    require(value.numel() == 1, f"{name} has the shape {tuple(value.shape)}. It should be one number for the batch.")
+    require(isinstance(value, torch.Tensor), f"{name}: expected a tensor, got a `{type(value).__name__}`.")
+    require(value.numel() == 1, f"{name}: expected one number for the batch, got shape {tuple(value.shape)}.")
     loss: torch.Tensor = value.reshape(())
     return loss
 
@@ -76,28 +76,28 @@ def _along(one: torch.Tensor, two: torch.Tensor) -> bool:
     title="The loss of REINFORCE",
     prompt="""
         Write `reinforce_loss(log_prob, G)`. `log_prob` holds ln π(*A* | *S*) of each step and carries the gradient, `G`
-        holds the return that followed the step; both have the shape `[steps]`. Return one number whose gradient, *taken
-        downhill* by the optimizer, follows the policy gradient uphill. The check trains a network with it.
+        holds the return that followed the step; both have the shape `[steps]`. Return one number such that the
+        optimizer, which goes *downhill*, follows the policy gradient uphill. The check trains a network with it.
     """,
     stub="""
         def reinforce_loss(log_prob, G):
-            # optimizers minimise, and you want to climb
+            # optimizers minimise, but you want to climb
             ...
     """,
     hints=[
-        "The policy gradient is the mean of `G` times the gradient of `log_prob`. Of which number is it the gradient?",
-        "`(log_prob * G).mean()` has this gradient. An optimizer would make it small.",
-        "Put a minus before it.",
+        "The policy gradient is the mean of `G` times the gradient of `log_prob`. Which number has this gradient?",
+        "`(log_prob * G).mean()` has this gradient, but an optimizer would minimise it.",
+        "Put a minus sign in front.",
     ],
     solution=REINFORCE,
     wrong=[
         instead(REINFORCE, of="-(", put="(", says="It goes downhill"),
-        instead(REINFORCE, of=" * G", put="", says="`G` makes no difference"),
+        instead(REINFORCE, of=" * G", put="", says="`G` has no effect"),
         instead(REINFORCE, of="log_prob *", put="log_prob.exp() *", says="of the probability, not of its logarithm"),
         instead(REINFORCE, of="log_prob *", put="log_prob.detach() *", says="does not reach the policy"),
         instead(REINFORCE, of=".mean()", put="", says="one number for the batch"),
         instead(REINFORCE, of="(log_prob * G).mean()", put="log_prob.mean() * G.mean()", says="the same push"),
-        instead(REINFORCE, of="-(log_prob * G).mean()", put="-G.mean().item()", says="a tensor is wanted"),
+        instead(REINFORCE, of="-(log_prob * G).mean()", put="-G.mean().item()", says="expected a tensor"),
     ],
     accepted=["def reinforce_loss(log_prob, G): return torch.sum(log_prob * -G)"],
     setup="import torch",
@@ -109,21 +109,21 @@ def reinforce_loss(reinforce_loss: Callable[..., Any]) -> Outcome:
     G = torch.tensor([10.0, 9.0, 2.0, 1.0])
     loss = _scalar(ask(reinforce_loss, log_prob, G), "The loss")
     push = -_gradient(loss, log_prob)  # what the optimizer does to each log-probability
-    require(bool(push.norm() > 0), "Its gradient does not reach the policy: nothing would change.")
+    require(bool(push.norm() > 0), "Its gradient does not reach the policy, so nothing would change.")
     require(not _along(-push, G), "It goes downhill: actions with large returns become less probable.")
-    even = f"`G` = {G.tolist()}, and all four actions get the same push"
+    even = f"`G` = {G.tolist()}, but all four actions get the same push"
     if _along(push, torch.ones(4)):
         more = _gradient(_scalar(ask(reinforce_loss, log_prob, 3 * G), "The loss"), log_prob)
-        require(not torch.allclose(more, -push), f"`G` makes no difference to the gradient: {even}.")
+        require(not torch.allclose(more, -push), f"`G` has no effect on the gradient: {even}.")
         fail(f"{even}. Each action should be pushed by the return that followed it.")
     require(
         not _along(push, G * log_prob.detach().exp()),
-        "It takes the gradient of the probability, not of its logarithm: rare actions are pushed too little.",
+        "It takes the gradient of the probability, not of its logarithm, which pushes rare actions too little.",
     )
-    require(_along(push, G), f"The pushes should be in the proportion of the returns {G.tolist()}: {push.tolist()}.")
+    require(_along(push, G), f"Expected pushes proportional to the returns {G.tolist()}, got {push.tolist()}.")
     curve = _train_reinforce(reinforce_loss)
     shown = Trained({"mean return of 16 episodes": {"with your loss": curve}})
-    return right("What was followed by much becomes more probable, and the return rises:", shown)
+    return right("Actions with large returns become more probable, and the return rises:", shown)
 
 
 def _train_reinforce(loss_of: Callable[..., Any], updates: int = 25) -> list[float]:
@@ -160,13 +160,13 @@ def _train_reinforce(loss_of: Callable[..., Any], updates: int = 25) -> list[flo
     ],
     solution=LOSSES,
     wrong=[
-        instead(LOSSES, of="G - V.detach()", put="G", says="There is no baseline"),
+        instead(LOSSES, of="G - V.detach()", put="G", says="has no baseline"),
         instead(LOSSES, of="G - V.detach()", put="G - V", says="The actor's loss moves the critic"),
         instead(LOSSES, of="G - V.detach()", put="V.detach() - G", says="The advantage has the wrong sign"),
         instead(LOSSES, of="(G - V) **", put="(G - V.detach()) **", says="The critic learns nothing"),
         instead(LOSSES, of="((G - V) ** 2)", put="(G - V).abs()", says="is not the squared error"),
         instead(LOSSES, of="((G - V) ** 2)", put="-((G - V) ** 2)", says="away from the returns"),
-        instead(LOSSES, of="return actor_loss, critic_loss", put="return actor_loss", says="Two losses are wanted"),
+        instead(LOSSES, of="return actor_loss, critic_loss", put="return actor_loss", says="Expected two losses"),
         instead(LOSSES, of="return actor_loss, critic_loss", put="return critic_loss, actor_loss", says="swapped"),
     ],
     accepted=[
@@ -183,17 +183,17 @@ def baseline(losses: Callable[..., Any]) -> Outcome:
     log_prob = torch.tensor([-0.7, -0.2, -1.6, -0.1], requires_grad=True)
     V, G = torch.tensor([6.0, 8.0, 3.0, 5.0], requires_grad=True), torch.tensor([10.0, 7.0, 2.0, 1.0])
     got = ask(losses, log_prob, G, V)
-    require(isinstance(got, tuple | list) and len(got) == 2, "Two losses are wanted: the actor's and the critic's.")
+    require(isinstance(got, tuple | list) and len(got) == 2, "Expected two losses, the actor's and the critic's.")
     actor, critic = _scalar(got[0], "The actor's loss"), _scalar(got[1], "The critic's loss")
     advantage = G - V.detach()
     push = -_gradient(actor, log_prob)
     swapped = not bool(push.norm() > 0) and bool(_gradient(critic, log_prob).norm() > 0)
     require(not swapped, "The two losses are swapped: the actor's comes first.")
-    require(bool(push.norm() > 0), "The actor's loss does not reach the policy: nothing would change.")
-    require(not _along(push, G), "There is no baseline in the actor's loss: the pushes are in the proportion of `G`.")
+    require(bool(push.norm() > 0), "The actor's loss does not reach the policy, so nothing would change.")
+    require(not _along(push, G), "The actor's loss has no baseline: the pushes are proportional to `G`.")
     require(not _along(-push, advantage), "The advantage has the wrong sign: better than expected means `G` above `V`.")
-    require(_along(push, advantage), f"The pushes should be in the proportion of `G - V`, {advantage.tolist()}.")
-    moved = "The actor's loss moves the critic, too. There, the advantage is a weight and should carry no gradient."
+    require(_along(push, advantage), f"The pushes should be proportional to `G - V`, {advantage.tolist()}.")
+    moved = "The actor's loss moves the critic, too. The advantage is a weight there and should carry no gradient."
     require(not bool(_gradient(actor, V).norm() > 0), moved)
     pull = -_gradient(critic, V)
     require(bool(pull.norm() > 0), "The critic learns nothing: its loss has no gradient for `V`.")
@@ -201,8 +201,8 @@ def baseline(losses: Callable[..., Any]) -> Outcome:
     require(_along(pull, advantage), "The critic's loss is not the squared error of `V` as a prediction of `G`.")
     plain, better = _spread(lambda lp, G, V: (-(lp * G).mean(), None)), _spread(losses)
     times = float(plain.var() / better.var())
-    words = "The mean hardly changes, and the variance does: without a baseline it takes about "
-    words += f"{times:.0f} times as many episodes for a gradient as good as this."
+    words = "The mean hardly changes, but the variance does: without a baseline it takes about "
+    words += f"{times:.0f} times as many episodes for an equally good gradient."
     return right(words, Spread({"without a baseline": plain, "with your loss": better}, x="gradient of 8 episodes"))
 
 
@@ -244,25 +244,25 @@ def _spread(losses: Callable[..., Any], batches: int = 250, size: int = 8) -> to
     prompt="""
         Write `td_error(reward, V, V_next, terminated, gamma)`, the advantage after one step: what the step turned out
         to be worth, minus what the critic expected. `V` and `V_next` are the critic's values of the states before and
-        after the step, and `terminated` is True where the episode ended for good. All have the shape `[steps]`. The
+        after the step, and `terminated` is True where the episode terminated. All have the shape `[steps]`. The
         check trains an actor with your advantage, and a critic with the target `V + td_error`.
     """,
     stub="""
         def td_error(reward, V, V_next, terminated, gamma):
-            # ~terminated is True where the episode went on
+            # ~terminated is True where the episode continued
             ...
     """,
     hints=[
-        "What is a step worth? Its reward, and the value of where it leads, discounted.",
-        "Where the episode terminated nothing follows, whatever the critic says of that state.",
-        "`reward + gamma * V_next * ~terminated - V`.",
+        "What is a step worth? Its reward plus the discounted value of the next state.",
+        "After a terminated episode nothing follows, whatever value the critic gives that state.",
+        "Return `reward + gamma * V_next * ~terminated - V`.",
     ],
     solution=TD_ERROR,
     wrong=[
         instead(TD_ERROR, of=" * ~terminated", put="", says="still gets the value of its next state"),
         instead(TD_ERROR, of="~terminated", put="terminated", says="the other way round"),
-        instead(TD_ERROR, of="gamma * ", put="", says="`gamma` makes no difference"),
-        instead(TD_ERROR, of=" - V", put="", says="minus what the critic expected"),
+        instead(TD_ERROR, of="gamma * ", put="", says="`gamma` has no effect"),
+        instead(TD_ERROR, of=" - V", put="", says="Subtract what the critic expected"),
         instead(TD_ERROR, of="reward + ", put="", says="The reward is missing"),
         WrongAnswer(
             "def td_error(reward, V, V_next, terminated, gamma): return V - reward - gamma * V_next * ~terminated",
@@ -284,16 +284,16 @@ def one_step(td_error: Callable[..., Any]) -> Outcome:
     reward, V, V_next = torch.tensor([1.0, 1.0, 3.0]), torch.tensor([5.0, 8.0, 4.0]), torch.tensor([7.0, 6.0, 10.0])
     terminated = torch.tensor([False, False, True])
     got = ask(td_error, reward, V, V_next, terminated, 0.5)
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
-    require(tuple(got.shape) == (3,), f"Its shape is {tuple(got.shape)}, and (3,) is wanted: a number for each step.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(tuple(got.shape) == (3,), f"Expected shape (3,) (one number for each step), got {tuple(got.shape)}.")
     wanted = reward + 0.5 * V_next * ~terminated - V
     if not torch.allclose(got.float(), wanted):
         on, off = 0.5 * V_next, ~terminated
         known = {
             "The step that ended its episode still gets the value of its next state.": reward + on - V,
             "It is the other way round: the next state counts where the episode ended.": reward + on * terminated - V,
-            "`gamma` makes no difference.": reward + V_next * off - V,
-            "That is what the step turned out to be worth, but not minus what the critic expected.": reward + on * off,
+            "`gamma` has no effect.": reward + V_next * off - V,
+            "That is what the step turned out to be worth. Subtract what the critic expected.": reward + on * off,
             "The reward is missing.": on * off - V,
             "The sign is wrong: better than expected should be positive.": -wanted,
         }
@@ -302,7 +302,7 @@ def one_step(td_error: Callable[..., Any]) -> Outcome:
         fail(why or f"{given}{float(got[0]):.3g}.")
     curve, _, _ = train_actor_critic(td_error, updates=60)
     shown = Trained({"mean return of the last 20 episodes": {"with your TD error": curve}}, x="update")
-    return right("It learns from pieces of 32 steps, and need not wait for the end of an episode:", shown)
+    return right("It learns from pieces of 32 steps, without waiting for the end of an episode:", shown)
 
 
 def train_actor_critic(
@@ -315,7 +315,7 @@ def train_actor_critic(
     """Train an actor and a critic on pieces of episodes with one-step advantages.
 
     Args:
-        advantage: computes the TD error from reward, V, V_next, terminated and gamma. Default: as it should.
+        advantage: computes the TD error from reward, V, V_next, terminated and gamma. Default: a correct one.
         updates: number of batches of 16 x 32 steps.
         critic_steps: how many steps the critic takes on each batch.
         report: called after each batch with the number of batches and the mean return.
@@ -353,33 +353,33 @@ def train_actor_critic(
 
 
 @exercise(
-    title="A dial between one step and all of them",
+    title="Between one step and all of them",
     prompt="""
-        Write `gae(delta, done, gamma, lmbda)`. `delta` holds the TD errors of *N* envs over *T* steps, time first: its
-        shape is `[T, N]`, as that of `done`, which is True for the last step of an episode. Return the advantages, in
-        the same shape: *A*(*t*) = δ(*t*) + γλ *A*(*t* + 1) within an episode. The check measures bias and variance with
+        Write `gae(delta, done, gamma, lmbda)`. `delta`, of shape `[T, N]`, holds the TD errors of *N* envs over *T*
+        steps. `done`, of the same shape, is True at the last step of an episode. Return the advantages, in the same
+        shape: *A*(*t*) = δ(*t*) + γλ *A*(*t* + 1) within an episode. The check measures bias and variance with
         your function for many λ.
     """,
     stub="""
         def gae(delta, done, gamma, lmbda):
-            # start at the last step and go back; ~done[t] is True where the episode went on
+            # start at the last step and go back; ~done[t] is True where the episode continued
             ...
     """,
     hints=[
-        "The advantage of a step needs that of the next one. In which order do you compute them?",
-        "Go back from `T - 1` to 0 and keep the advantage of the step after, which is 0 at first.",
-        "`following = delta[t] + gamma * lmbda * following * ~done[t]`, and put it into row `t` of the result.",
+        "The advantage of a step depends on that of the next one. In which order do you compute them?",
+        "Go back from `T - 1` to 0 and keep the advantage of the following step, which is 0 at first.",
+        "Compute `following = delta[t] + gamma * lmbda * following * ~done[t]`, and store it in row `t` of the result.",
     ],
     solution=GAE,
     wrong=[
-        instead(GAE, of=" * ~done[t]", put="", says="flows from one episode into the one before"),
-        instead(GAE, of="gamma * lmbda * following", put="gamma * following", says="`lmbda` makes no difference"),
-        instead(GAE, of="gamma * lmbda * following", put="lmbda * following", says="`gamma` makes no difference"),
+        instead(GAE, of=" * ~done[t]", put="", says="flow from one episode into the previous one"),
+        instead(GAE, of="gamma * lmbda * following", put="gamma * following", says="`lmbda` has no effect"),
+        instead(GAE, of="gamma * lmbda * following", put="lmbda * following", says="`gamma` has no effect"),
         instead(GAE, of="~done[t]", put="done[t]", says="the other way round"),
         instead(GAE, of="reversed(range(len(delta)))", put="range(len(delta))", says="from the first step to the last"),
-        WrongAnswer("def gae(delta, done, gamma, lmbda): return delta", says="With `lmbda` = 1 it gives"),
+        WrongAnswer("def gae(delta, done, gamma, lmbda): return delta", says="With `lmbda` = 1, for step"),
         instead(GAE, of="~done[t]", put="~done[max(t - 1, 0)]", says="at the wrong step"),
-        instead(GAE, of="return A", put="return A[0]", says="Its shape is"),
+        instead(GAE, of="return A", put="return A[0]", says="Expected shape"),
     ],
     accepted=[
         """
@@ -399,15 +399,15 @@ def gae(gae: Callable[..., Any]) -> Outcome:
     delta, done = torch.randn(12, 3, generator=draw), torch.rand(12, 3, generator=draw) < 0.25
     for lmbda in (1.0, 0.6, 0.0):
         got = ask(gae, delta, done, 0.8, lmbda)
-        require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
-        require(got.shape == delta.shape, f"Its shape is {tuple(got.shape)}, and {tuple(delta.shape)} is wanted.")
+        require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+        require(got.shape == delta.shape, f"Expected shape {tuple(delta.shape)}, got {tuple(got.shape)}.")
         if not torch.allclose(got, _gae(delta, done, 0.8 * lmbda), atol=1e-5):
             _explain_gae(got, delta, done, 0.8, lmbda)
     panels = bias_and_variance(gae)
     total = panels["bias² + variance"]
     best = max(range(len(total)), key=lambda k: -total[k])
     words = (
-        f"λ = 0 trusts the critic and errs with it; λ = 1 trusts one episode and its luck. Here {best / 20:g} is best:"
+        f"λ = 0 trusts the critic and its errors; λ = 1 trusts one episode and its luck. Here {best / 20:g} is best:"
     )
     return right(words, Trained({"error of the estimates": panels}, x="λ", first=0, every=0.05))
 
@@ -424,26 +424,26 @@ def _explain_gae(got: torch.Tensor, delta: torch.Tensor, done: torch.Tensor, gam
     shifted = torch.cat([done[:1], done[:-1]])
     forward = _gae(delta.flip(0), done.flip(0), decay).flip(0)
     known = {
-        "What is learned flows from one episode into the one before: nothing may pass a step that is done.": (
+        "Advantages flow from one episode into the previous one. Nothing may pass a step that is done.": (
             never,
             decay,
         ),
-        "`lmbda` makes no difference.": (done, gamma),
-        "`gamma` makes no difference.": (done, lmbda),
+        "`lmbda` has no effect.": (done, gamma),
+        "`gamma` has no effect.": (done, lmbda),
         "It is the other way round: advantages pass only where an episode ended.": (~done, decay),
         "It cuts the episodes at the wrong step.": (shifted, decay),
     }
     require(
         not torch.allclose(got, forward, atol=1e-5),
-        "It adds up from the first step to the last: an advantage is about what follows the step.",
+        "It sums from the first step to the last, but an advantage depends on what follows the step.",
     )
     for why, (ends, factor) in known.items():
         require(not torch.allclose(got, _gae(delta, ends, factor), atol=1e-5), why)
     wanted = _gae(delta, done, decay)
     t, n = divmod(int((got - wanted).abs().argmax()), delta.shape[1])
     fail(
-        f"With `lmbda` = {lmbda:g} it gives {float(got[t, n]):.3g} for step {t} of env {n}, and "
-        f"{float(wanted[t, n]):.3g} is wanted."
+        f"With `lmbda` = {lmbda:g}, for step {t} of env {n}, expected {float(wanted[t, n]):.3g}, "
+        f"got {float(got[t, n]):.3g}."
     )
 
 

@@ -47,9 +47,9 @@ def train(
     """Train on cart-pole with PPO, some pieces of which are the learner's.
 
     Args:
-        loss_of: computes the loss from log_prob, old_log_prob, advantage and epsilon. Default: clipped, as it should.
-        minibatches: gives indices, from the number of steps and the size. Default: as it should.
-        entropy: computes entropies from logits. Default: as it should.
+        loss_of: computes the loss from log_prob, old_log_prob, advantage and epsilon. Default: the clipped loss.
+        minibatches: gives indices, from the number of steps and the size. Default: a correct one.
+        entropy: computes entropies from logits. Default: a correct one.
         batches: number of batches of 32 x 64 steps.
         epochs: how often each batch is used.
         entropy_coeff: weight of the entropy bonus.
@@ -113,26 +113,26 @@ def _entropy(logits: torch.Tensor) -> torch.Tensor:
     title="The clipped loss",
     prompt="""
         Write `clipped_loss(log_prob, old_log_prob, advantage, epsilon)`. All but `epsilon` have the shape `[steps]`;
-        `log_prob` carries the gradient, and `old_log_prob` is that of the policy which collected the batch. Return one
-        number to minimise: minus the mean of the smaller one of `ratio * advantage` and `clipped * advantage`. The
-        check trains with it, and without the clip, which takes a few seconds.
+        `log_prob` carries the gradient, and `old_log_prob` comes from the policy that collected the batch. Return one
+        number to minimise: minus the mean of the smaller of `ratio * advantage` and `clipped * advantage`. The check
+        trains with your loss and without the clip, which takes a few seconds.
     """,
     stub="""
         def clipped_loss(log_prob, old_log_prob, advantage, epsilon):
-            # the ratio of two probabilities, from their logarithms
+            # compute the ratio of the two probabilities from their logarithms
             ...
     """,
     hints=[
-        "The logarithm of a ratio is a difference: `(log_prob - old_log_prob).exp()` is the ratio.",
-        "`ratio.clamp(1 - epsilon, 1 + epsilon)` cuts it. `torch.min(a, b)` takes the smaller one, step by step.",
-        "`-torch.min(ratio * advantage, clipped * advantage).mean()`.",
+        "The logarithm of a ratio is a difference, so the ratio is `(log_prob - old_log_prob).exp()`.",
+        "`ratio.clamp(1 - epsilon, 1 + epsilon)` clips it. `torch.min(a, b)` takes the smaller one for each step.",
+        "Return `-torch.min(ratio * advantage, clipped * advantage).mean()`.",
     ],
     solution=CLIPPED,
     wrong=[
         instead(CLIPPED, of="-torch.min", put="torch.min", says="The sign is wrong"),
         instead(CLIPPED, of="clipped * advantage", put="ratio * advantage", says="Nothing is clipped"),
-        instead(CLIPPED, of="ratio * advantage, ", put="clipped * advantage, ", says="cannot come back"),
-        instead(CLIPPED, of="torch.min", put="torch.max", says="the larger one"),
+        instead(CLIPPED, of="ratio * advantage, ", put="clipped * advantage, ", says="cannot be corrected"),
+        instead(CLIPPED, of="torch.min", put="torch.max", says="the larger of the two"),
         instead(CLIPPED, of=".exp()", put="", says="is not the ratio"),
         instead(CLIPPED, of="log_prob - old_log_prob", put="old_log_prob - log_prob", says="upside down"),
         instead(CLIPPED, of=".mean()", put="", says="one number for the batch"),
@@ -155,8 +155,8 @@ def clipped_loss(clipped_loss: Callable[..., Any]) -> Outcome:
     cases = [(r, A) for A in advantages for r in ratios]
     old = torch.tensor([-1.5])
     got = ask(clipped_loss, torch.full((8,), -1.0, requires_grad=True), old.expand(8), torch.ones(8), EPSILON)
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
-    require(got.numel() == 1, f"Its shape is {tuple(got.shape)}. It should be one number for the batch.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(got.numel() == 1, f"Expected one number for the batch, got a tensor of shape {tuple(got.shape)}.")
     require(got.requires_grad, "It carries no gradient to the policy.")
     found = [float(ask(clipped_loss, old + math.log(r), old, torch.tensor([A]), EPSILON)) for r, A in cases]
 
@@ -167,17 +167,15 @@ def clipped_loss(clipped_loss: Callable[..., Any]) -> Outcome:
         return min(max(r, 1 - EPSILON), 1 + EPSILON)
 
     known: dict[str, Callable[[float, float], float]] = {
-        "The sign is wrong: an optimizer would make good actions rarer.": lambda r, A: min(r * A, cut(r) * A),
-        "Nothing is clipped: the loss goes on falling, however far the ratio is from 1.": lambda r, A: -r * A,
-        "A step that went the wrong way cannot come back: at a ratio of 0.5 and a positive advantage there should be a "
-        "gradient.": lambda r, A: -cut(r) * A,
-        "It takes the larger one of the two, so that the clip never holds anything back.": (
-            lambda r, A: -max(r * A, cut(r) * A)
-        ),
+        "The sign is wrong: an optimizer would make good actions less likely.": lambda r, A: min(r * A, cut(r) * A),
+        "Nothing is clipped: the loss keeps falling, however far the ratio is from 1.": lambda r, A: -r * A,
+        "A step in the wrong direction cannot be corrected: with a ratio of 0.5 and a positive advantage, the gradient "
+        "should not be 0.": lambda r, A: -cut(r) * A,
+        "It takes the larger of the two, so the clip never limits anything.": (lambda r, A: -max(r * A, cut(r) * A)),
         "The difference of the logarithms is not the ratio yet.": (
             lambda r, A: -min(math.log(r) * A, cut(math.log(r)) * A)
         ),
-        "The ratio is upside down: the new probability stands above the old one.": (
+        "The ratio is upside down: divide the new probability by the old one.": (
             lambda r, A: -min(A / r, cut(1 / r) * A)
         ),
         "A ratio far below 1 is not clipped where the advantage is negative.": (
@@ -189,11 +187,11 @@ def clipped_loss(clipped_loss: Callable[..., Any]) -> Outcome:
         why = next((words for words, rule in known.items() if _close(found, by(rule))), "")
         k = max(range(len(cases)), key=lambda k: abs(found[k] - wanted[k]))
         r, A = cases[k]
-        fail(why or f"For a step with the ratio {r:g} and the advantage {A:g} it gave {found[k]:.3g}.")
+        fail(why or f"For a step with the ratio {r:g} and the advantage {A:g}, it gave {found[k]:.3g}.")
     kinds = {"with your loss": clipped_loss, "without the clip": _unclipped_loss}
     curves = {name: train(loss, epochs=20)["return"] for name, loss in kinds.items()}
     shown = Trained({"mean return of the last 20 episodes": curves}, x="batch")
-    return right("Twenty epochs on each batch, and the policy moves only as far as the batch can vouch for:", shown)
+    return right("Even after twenty epochs on each batch, the policy stays close to the one that collected it:", shown)
 
 
 def _close(one: list[float], two: list[float]) -> bool:
@@ -201,11 +199,11 @@ def _close(one: list[float], two: list[float]) -> bool:
 
 
 @exercise(
-    title="Every step once, in any order",
+    title="Split an epoch into minibatches",
     prompt="""
-        Write `minibatches(n, size)`, what one epoch goes through: a list of tensors with indices from 0 to `n - 1`, of
-        `size` each. The last one may be smaller. All of them together hold each index exactly once, in a new random
-        order at every call. The check trains with them, one epoch for each batch and eight.
+        Write `minibatches(n, size)`, the minibatches of one epoch: a list of tensors with `size` indices from 0 to
+        `n - 1`. The last one may be smaller. Together they hold each index exactly once, in a new random order at every
+        call. The check trains with them, with one epoch per batch and with eight.
     """,
     stub="""
         def minibatches(n, size):
@@ -213,22 +211,22 @@ def _close(one: list[float], two: list[float]) -> bool:
             ...
     """,
     hints=[
-        "Shuffle all indices first, and cut the result into pieces.",
-        "A tensor has a method `split`, which takes the size of the pieces.",
+        "Shuffle all indices first, then split the result.",
+        "Tensors have a method `split`, which takes the size of the pieces.",
         "`list(torch.randperm(n).split(size))`.",
     ],
     solution=MINIBATCHES,
     wrong=[
         instead(MINIBATCHES, of="torch.randperm(n)", put="torch.arange(n)", says="always come in the same order"),
-        instead(MINIBATCHES, of="torch.randperm(n)", put="torch.randint(n, (n,))", says="come more than once"),
-        instead(MINIBATCHES, of=".split(size)", put="[: n // size * size].split(size)", says="are left out"),
-        instead(MINIBATCHES, of=".split(size)", put=".chunk(size)", says="`size` is how many steps"),
-        WrongAnswer("def minibatches(n, size): return torch.randperm(n)[:size]", says="A list of tensors is wanted"),
+        instead(MINIBATCHES, of="torch.randperm(n)", put="torch.randint(n, (n,))", says="appear more than once"),
+        instead(MINIBATCHES, of=".split(size)", put="[: n // size * size].split(size)", says="are missing"),
+        instead(MINIBATCHES, of=".split(size)", put=".chunk(size)", says="`size` is the number of steps"),
+        WrongAnswer("def minibatches(n, size): return torch.randperm(n)[:size]", says="Expected a list of tensors"),
         instead(
             MINIBATCHES,
             of="randperm(n)",
             put="randperm(n, generator=torch.Generator().manual_seed(0))",
-            says="the same order as before",
+            says="the same order as the first",
         ),
         instead(MINIBATCHES, of="torch.randperm(n)", put="(torch.randperm(n) + 1)", says="from 0 to"),
     ],
@@ -248,53 +246,55 @@ def minibatches(minibatches: Callable[..., Any]) -> Outcome:
     n, size = 50, 16
     pieces, order = _indices(ask(minibatches, n, size), n)
     twice = len(order) - len(set(order))
-    require(not twice, f"{twice} of {n} indices come more than once in an epoch.")
+    require(not twice, f"{twice} of {n} indices appear more than once in an epoch.")
     missing = n - len(order)
-    require(not missing, f"{missing} of {n} steps are left out: the last piece may be smaller than the others.")
-    off = f"With n = {n} and `size` = {size}, the pieces have {pieces} steps. `size` is how many steps are in a piece."
+    require(not missing, f"{missing} of {n} steps are missing: the last minibatch may be smaller than the others.")
+    off = (
+        f"With n = {n} and `size` = {size}, the minibatches have {pieces} steps. `size` is the number of steps in one."
+    )
     require(pieces == [16, 16, 16, 2] or sorted(pieces) == [2, 16, 16, 16], off)
-    require(order != sorted(order), "The steps always come in the same order, that of the batch. Neighbours are alike.")
+    require(order != sorted(order), "The steps always come in the same order, that of the batch. Shuffle them.")
     again = _indices(minibatches(n, size), n)[1]
-    require(again != order, "The second call gives the same order as before.")
+    require(again != order, "The second call gives the same order as the first.")
     curves = {words: train(None, minibatches, epochs=k)["return"] for words, k in (("1 epoch", 1), ("8 epochs", 8))}
     shown = Trained({"mean return of the last 20 episodes": curves}, x="batch")
-    return right("The same number of steps in the environment, used once or eight times:", shown)
+    return right("The same number of environment steps, used once or eight times:", shown)
 
 
 def _indices(got: Any, n: int) -> tuple[list[int], list[int]]:
-    """Take what the learner returned as pieces of indices: their sizes, and all indices, or end the check."""
+    """Return the sizes of the learner's minibatches and all their indices, or end the check."""
     if hasattr(got, "__next__"):
         got = list(got)
     alike = isinstance(got, list | tuple) and all(isinstance(piece, torch.Tensor) for piece in got)
-    require(alike, f"It gave a `{type(got).__name__}`. A list of tensors is wanted.")
+    require(alike, f"Expected a list of tensors, got a `{type(got).__name__}`.")
     order = [int(i) for piece in got for i in piece.flatten()]
     legal = all(0 <= i < n for i in order)
-    require(legal, f"The indices go from {min(order, default=0)} to {max(order, default=0)}, not from 0 to {n - 1}.")
+    require(legal, f"Expected indices from 0 to {n - 1}, got {min(order, default=0)} to {max(order, default=0)}.")
     return [piece.numel() for piece in got], order
 
 
 @exercise(
-    title="How undecided is the policy?",
+    title="The entropy of the policy",
     prompt="""
         Write `entropy(logits)`, H(π) = -Σ π(*a*) ln π(*a*) over the actions, for each step. `logits` has the shape
-        `[steps, actions]`, the result has `[steps]`. It must be right for a policy that is certain, too, where some
-        probabilities are 0. The check trains with your function as a bonus of three weights.
+        `[steps, actions]`, the result `[steps]`. It must also be right for a deterministic policy, where some
+        probabilities are 0. The check trains with your function as a bonus, with three weights.
     """,
     stub="""
         def entropy(logits):
-            # logits.log_softmax(-1) gives ln π of all actions, which is finite
+            # logits.log_softmax(-1) gives ln π of all actions, which is always finite
             ...
     """,
     hints=[
-        "You need π and ln π. Which one can you make of the other without trouble?",
-        "`log_prob = logits.log_softmax(-1)` and `prob = log_prob.exp()`: a probability of 0 is then harmless.",
-        "`-(log_prob.exp() * log_prob).sum(-1)`.",
+        "You need π and ln π. Which one can you safely compute from the other?",
+        "With `log_prob = logits.log_softmax(-1)` and `prob = log_prob.exp()`, a probability of 0 is harmless.",
+        "Return `-(log_prob.exp() * log_prob).sum(-1)`.",
     ],
     solution=ENTROPY,
     wrong=[
         instead(ENTROPY, of="return -(", put="return (", says="should never be negative"),
-        instead(ENTROPY, of=".sum(-1)", put=".mean(-1)", says="It is the mean over the actions"),
-        instead(ENTROPY, of=".sum(-1)", put=".sum()", says="Its shape is"),
+        instead(ENTROPY, of=".sum(-1)", put=".mean(-1)", says="the mean over the actions"),
+        instead(ENTROPY, of=".sum(-1)", put=".sum()", says="Expected shape"),
         instead(ENTROPY, of="log_prob.exp() * log_prob", put="log_prob", says="does not weight"),
         instead(ENTROPY, of="logits.log_softmax(-1)", put="logits", says="are not log-probabilities"),
         instead(ENTROPY, of="logits.log_softmax(-1)", put="logits.softmax(-1).log()", says="not a number"),
@@ -311,20 +311,20 @@ def entropy(entropy: Callable[..., Any]) -> Outcome:
     """Compare for random and for certain policies, then train with three weights."""
     logits = 1.0 + torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
     got = ask(entropy, logits)
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
-    require(tuple(got.shape) == (6,), f"Its shape is {tuple(got.shape)}, and (6,) is wanted: a number for each step.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(tuple(got.shape) == (6,), f"Expected shape (6,) (one number for each step), got {tuple(got.shape)}.")
     log_prob, wanted = logits.log_softmax(-1), _entropy(logits)
     known = {
-        "Entropy should never be negative. It is 0 for a policy that is certain.": -wanted,
-        "It is the mean over the actions, and should be their sum.": wanted / 3,
-        "It does not weight the logarithms with the probabilities.": -log_prob.sum(-1),
-        "Logits are not log-probabilities: those of all actions add up to 1 after `exp`.": (
+        "Entropy should never be negative. It is 0 for a deterministic policy.": -wanted,
+        "It takes the mean over the actions. Take the sum.": wanted / 3,
+        "It does not weight the logarithms by the probabilities.": -log_prob.sum(-1),
+        "Logits are not log-probabilities: after `exp`, those of all actions should sum to 1.": (
             -(logits.exp() * logits).sum(-1)
         ),
-        "The probabilities add up to 1 over the steps, and should over the actions.": -(
+        "The probabilities sum to 1 over the steps. They should sum to 1 over the actions.": -(
             logits.log_softmax(0).exp() * logits.log_softmax(0)
         ).sum(-1),
-        "That is the entropy in bits: the logarithm is the natural one.": wanted / math.log(2),
+        "That is the entropy in bits. Use the natural logarithm.": wanted / math.log(2),
     }
     if not torch.allclose(got, wanted, atol=1e-5):
         why = next((words for words, other in known.items() if torch.allclose(got, other, rtol=1e-3)), "")
@@ -332,11 +332,14 @@ def entropy(entropy: Callable[..., Any]) -> Outcome:
     certain = entropy(torch.tensor([[0.0, 500.0], [0.0, 0.0]]))
     require(bool(certain.isfinite().all()), f"For the logits [0, 500] it is not a number: {certain[0].item()}.")
     wanted = torch.tensor([0.0, math.log(2)])
-    require(torch.allclose(certain, wanted, atol=1e-5), f"For a certain and an even policy it gave {certain.tolist()}.")
+    require(
+        torch.allclose(certain, wanted, atol=1e-5),
+        f"For a deterministic and a uniform policy it gave {certain.tolist()}.",
+    )
     runs = {f"weight {c:g}": train(None, None, entropy, entropy_coeff=c) for c in (0.0, 0.01, 1.0)}
     panels = {
         name: {weight: run[key] for weight, run in runs.items()}
         for name, key in (("mean return", "return"), ("entropy", "entropy"))
     }
-    words = "A bonus keeps the policy undecided for longer, so that it goes on trying. With too much it never decides:"
+    words = "A bonus keeps the policy random for longer, so that it keeps exploring. With too much, it stays random:"
     return right(words, Trained(panels, x="batch", levels={"entropy": (math.log(2), "both equally likely")}))

@@ -48,47 +48,47 @@ def _alpha(line: str, says: str) -> WrongAnswer:
 @exercise(
     title="The soft target",
     prompt="""
-        Write `soft_target(reward, terminated, q1, q2, log_prob, alpha, gamma)`: what both critics learn towards. The
-        first five are tensors of shape `[batch]`. `q1` and `q2` are what the two target critics say of the next
-        action, and `log_prob` is its log-probability. `terminated` holds flags: nothing follows where it is True.
-        `alpha` and `gamma` are numbers. The check trains an agent with your target, and draws its returns. This takes
-        a few seconds.
+        Write `soft_target(reward, terminated, q1, q2, log_prob, alpha, gamma)`: the target of both critics. The first
+        five are tensors of shape `[batch]`. `q1` and `q2` are the two target critics' values of the next action, and
+        `log_prob` is its log-probability. `terminated` holds flags: nothing follows where it is True. `alpha` and
+        `gamma` are numbers. The check trains an agent with your target and plots its returns. This takes a few
+        seconds.
     """,
     stub="""
         def soft_target(reward, terminated, q1, q2, log_prob, alpha, gamma):
-            # ~terminated is True where the episode goes on
+            # ~terminated is True where the episode continues
             ...
     """,
     hints=[
-        "Start with the soft value of the next state: the smaller of the two values, with the reward for randomness.",
+        "Start with the soft value of the next state: the smaller of the two values, plus the reward for randomness.",
         "The smaller of two tensors, number by number, is `torch.minimum(q1, q2)`. The reward for randomness is "
-        "`-alpha * log_prob`: the less likely an action is, the more.",
-        "What follows is discounted, entropy included, and is nothing where the episode has terminated: multiply all "
-        "of it by `gamma` and by `~terminated`.",
+        "`-alpha * log_prob`: the less likely an action, the larger the reward.",
+        "The soft value of the next state is discounted, including the entropy, and is 0 where the episode has "
+        "terminated: multiply all of it by `gamma` and by `~terminated`.",
     ],
     solution=SOFT_TARGET,
     wrong=[
-        _target("q1 - alpha * log_prob", says="`q2` makes no difference"),
+        _target("q1 - alpha * log_prob", says="`q2` has no effect"),
         _target("torch.maximum(q1, q2) - alpha * log_prob", says="the larger of the two values"),
         _target("(q1 + q2) / 2 - alpha * log_prob", says="the mean of the two values"),
-        _target("torch.minimum(q1, q2)", says="`log_prob` makes no difference"),
-        _target("torch.minimum(q1, q2) + alpha * log_prob", says="punishes randomness"),
-        _target("torch.minimum(q1, q2) - log_prob", says="`alpha` makes no difference"),
+        _target("torch.minimum(q1, q2)", says="`log_prob` has no effect"),
+        _target("torch.minimum(q1, q2) + alpha * log_prob", says="penalizes randomness"),
+        _target("torch.minimum(q1, q2) - log_prob", says="`alpha` has no effect"),
         instead(SOFT_TARGET, of=" * ~terminated", put="", says="nothing follows"),
         instead(SOFT_TARGET, of="~terminated", put="terminated", says="the other way round"),
-        instead(SOFT_TARGET, of="gamma * value", put="value", says="Nothing is discounted"),
+        instead(SOFT_TARGET, of="gamma * value", put="value", says="does not discount"),
         instead(
             SOFT_TARGET,
             of="reward + gamma * value * ~terminated",
             put="reward + gamma * torch.minimum(q1, q2) * ~terminated - alpha * log_prob",
             says="belongs to the next action",
         ),
-        instead(SOFT_TARGET, of="reward + ", put="", says="`reward` makes no difference"),
+        instead(SOFT_TARGET, of="reward + ", put="", says="`reward` has no effect"),
         instead(
             SOFT_TARGET,
             of="return reward + gamma * value * ~terminated",
             put="return (reward + gamma * value * ~terminated).mean()",
-            says="Its shape is",
+            says="Expected shape",
         ),
         instead(SOFT_TARGET, of="torch.minimum(q1, q2)", put="min(q1, q2)", says="RuntimeError"),
     ],
@@ -127,13 +127,13 @@ def soft_target(soft_target: Callable[..., Any]) -> Outcome:
     returns = learn(soft_target, every=every)
     picture = Curves({"mean return": {"with your target": returns}}, x="update", first=every, every=every,
                      levels={"mean return": (-250.0, "goal")})  # fmt: skip
-    return right("The smaller of two values, and a reward for what is unlikely. An agent learns with it:", picture)
+    return right("The smaller of two values, and a reward for unlikely actions. An agent learns with it:", picture)
 
 
 def _row(got: Any, count: int) -> torch.Tensor:
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
     shape = tuple(got.shape)
-    require(shape == (count,), f"Its shape is {shape}, and ({count},) is wanted: a target for each step of the batch.")
+    require(shape == (count,), f"Expected shape ({count},) (one target for each step of the batch), got {shape}.")
     row: torch.Tensor = got.float()
     return row
 
@@ -148,21 +148,21 @@ def _explain_target(
 ) -> None:
     least, bonus, on = torch.minimum(q1, q2), -0.4 * log_prob, ~terminated
     known = {
-        "`q2` makes no difference.": reward + GAMMA * (q1 + bonus) * on,
-        "`q1` makes no difference.": reward + GAMMA * (q2 + bonus) * on,
+        "`q2` has no effect.": reward + GAMMA * (q1 + bonus) * on,
+        "`q1` has no effect.": reward + GAMMA * (q2 + bonus) * on,
         "It takes the larger of the two values.": reward + GAMMA * (torch.maximum(q1, q2) + bonus) * on,
         "It takes the mean of the two values.": reward + GAMMA * ((q1 + q2) / 2 + bonus) * on,
-        "`log_prob` makes no difference: it pays nothing for randomness.": reward + GAMMA * least * on,
-        "It punishes randomness: an unlikely action should get more, not less.": reward + GAMMA * (least - bonus) * on,
-        "`alpha` makes no difference.": reward + GAMMA * (least - log_prob) * on,
+        "`log_prob` has no effect: it pays nothing for randomness.": reward + GAMMA * least * on,
+        "It penalizes randomness: an unlikely action should get more, not less.": reward + GAMMA * (least - bonus) * on,
+        "`alpha` has no effect.": reward + GAMMA * (least - log_prob) * on,
         "Where the episode has terminated, nothing follows.": reward + GAMMA * (least + bonus),
         "It is the other way round: it counts what follows the end, and nothing else.": reward
         + GAMMA * (least + bonus) * terminated,
-        "Nothing is discounted.": reward + (least + bonus) * on,
+        "It does not discount.": reward + (least + bonus) * on,
         "The reward for randomness belongs to the next action: it is discounted, and nothing after the end.": reward
         + GAMMA * least * on
         + bonus,
-        "`reward` makes no difference.": GAMMA * (least + bonus) * on,
+        "`reward` has no effect.": GAMMA * (least + bonus) * on,
     }
     why = next((words for words, numbers in known.items() if torch.allclose(got, numbers, atol=1e-5)), "")
     wanted = reward + GAMMA * (least + bonus) * on
@@ -175,11 +175,11 @@ def _explain_target(
 
 
 @exercise(
-    title="Uphill, but not too sure",
+    title="The loss of the policy",
     prompt="""
         Write `policy_loss(log_prob, q1, q2, alpha)`, a loss for the batch. The policy drew an action for each state.
-        `log_prob` is its log-probability, `q1` and `q2` are what the two critics say of it, all of shape `[batch]`.
-        The smaller the loss, the better: a high value, the smaller of the two, and a low log-probability, which counts
+        `log_prob` is its log-probability, `q1` and `q2` are the two critics' values of it, all of shape `[batch]`. The
+        loss is small for actions with a high value (the smaller of the two) and a low log-probability, weighted by
         `alpha`. The check lets policies climb two hills with your loss.
     """,
     stub="""
@@ -188,27 +188,27 @@ def _explain_target(
             ...
     """,
     hints=[
-        "What should be large, the policy's aim, is the mean of `torch.minimum(q1, q2) - alpha * log_prob`.",
-        "An optimizer makes a loss small. What is small where the aim is large?",
-        "Minus the aim: the mean of `alpha * log_prob - torch.minimum(q1, q2)`. No `detach`: the values depend on the "
-        "action, and the action depends on the policy.",
+        "The policy maximizes the mean of `torch.minimum(q1, q2) - alpha * log_prob`.",
+        "An optimizer minimizes a loss. What is small where this objective is large?",
+        "Take minus the objective: the mean of `alpha * log_prob - torch.minimum(q1, q2)`. No `detach`: the values "
+        "depend on the action, and the action depends on the policy.",
     ],
     solution=POLICY_LOSS,
     wrong=[
         _policy("(torch.minimum(q1, q2) - alpha * log_prob).mean()", says="downhill"),
-        _policy("(alpha * log_prob - q1).mean()", says="`q2` makes no difference"),
+        _policy("(alpha * log_prob - q1).mean()", says="`q2` has no effect"),
         _policy("(alpha * log_prob - torch.maximum(q1, q2)).mean()", says="the larger of the two"),
-        _policy("-torch.minimum(q1, q2).mean()", says="`log_prob` makes no difference"),
-        _policy("(log_prob - torch.minimum(q1, q2)).mean()", says="`alpha` makes no difference"),
-        _policy("-(alpha * log_prob + torch.minimum(q1, q2)).mean()", says="punishes randomness"),
+        _policy("-torch.minimum(q1, q2).mean()", says="`log_prob` has no effect"),
+        _policy("(log_prob - torch.minimum(q1, q2)).mean()", says="`alpha` has no effect"),
+        _policy("-(alpha * log_prob + torch.minimum(q1, q2)).mean()", says="penalizes randomness"),
         _policy("(alpha * log_prob - torch.minimum(q1, q2).detach()).mean()", says="No gradient reaches the action"),
         _policy("(alpha * log_prob.detach() - torch.minimum(q1, q2)).mean()", says="No gradient reaches `log_prob`"),
-        _policy("alpha * log_prob - torch.minimum(q1, q2)", says="Its shape is"),
+        _policy("alpha * log_prob - torch.minimum(q1, q2)", says="one number for the batch"),
         _policy(
             "(log_prob * (alpha * log_prob - torch.minimum(q1, q2)).detach()).mean()",
             says="the policy gradient of lesson 8",
         ),
-        _policy("(alpha * log_prob - torch.minimum(q1, q2)).mean().item()", says="It gave a `float`"),
+        _policy("(alpha * log_prob - torch.minimum(q1, q2)).mean().item()", says="got a `float`"),
     ],
     accepted=[
         "def policy_loss(log_prob, q1, q2, alpha): return torch.mean(alpha * log_prob) - torch.min(q1, q2).mean()",
@@ -223,14 +223,14 @@ def policy_loss(policy_loss: Callable[..., Any]) -> Outcome:
     got = _loss(ask(policy_loss, log_prob, q1, q2, 0.3))
     least = torch.minimum(q1, q2)
     known = {
-        "It goes downhill: the optimizer makes it small, and the value with it.": least - 0.3 * log_prob,
-        "`q2` makes no difference.": 0.3 * log_prob - q1,
-        "`q1` makes no difference.": 0.3 * log_prob - q2,
+        "It goes downhill: the optimizer minimizes it, and the value with it.": least - 0.3 * log_prob,
+        "`q2` has no effect.": 0.3 * log_prob - q1,
+        "`q1` has no effect.": 0.3 * log_prob - q2,
         "It takes the larger of the two values.": 0.3 * log_prob - torch.maximum(q1, q2),
-        "`log_prob` makes no difference: nothing keeps the policy random.": -least,
-        "`alpha` makes no difference.": log_prob - least,
-        "It punishes randomness: a low log-probability should make the loss smaller.": -0.3 * log_prob - least,
-        "That is the policy gradient of lesson 8. Here the gradient of the critics leads the way.": log_prob
+        "`log_prob` has no effect: nothing keeps the policy random.": -least,
+        "`alpha` has no effect.": log_prob - least,
+        "It penalizes randomness: a low log-probability should make the loss smaller.": -0.3 * log_prob - least,
+        "That is the policy gradient of lesson 8. Here, use the gradient of the critics.": log_prob
         * (0.3 * log_prob - least),
     }
     wanted = (0.3 * log_prob - least).mean()
@@ -260,10 +260,8 @@ def policy_loss(policy_loss: Callable[..., Any]) -> Outcome:
 
 
 def _loss(got: Any) -> torch.Tensor:
-    require(
-        isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor with its gradient is wanted."
-    )
-    require(got.numel() == 1, f"Its shape is {tuple(got.shape)}, and one number for the batch is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor with its gradient, got a `{type(got).__name__}`.")
+    require(got.numel() == 1, f"Expected one number for the batch, got a tensor of shape {tuple(got.shape)}.")
     loss: torch.Tensor = got.reshape(())
     return loss
 
@@ -293,10 +291,10 @@ def _loss(got: Any) -> torch.Tensor:
         _alpha("(log_alpha * (log_prob.detach() + target_entropy)).mean()", says="the wrong way"),
         _alpha("-(log_alpha * (log_prob + target_entropy)).mean()", says="changes the policy"),
         _alpha("-(log_alpha * (log_prob.detach() - target_entropy)).mean()", says="the entropy is at its target"),
-        _alpha("-(log_alpha * log_prob.detach()).mean()", says="`target_entropy` makes no difference"),
+        _alpha("-(log_alpha * log_prob.detach()).mean()", says="`target_entropy` has no effect"),
         _alpha("-(log_alpha.detach() * (log_prob + target_entropy)).mean()", says="`log_alpha` gets no gradient"),
-        _alpha("-log_alpha * (log_prob.detach() + target_entropy)", says="Its shape is"),
-        _alpha("log_alpha * target_entropy", says="`log_prob` makes no difference"),
+        _alpha("-log_alpha * (log_prob.detach() + target_entropy)", says="one number for the batch"),
+        _alpha("log_alpha * target_entropy", says="`log_prob` has no effect"),
         _alpha("(-log_prob.detach() - target_entropy).mean()", says="It does not depend on `log_alpha`"),
     ],
     accepted=[
@@ -313,8 +311,8 @@ def alpha_loss(alpha_loss: Callable[..., Any]) -> Outcome:
     slopes = [_slope(alpha_loss, entropy, 0.5) for entropy in (-1.5, 0.0, 0.5, 1.0)]
     moved = _slope(alpha_loss, 0.0, -1.0)
     same = slopes[0] == slopes[1] == slopes[3]
-    require(not same, "`log_prob` makes no difference: alpha should depend on the entropy.")
-    require(moved != slopes[1], "`target_entropy` makes no difference.")
+    require(not same, "`log_prob` has no effect: alpha should depend on the entropy.")
+    require(moved != slopes[1], "`target_entropy` has no effect.")
     right_way = slopes[1] < 0 < slopes[3]
     require(
         not (slopes[1] > 0 > slopes[3]),

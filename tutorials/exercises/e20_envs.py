@@ -81,21 +81,21 @@ _ILLEGAL: dict[str, list[tuple[list[float], str]]] = {
 
 
 @exercise(
-    title="Repair the specs of a lift",
+    title="Fix the specs of a lift",
     prompt="""
         The data of this `Lift` are right: its methods do what their comments say. Its specs are wrong in four places.
-        Repair them in `__init__`, and nowhere else. `check_env_specs(Lift())`, in a cell of its own, finds some of the
-        mistakes for you. The others you find by reading, since it draws its actions from the spec, and looks at a few
-        steps only. In the end each spec should hold what the lift can send or understand, and nothing else.
+        Fix them in `__init__`, and nowhere else. `check_env_specs(Lift())`, in a new cell, finds some of the mistakes.
+        Find the others by reading: it draws its actions from the spec and checks only a few steps. In the end, each
+        spec should allow exactly what the lift can send or understand.
     """,
     stub=STUB,
     hints=[
-        "Compare the two lists, that in `look` and that in `observation_spec`: is each entry there, and is it of the "
-        "same shape and dtype? Which values can each have?",
-        "`floor` is an index and no vector; its spec is that of an index. The load goes from 0 to 300. `buttons` "
-        "are five bits, and have no spec yet. And how many actions does `_step` understand?",
-        "`floor=Categorical(5)`, `load=Bounded(0, 300, shape=(1,))`, and a `Binary` for the buttons. The actions are "
-        "three: 0, 1 and 2.",
+        "Compare the entries in `look` with those in `observation_spec`: is each one there, with the same shape and "
+        "dtype? Which values can each have?",
+        "`floor` is an index, not a vector, so it needs the spec of an index. The load goes from 0 to 300. `buttons` "
+        "are five bits and have no spec yet. How many actions does `_step` understand?",
+        "`floor=Categorical(5)`, `load=Bounded(0, 300, shape=(1,))`, and a `Binary` for the buttons. There are three "
+        "actions: 0, 1 and 2.",
     ],
     solution=LIFT,
     wrong=[
@@ -121,7 +121,7 @@ _ILLEGAL: dict[str, list[tuple[list[float], str]]] = {
         instead(LIFT, of="Categorical(3)", put="OneHot(3)", says="one-hot vector"),
         instead(LIFT, of="300 * torch.rand(1)", put="torch.rand(1)", says="The data changed"),
         instead(LIFT, of='"load": load, "buttons": buttons', put='"load": load', says="The data changed"),
-        WrongAnswer("Lift = dict", says="A class is wanted"),
+        WrongAnswer("Lift = dict", says="Expected a subclass"),
     ],
     accepted=[
         LIFT.replace("Categorical(5)", "Bounded(0, 4, shape=(), dtype=torch.int64)"),
@@ -132,9 +132,9 @@ _ILLEGAL: dict[str, list[tuple[list[float], str]]] = {
 )
 def lift(Lift: Any) -> Outcome:
     """Run the library's check first, then look for what it cannot see: more values, and values that nobody sends."""
-    require(isinstance(Lift, type) and issubclass(Lift, EnvBase), "A class is wanted here, made of `EnvBase`.")
+    require(isinstance(Lift, type) and issubclass(Lift, EnvBase), "Expected a subclass of `EnvBase`.")
     env: EnvBase = Lift()
-    what = "An action is one number here, as `_step` reads it, and the spec of the action describes a one-hot vector."
+    what = "`_step` reads an action as one number, but the action spec describes a one-hot vector."
     require(env.action_spec.shape == (), what, lambda: SpecExplorer(env))
     _check_data(env)
     try:
@@ -144,7 +144,9 @@ def lift(Lift: Any) -> Outcome:
     for key in _LEGAL:
         _check_values(key, env)
     _check_actions(env)
-    return right("All four are found. `check_env_specs` sees three of them: the actions it draws from the spec itself.")
+    return right(
+        "You found all four. `check_env_specs` sees only three of them: it draws the actions from the spec itself."
+    )
 
 
 def _check_data(env: EnvBase) -> None:
@@ -153,7 +155,10 @@ def _check_data(env: EnvBase) -> None:
     exec(SETUP + LIFT, namespace)
     sent, wanted = _recorded(env), _recorded(namespace["Lift"]())
     same = all(set(a.keys()) == set(b.keys()) and bool((a == b).all()) for a, b in zip(sent, wanted, strict=True))
-    require(same, "The data changed: with the same seed the lift sends others than before. They were right; undo that.")
+    require(
+        same,
+        "The data changed: with the same seed, the lift sends other data than before. They were right, so undo that.",
+    )
 
 
 def _recorded(env: EnvBase) -> list[TensorDictBase]:
@@ -170,7 +175,7 @@ def _explain(env: EnvBase, report: str) -> None:
         rows = report.partition("\n\nWhat to do")[0].split("\n")[3:]
         moment, entry, problem, expected, got = re.split(r"\s{2,}", rows[0].strip())
         fail(f"`check_env_specs` finds, at {moment}, a wrong {problem} of `{entry}`: {got}; its spec says {expected}.")
-    count = "one thing does not fit" if len(found) == 1 else f"{len(found)} things do not fit; the first of them"
+    count = "one entry does not match" if len(found) == 1 else f"{len(found)} entries do not match; the first one"
     first = str(found[0]).partition(". ")[0]
     fail(f"In the data of a reset {count}:\n`{first}`")
 
@@ -182,7 +187,7 @@ def _check_values(key: str, env: EnvBase) -> None:
         for numbers, meaning in cases[key]:
             value = torch.tensor(numbers).to(sent.dtype).reshape(sent.shape)
             verb = "refuses" if legal else "accepts"
-            said = f"`check_env_specs` is silent now, but the spec of `{key}` {verb} {value.tolist()}: {meaning}."
+            said = f"`check_env_specs` finds nothing now, but the spec of `{key}` {verb} {value.tolist()}: {meaning}."
             require(spec.is_in(value) == legal, said, lambda: SpecExplorer(env.observation_spec))
 
 
@@ -192,7 +197,7 @@ def _check_actions(env: EnvBase) -> None:
     if 2 not in legal:
         env.set_seed(0)
         player = RolloutPlayer(env.rollout(30), strips=["floor", "action"])
-        fail("`check_env_specs` is silent now, but with random actions the lift never goes up. Look:", player)
+        fail("`check_env_specs` finds nothing now, but with random actions the lift never goes up:", player)
     odd = [action for action in legal if action not in (0, 1, 2)]
-    require(not odd, f"The spec allows {odd[0]} for an action. What would `_step` make of it?" if odd else "")
-    require(legal == [0, 1, 2], f"The actions that the spec allows are {legal}. Which does `_step` understand?")
+    require(not odd, f"The spec allows {odd[0]} for an action. What would `_step` do with it?" if odd else "")
+    require(legal == [0, 1, 2], f"The spec allows the actions {legal}. Which ones does `_step` understand?")

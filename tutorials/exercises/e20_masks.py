@@ -1,4 +1,4 @@
-"""Exercise of lesson 20 on action masks: the moves that are legal at a place on a frozen lake."""
+"""Exercise of lesson 20 on action masks: the legal moves in a cell of a frozen lake."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ LEGAL_MOVES = """
 @exercise(
     title="Stay on the ice",
     prompt="""
-        Write `legal_moves(lake, row, column)`: the mask of the moves at a place on a frozen lake, a boolean tensor with
+        Write `legal_moves(lake, row, column)`: the mask of the moves in a cell of a frozen lake, a boolean tensor with
         four entries. A move is legal if it ends on the lake and not in a hole. Row 0 is at the top, column 0 at the
-        left, and the moves are those of the environment FrozenLake: 0 left, 1 down, 2 right, 3 up.
+        left, and the moves are those of FrozenLake: 0 left, 1 down, 2 right, 3 up.
 
-        When it is right, the check plays FrozenLake with random moves, with your mask and without.
+        If it is right, the check plays FrozenLake with random moves, with and without your mask.
     """,
     stub="""
         lake = [
@@ -55,20 +55,20 @@ LEGAL_MOVES = """
 
 
         def legal_moves(lake, row, column):
-            # lake[row][column] is the letter of the place
+            # lake[row][column] is the letter of the cell
             ...
     """,
     hints=[
-        "For each of the four moves: where does it lead, is that a place of the lake, and which letter is there?",
-        "The moves change `(row, column)` by `(0, -1)`, `(1, 0)`, `(0, 1)` and `(-1, 0)`. Beware of index -1: in "
-        "Python it is the other side of the lake.",
-        'A place `(r, c)` is free if `0 <= r < len(lake) and 0 <= c < len(lake[0]) and lake[r][c] != "H"`. Put the '
+        "For each of the four moves: where does it lead, is that on the lake, and which letter is there?",
+        "The moves change `(row, column)` by `(0, -1)`, `(1, 0)`, `(0, 1)` and `(-1, 0)`. Note that index "
+        "-1 is the other side of the lake in Python.",
+        'A cell `(r, c)` is free if `0 <= r < len(lake) and 0 <= c < len(lake[0]) and lake[r][c] != "H"`. Put the '
         "four answers into `torch.tensor([...])`.",
     ],
     solution=LEGAL_MOVES,
     wrong=[
         instead(LEGAL_MOVES, of=' and lake[r][c] != "H"', put="", says="There is a hole"),
-        instead(LEGAL_MOVES, of='lake[r][c] != "H"', put='lake[r][c] == "F"', says="That place is free"),
+        instead(LEGAL_MOVES, of='lake[r][c] != "H"', put='lake[r][c] == "F"', says="That cell is free"),
         instead(LEGAL_MOVES, of="0 <= r < len(lake) and 0 <= c < len(lake[0])", put="True", says="IndexError"),
         instead(
             LEGAL_MOVES,
@@ -76,7 +76,7 @@ LEGAL_MOVES = """
             put="r < len(lake) and c < len(lake[0])",
             says="off the lake",
         ),
-        instead(LEGAL_MOVES, of="len(lake[0])", put="len(lake)", says="That place is free"),
+        instead(LEGAL_MOVES, of="len(lake[0])", put="len(lake)", says="That cell is free"),
         instead(LEGAL_MOVES, of="[free(", put="[not free(", says="the other way round"),
         instead(
             LEGAL_MOVES, of="(0, -1), (1, 0), (0, 1), (-1, 0)", put="(-1, 0), (0, 1), (1, 0), (0, -1)", says="order"
@@ -85,7 +85,7 @@ LEGAL_MOVES = """
         instead(
             LEGAL_MOVES, of="for dr, dc in steps]", put="for dr, dc in steps], dtype=torch.int64", says="`torch.int64`"
         ),
-        instead(LEGAL_MOVES, of="torch.tensor([free", put="([free", says="It gave a `list`"),
+        instead(LEGAL_MOVES, of="torch.tensor([free", put="([free", says="got a `list`"),
         WrongAnswer(
             """
             def legal_moves(lake, row, column):
@@ -104,7 +104,7 @@ LEGAL_MOVES = """
     setup="import torch",
 )
 def legal_moves(legal_moves: Callable[..., Any]) -> Outcome:
-    """Ask about every place where one can stand, then play."""
+    """Check every cell where one can stand, then play."""
     places: list[Place] = [
         (lake, row, column)
         for lake in (LAKE, WIDE)
@@ -128,10 +128,10 @@ def _legal(lake: Sequence[str], row: int, column: int) -> Mask:
 def _mask(got: Any, lake: Sequence[str], row: int, column: int) -> Mask:
     where = f"at row {row}, column {column}"
     if not isinstance(got, torch.Tensor):
-        fail(f"It gave a `{type(got).__name__}` {where}, and a tensor is wanted.")
-    what = f"It gave a tensor of the shape {list(got.shape)} {where}. Return one entry for each of the four moves."
+        fail(f"Expected a tensor {where}, got a `{type(got).__name__}`.")
+    what = f"Expected one entry for each of the four moves {where}, got a tensor of the shape {list(got.shape)}."
     require(got.shape == (4,), what, lambda: LakePicture(lake, row, column))
-    require(got.dtype == torch.bool, f"It gave the dtype `{got.dtype}`. The entries of a mask are true or false.")
+    require(got.dtype == torch.bool, f"Expected dtype `torch.bool`, got `{got.dtype}`.")
     mask: Mask = got.tolist()
     return mask
 
@@ -142,16 +142,16 @@ def _explain(got: list[Mask], wanted: list[Mask], places: list[Place]) -> None:
     lake, row, column = places[at]
     picture = LakePicture(lake, row, column, got[at])
     if all(a != b for g, w in zip(got, wanted, strict=True) for a, b in zip(g, w, strict=True)):
-        fail("It is the other way round everywhere: true is for a move that is legal.", picture)
+        fail("It is the other way round everywhere: True means that a move is legal.", picture)
     for order in permutations(range(4)):
         if got == [[mask[m] for m in order] for mask in wanted]:
-            fail("The four answers are right, and in another order than left, down, right, up.", picture)
+            fail("The four answers are right, but not in the order left, down, right, up.", picture)
     r, c = row + STEPS[move][0], column + STEPS[move][1]
     inside = 0 <= r < len(lake) and 0 <= c < len(lake[0])
-    why = "That place is free." if wanted[at][move] else "There is a hole." if inside else "That is off the lake."
+    why = "That cell is free." if wanted[at][move] else "There is a hole." if inside else "That is off the lake."
     verb = "allows" if got[at][move] else "forbids"
-    said = f"At row {row}, column {column} of the lake below it {verb} the move {MOVES[move]}. {why}"
-    fail(f"{said} The arrows are the moves that it allows.", picture)
+    said = f"At row {row}, column {column} of the lake below, it {verb} the move {MOVES[move]}. {why}"
+    fail(f"{said} The arrows show the moves that it allows.", picture)
 
 
 def _play(legal_moves: Callable[..., Any]) -> Outcome:
@@ -172,6 +172,6 @@ def _play(legal_moves: Callable[..., Any]) -> Outcome:
     shortest = min((td for td in episodes if td["next", "reward"].any()), key=len)
     said = (
         f"Of {EPISODES} episodes with random moves, {ends['without']} reached the goal without the mask, and "
-        f"{ends['with']} with it. Nothing was learned: it just never falls in. Below is the shortest of the latter."
+        f"{ends['with']} with it. It learned nothing: it just never falls in. The shortest of the latter is below."
     )
     return right(said, RolloutPlayer(shortest, env))

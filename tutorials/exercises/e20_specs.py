@@ -111,7 +111,7 @@ def _step() -> TensorDict:
 )
 def describe(robot_spec: Any) -> Outcome:
     """Look at the keys, then at shape and dtype of each leaf, then at values on both sides of its edges."""
-    require(isinstance(robot_spec, TensorSpec), f"It is a `{type(robot_spec).__name__}`, and a spec is wanted.")
+    require(isinstance(robot_spec, TensorSpec), f"Expected a spec, got a `{type(robot_spec).__name__}`.")
     picture = SpecExplorer(robot_spec)
     what = f"It is a `{type(robot_spec).__name__}`, the spec of one tensor. The data have several entries."
     require(isinstance(robot_spec, Composite), what, picture)
@@ -177,7 +177,7 @@ def _numbers(numbers: list[float]) -> str:
     """,
     wrong=[
         WrongAnswer("def fleet(spec, n): return spec", says="is still that of one robot"),
-        WrongAnswer("def fleet(spec, n): return [spec] * n", says="It gave a `list`"),
+        WrongAnswer("def fleet(spec, n): return [spec] * n", says="got a `list`"),
         WrongAnswer("def fleet(spec, n): return spec.expand(n, 1)", says="1 more dimension"),
         WrongAnswer("def fleet(spec, n): return spec.expand(5)", says="whatever `n` is"),
         WrongAnswer("def fleet(spec, n): return spec.expand(n)['position']", says="one entry"),
@@ -252,7 +252,7 @@ def fleet(fleet: Any) -> Outcome:
         given = one.clone()
         got = ask(fleet, given, n, may_change=True)
         require(given == one, "`fleet` changed its input. Make a new spec, and leave the one of a single robot alone.")
-        require(isinstance(got, TensorSpec), f"It gave a `{type(got).__name__}`, and a spec is wanted.")
+        require(isinstance(got, TensorSpec), f"Expected a spec, got a `{type(got).__name__}`.")
         picture = SpecExplorer(got)
         what = f"It is a `{type(got).__name__}`, the spec of one entry of the data. Where are the others?"
         require(isinstance(got, Composite), what, picture)

@@ -1,4 +1,4 @@
-"""Exercises of lesson 21 on copies in a batch: one episode of each, and resets of some."""
+"""Exercises of lesson 21 on copies in a batch: one episode per copy, and resets of some copies."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ FIRST_RETURNS = """
 
 
 @exercise(
-    title="One episode of each",
+    title="One episode per copy",
     prompt="""
         Write `first_returns(td)`: the return of the *first* episode of each copy. `td` is a rollout of shape `[B, T]`
         in which each copy has been done at least once, as after `break_when_all_done=True`. Rewards and flags have the
-        shape `[B, T, 1]`; the result has the shape `[B]`. The check uses rewards of its own, so that no two sums are
+        shape `[B, T, 1]`; the result has the shape `[B]`. The check uses its own rewards, so that no two sums are
         alike.
     """,
     stub="""
@@ -43,9 +43,9 @@ FIRST_RETURNS = """
             ...
     """,
     hints=[
-        "A step counts if no end came before it, in its row. The step that ends the episode counts too.",
-        '`done.cumsum(1)`, with `done = td["next", "done"].int()`, is the number of ends up to a step, the step itself '
-        "included. How many came *before* it?",
+        "A step counts if no earlier step in its row ended an episode. The step that ends the episode counts too.",
+        '`done.cumsum(1)`, with `done = td["next", "done"].int()`, is the number of ends up to and including a '
+        "step. How many came *before* it?",
         "With `before = done.cumsum(1) - done`, a reward counts where `before == 0`. Multiply, sum over dimension 1, "
         "and `squeeze` the last dimension.",
     ],
@@ -56,11 +56,11 @@ FIRST_RETURNS = """
         instead(FIRST_RETURNS, of="(ended_before == 0)", put="(ended_before <= 1)", says="two episodes of a copy"),
         instead(FIRST_RETURNS, of='"done"', put='"terminated"', says="A truncated episode"),
         instead(FIRST_RETURNS, of='td["next", "reward"] * (ended', put="1.0 * (ended", says="These are lengths"),
-        instead(FIRST_RETURNS, of=".squeeze(-1)", put="", says="Its shape is [6, 1]"),
+        instead(FIRST_RETURNS, of=".squeeze(-1)", put="", says="got [6, 1]"),
         instead(FIRST_RETURNS, of="cumsum(1)", put="cumsum(0)", says="in the copies above it"),
         instead(FIRST_RETURNS, of=".sum(1).squeeze(-1)", put=".sum(0).squeeze(-1)", says="Which dimension is time?"),
-        instead(FIRST_RETURNS, of=".sum(1).squeeze(-1)", put=".sum(1).mean()", says="Its shape is []"),
-        instead(FIRST_RETURNS, of=".squeeze(-1)", put=".squeeze(-1).tolist()", says="It gave a `list`"),
+        instead(FIRST_RETURNS, of=".sum(1).squeeze(-1)", put=".sum(1).mean()", says="got []"),
+        instead(FIRST_RETURNS, of=".squeeze(-1)", put=".squeeze(-1).tolist()", says="got a `list`"),
     ],
     setup="import torch",
 )
@@ -71,10 +71,12 @@ def first_returns(first_returns: Callable[..., Any]) -> Outcome:
     td = env.rollout(3 * LIMIT, break_when_any_done=False)
     td["next", "reward"] = torch.arange(1.0, td.numel() + 1).reshape(*td.batch_size, 1)
     got = ask(first_returns, td)
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
     if got.shape == (td.shape[1],):
-        fail(f"It gave {td.shape[1]} numbers, one for each step. Which dimension is time?")
-    require(got.shape == (6,), f"Its shape is {list(got.shape)}, and [6] is wanted: a number for each copy.")
+        fail(
+            f"Expected one number for each copy, got one for each of the {td.shape[1]} steps. Which dimension is time?"
+        )
+    require(got.shape == (6,), f"Expected shape [6] (one number for each copy), got {list(got.shape)}.")
     ends = td["next", "done"].int()
     if not torch.allclose(got.float(), _summed(td, ends.cumsum(1) - ends == 0)):
         _explain_returns(got.float(), td)
@@ -93,20 +95,20 @@ def _explain_returns(got: torch.Tensor, td: TensorDictBase) -> None:
     done, over = td["next", "done"].int(), td["next", "terminated"].int()
     before = done.cumsum(1) - done
     known = {
-        "These are the sums of the whole rows, later episodes included.": _summed(td, torch.ones_like(done)),
+        "These are the sums of the whole rows, including later episodes.": _summed(td, torch.ones_like(done)),
         "The sum stops one step too early: the step that ends an episode belongs to it.": _summed(
             td, done.cumsum(1) == 0
         ),
-        "There are two episodes of a copy in its sum.": _summed(td, before <= 1),
-        "A truncated episode is at its end as well.": _summed(td, over.cumsum(1) - over == 0),
-        "These are lengths, and a reward is not always 1.": _summed(td, before == 0, (before == 0).float()),
-        "It counts the ends in the copies above it, and not those before it in time.": _summed(
+        "The sum includes two episodes of a copy.": _summed(td, before <= 1),
+        "A truncated episode has ended as well.": _summed(td, over.cumsum(1) - over == 0),
+        "These are lengths, but a reward is not always 1.": _summed(td, before == 0, (before == 0).float()),
+        "It counts the ends in the copies above it, not the earlier ones in time.": _summed(
             td, done.cumsum(0) - done == 0
         ),
     }  # fmt: skip
     wanted = _summed(td, before == 0)
     row = where(~torch.isclose(got, wanted))[0]
-    said = f"Copy {row} has the ends {some(where(td['next', 'done'][row]))}, and it gave {got[row].item():g} for it. "
+    said = f"For copy {row}, with ends at {some(where(td['next', 'done'][row]))}, it gave {got[row].item():g}. "
     why = [what for what, sums in known.items() if torch.allclose(got, sums)]
     player = RolloutPlayer(td[row], CartPoleEnv(), strips=["action"], t=where(td["next", "done"][row])[0])
     fail(said + (why[0] if why else "The player shows that copy."), player)
@@ -124,8 +126,8 @@ def _estimates(first_returns: Callable[..., Any]) -> Outcome:
     crude = reward.sum().item() / done.sum().item()
     said = (
         f"With it, the mean return of random actions over 1000 copies is {first:.1f}. All finished episodes would give "
-        f"{every:.1f}: a copy that falls early starts again, and so short episodes count more. All rewards by the "
-        f"number of ends would give {crude:.1f}, with rewards of episodes that nobody saw end."
+        f"{every:.1f}: a copy that falls early starts again, so short episodes count more. All rewards divided by "
+        f"the number of ends would give {crude:.1f}, which includes rewards of unfinished episodes."
     )
     return right(said)
 
@@ -138,11 +140,11 @@ RESTART = """
 
 
 @exercise(
-    title="Call back the runaways",
+    title="Reset the runaways",
     prompt="""
         Write `restart(env, td_, limit)`. `env` holds `B` cart poles, and `td_` is the root of their next step. Reset
-        the copies whose cart is more than `limit` metres from the centre, to either side, and return the root. All
-        others go on as they are. The position of the cart is the first of the four numbers of the observation.
+        the copies whose cart is more than `limit` metres from the centre, on either side, and return the root. Leave
+        the others unchanged. The position of the cart is the first of the four numbers of the observation.
     """,
     stub="""
         def restart(env, td_, limit):
@@ -150,7 +152,7 @@ RESTART = """
             ...
     """,
     hints=[
-        "It takes a mask and a call of `env.reset`.",
+        "You need a mask and a call of `env.reset`.",
         'A slice keeps the dimension: `td_["observation"][:, :1]` has the shape `[B, 1]`. `.abs()` takes care of both '
         "sides.",
         'Write the mask to `td_["_reset"]`, and return `env.reset(td_)`.',
@@ -162,7 +164,7 @@ RESTART = """
         instead(RESTART, of="> limit", put="< limit", says="the other way round"),
         instead(RESTART, of="[:, :1]", put="[:, 2:3]", says="was not reset"),
         instead(RESTART, of="env.reset(td_)", put="env.reset()", says="All copies were reset"),
-        instead(RESTART, of="env.reset(td_)", put="td_", says="`_reset` is still in it"),
+        instead(RESTART, of="env.reset(td_)", put="td_", says="`_reset` is still in the result"),
         instead(RESTART, of="return env.reset(td_)", put="env.reset(td_)", says="Is there a `return`?"),
         instead(RESTART, of="> limit", put="> 0.1", says="whatever `limit` is"),
         WrongAnswer(
@@ -196,17 +198,17 @@ RESTART = """
     setup="import torch",
 )
 def restart(restart: Callable[..., Any]) -> Outcome:
-    """Ask for two limits, look at the root that comes back, and then whether the env is where the root says."""
+    """Check two limits: the root that comes back, and whether the env agrees with it."""
     for limit in (0.3, 0.1):
         env, td_ = _under_way()
         before = td_["observation"].clone()
         got = ask(restart, env, td_, limit, may_change=True)
         require(got is not None, "It gave `None`. Is there a `return`?")
-        require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
-        what = "`_reset` is still in it. It is a request: who reads it, and takes it out?"
+        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+        what = "`_reset` is still in the result. It is a request: which call reads and removes it?"
         require("_reset" not in got.keys(), what)  # noqa: SIM118 - `in` asks a TensorDict for values
         if "reset" in got.keys() or "reset" in td_.keys():  # noqa: SIM118 - as above
-            fail('It writes a mask named "reset", and `env.reset` reads none of that name. What does it look for?')
+            fail('It writes a mask named "reset", but `env.reset` looks for another name. Which one?')
         _check_reset(before, got["observation"], limit)
         _check_env(env, got)
     return _play(restart)
@@ -224,7 +226,9 @@ def _under_way() -> tuple[EnvBase, TensorDictBase]:
 
 def _check_reset(before: torch.Tensor, after: torch.Tensor, limit: float) -> None:
     """Require that the rows beyond the limit changed, and no other."""
-    require(after.shape == before.shape, f"The observation has the shape {list(after.shape)} now.")
+    require(
+        after.shape == before.shape, f"Expected an observation of shape {list(before.shape)}, got {list(after.shape)}."
+    )
     x = before[:, 0]
     changed, far = (before != after).any(-1), x.abs() > limit
     if bool((changed == far).all()):
@@ -235,7 +239,7 @@ def _check_reset(before: torch.Tensor, after: torch.Tensor, limit: float) -> Non
     if bool(changed.all()):
         fail(f"{said}All copies were reset.")
     if torch.equal(changed, x > limit):
-        fail(f"{said}copy {where(far & ~changed)[0]} is far out on the left, and goes on.")
+        fail(f"{said}copy {where(far & ~changed)[0]} is far out on the left, but was not reset.")
     if torch.equal(changed, x.abs() > 0.1):
         fail(f"{said}it resets copies {some(where(changed))}, whatever `limit` is.")
     missed, extra = where(far & ~changed), where(changed & ~far)

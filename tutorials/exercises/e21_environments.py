@@ -33,9 +33,9 @@ INTERACT = """
 @exercise(
     title="The loop through resets",
     prompt="""
-        Write `interact(env, policy, steps)`: the loop by hand, for exactly `steps` steps. Where an episode ends, the
-        next one begins. `policy(td_)` writes the action into the root `td_` and returns it. The rows come back in one
-        TensorDict with a time dimension. With the same seed they are those of
+        Write `interact(env, policy, steps)`: the loop by hand, for exactly `steps` steps. When an episode ends, start
+        the next one. `policy(td_)` writes the action into the root `td_` and returns it. Return the rows as one
+        TensorDict with a time dimension. With the same seed, they equal those of
         `env.rollout(steps, policy, break_when_any_done=False)`.
     """,
     stub="""
@@ -45,9 +45,9 @@ INTERACT = """
             return torch.stack(rows)
     """,
     hints=[
-        "It begins with a reset. In each round there are two TensorDicts: the step, which is kept, and the root to go "
-        "on from.",
-        "`env.step_and_maybe_reset` takes the root with the action in it, and returns these two, in this order.",
+        "Start with a reset. Each iteration has two TensorDicts: the step, which you keep, and the root to continue "
+        "from.",
+        "`env.step_and_maybe_reset` takes the root with its action and returns these two, in this order.",
         "In the loop: `td, td_ = env.step_and_maybe_reset(policy(td_))`, then `rows.append(td)`.",
     ],
     solution=INTERACT,
@@ -57,13 +57,13 @@ INTERACT = """
             INTERACT,
             of="td, td_ = env.step_and_maybe_reset(policy(td_))",
             put="td = env.step(policy(td_.clone()))",
-            says="says it was where it was in row 0",
+            says="has the root of row 0",
         ),
         instead(
             INTERACT,
             of="td, td_ = env.step_and_maybe_reset(policy(td_))",
             put="td = env.step(policy(td_))\n        td_ = step_mdp(td)",
-            says="goes on after the end",
+            says="continues after the end",
         ),
         instead(
             INTERACT,
@@ -71,9 +71,9 @@ INTERACT = """
             put='td = env.step(policy(td_))\n        td_ = env.reset() if td["next", "terminated"] else step_mdp(td)',
             says="was truncated",
         ),
-        instead(INTERACT, of="policy(td_)", put="policy(env.reset())", says="starts anew"),
+        instead(INTERACT, of="policy(td_)", put="policy(env.reset())", says="starts a new episode"),
         instead(INTERACT, of="policy(td_)", put="env.rand_action(td_)", says="not what the policy chose"),
-        instead(INTERACT, of="append(td)", put="append(td_)", says="not the same keys"),
+        instead(INTERACT, of="append(td)", put="append(td_)", says="different keys"),
         instead(INTERACT, of="append(td)", put='append(td.exclude("next"))', says='`"next"` is missing'),
         instead(
             INTERACT,
@@ -81,14 +81,14 @@ INTERACT = """
             put='rows.append(td)\n        if td["next", "done"]:\n            break',
             says="stops at the first end",
         ),
-        instead(INTERACT, of="range(steps)", put="range(steps - 1)", says="It has 119 rows"),
+        instead(INTERACT, of="range(steps)", put="range(steps - 1)", says="got 119"),
         instead(
             INTERACT,
             of="        rows.append(td)\n",
             put='        if not td["next", "done"]:\n            rows.append(td)\n',
             says="the last rows of the episodes",
         ),
-        instead(INTERACT, of="torch.stack(rows)", put="rows", says="It gave a `list`"),
+        instead(INTERACT, of="torch.stack(rows)", put="rows", says="got a `list`"),
         WrongAnswer(
             "def interact(env, policy, steps): return env.rollout(steps, policy, break_when_any_done=False)",
             says="by hand",
@@ -97,7 +97,7 @@ INTERACT = """
     setup="import torch\nfrom rlnb.envs import step_mdp",
 )
 def interact(interact: Callable[..., Any]) -> Outcome:
-    """Compare with the rollout that goes on, after naming what typical loops do wrong."""
+    """Compare with the continued rollout, after naming typical mistakes."""
     env = cart_pole()
     env.set_seed(5)
     wanted = env.rollout(STEPS, _lean, break_when_any_done=False)
@@ -106,14 +106,16 @@ def interact(interact: Callable[..., Any]) -> Outcome:
     with warnings.catch_warnings():  # gymnasium warns of steps after the end; the verdict says it better
         warnings.simplefilter("ignore")
         got = _asked(interact, env)
-    require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
-    require(got.ndim == 1, f"Its batch size is {list(got.batch_size)}, and one dimension is wanted: time.")
+    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+    require(got.ndim == 1, f"Expected one batch dimension (time), got the batch size {list(got.batch_size)}.")
     _check_rows(got, where(wanted["next", "done"]))
     same = set(got.keys(True, True)) == set(wanted.keys(True, True)) and bool((got == wanted).all())
-    what = "With the same seed `env.rollout` gives other numbers. Is there one `env.reset()` too many, or one too few?"
+    what = (
+        "With the same seed, `env.rollout` gives other numbers. Do you call `env.reset()` once too often or too rarely?"
+    )
     require(same, what, lambda: TEDExplorer(got, other=wanted))
     ends = len(where(got["next", "done"]))
-    said = f"It is what `env.rollout` gives, number by number: {STEPS} rows through {ends} ends."
+    said = f"It equals the result of `env.rollout`, number by number: {STEPS} rows across {ends} ends."
     return right(said, RolloutPlayer(got, env, strips=[("observation", 2), "action"]))
 
 
@@ -125,8 +127,8 @@ def _asked(interact: Callable[..., Any], env: EnvBase) -> Any:
         if "exclusive" not in str(error):
             raise
         fail(
-            "The rows have not the same keys, all of them, and cannot be stacked. Print the keys of the first and of "
-            "the last: is each a whole step?"
+            "The rows have different keys, so they cannot be stacked. Print the keys of the first and the last one: is "
+            "each a whole step?"
         )
 
 
@@ -140,32 +142,32 @@ def _no_rollout(*args: Any, **kwargs: Any) -> None:
 
 def _check_rows(got: TensorDictBase, ends: list[int]) -> None:
     """Check that each row is a whole step, and each root follows from the row before or from a reset after its end."""
-    what = '`"next"` is missing at the root. What is kept must be the whole step, and not where to go on.'
+    what = '`"next"` is missing at the root. Keep the whole step, not the root to continue from.'
     require("next" in got.keys(), what)  # noqa: SIM118 - `in` asks a TensorDict for values
     root, following = got["observation"], got["next", "observation"]
     if len(got) > 1 and bool((root == root[0]).all()):
         if bool((following == following[0]).all()):
-            fail("All rows are the same: the loop steps from one root over and over.", TEDExplorer(got))
-        fail("Each row says it was where it was in row 0, and the environment moved on.", TEDExplorer(got))
+            fail("All rows are the same: the loop steps from the same root every time.", TEDExplorer(got))
+        fail("Every row has the root of row 0, although the environment moved on.", TEDExplorer(got))
     _check_ends(got)
     done = where(got["next", "done"])
     broken = [t for t in where((root[1:] != following[:-1]).any(-1)) if t not in done]
     if len(got) < STEPS and (not done or any(end not in done for end in ends if end < len(got))):
-        fail(f"It has {len(got)} rows of {STEPS}, and the last rows of the episodes are not among them.")
+        fail(f"Expected {STEPS} rows, got {len(got)}: the last rows of the episodes are missing.")
     if broken:
         t = broken[0]
-        fail(f"Row {t + 1} starts anew, and the episode was not at its end in row {t}.", TEDExplorer(got, t=t))
+        fail(f"Row {t + 1} starts a new episode, but the previous one had not ended in row {t}.", TEDExplorer(got, t=t))
     require(len(got) == STEPS or done != [len(got) - 1], f"It stops at the first end, in row {len(got) - 1}.")
-    require(len(got) == STEPS, f"It has {len(got)} rows, and {STEPS} were asked for.")
+    require(len(got) == STEPS, f"Expected {STEPS} rows, got {len(got)}.")
     wrong = where(got["action"] != _lean(got.clone())["action"])
     require(not wrong, f"The action is not what the policy chose, at {len(wrong)} steps: {some(wrong)}.")
 
 
 def _check_ends(got: TensorDictBase) -> None:
-    """No row may go on from a root that is done."""
+    """No row may continue from a root that is done."""
     late = where(got["done"])
     if late:
         t = late[0] - 1
         kind = "terminated" if got[t]["next", "terminated"] else "truncated"
-        how = "That episode was truncated, and is over as well." if kind == "truncated" else "Where is the new start?"
-        fail(f"It goes on after the end: the root of row {t + 1} is done already. {how}", TEDExplorer(got, t=t + 1))
+        how = "That episode was truncated, so it has ended as well." if kind == "truncated" else "Reset the env there."
+        fail(f"It continues after the end: the root of row {t + 1} is already done. {how}", TEDExplorer(got, t=t + 1))

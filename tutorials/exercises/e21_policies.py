@@ -1,4 +1,4 @@
-"""Exercise of lesson 21 on policies: one that keeps to the legal moves."""
+"""Exercise of lesson 21 on policies: a policy that takes only legal moves."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ CAREFUL = """
 @exercise(
     title="Only legal moves",
     prompt="""
-        Write `careful(net)`: a policy for the maze above. `net` gives the logits of the four moves for a cell. The
-        policy draws from them among the legal moves only, and takes the most likely legal one when the exploration type
-        is deterministic.
+        Write `careful(net)`: a policy for the maze above. `net` returns the logits of the four moves for a cell. The
+        policy samples a legal move from them. With the deterministic exploration type, it takes the most likely legal
+        move.
     """,
     stub="""
         def careful(net):
@@ -54,10 +54,10 @@ CAREFUL = """
             return ProbabilisticTensorDictSequential(scores, choose)
     """,
     hints=[
-        "Take the policy of the section on policies, and ask of each of its arguments: what is different here?",
-        "The distribution now takes two arguments, `logits` and `mask`. The names of the entries need not be those of "
-        "the arguments: `in_keys` can be a dictionary from the one to the other.",
-        '`in_keys={"logits": "logits", "mask": "action_mask"}`, with `distribution_class=MaskedCategorical`.',
+        "Start from the policy in the section on policies. For each of its arguments: what is different here?",
+        "The distribution now takes two arguments, `logits` and `mask`. The entries can have other names than the "
+        "arguments: `in_keys` can be a dictionary from argument names to entries.",
+        'Use `in_keys={"logits": "logits", "mask": "action_mask"}`, with `distribution_class=MaskedCategorical`.',
     ],
     solution=CAREFUL,
     wrong=[
@@ -86,8 +86,8 @@ CAREFUL = """
             put="",
             says="the same move each time",
         ),
-        instead(CAREFUL, of='"logits": "logits"', put='"probs": "logits"', says="as if they were probabilities"),
-        instead(CAREFUL, of='out_keys=["action"]', put='out_keys=["move"]', says="There is no `action`"),
+        instead(CAREFUL, of='"logits": "logits"', put='"probs": "logits"', says="treats the logits as probabilities"),
+        instead(CAREFUL, of='out_keys=["action"]', put='out_keys=["move"]', says="no `action`"),
         WrongAnswer(
             """
             def careful(net):
@@ -95,7 +95,7 @@ CAREFUL = """
                     return td.set("action", torch.multinomial(td["action_mask"].float(), 1).squeeze(-1))
                 return policy
             """,
-            says="likely under the logits",
+            says="the logits of `net` give",
         ),
         WrongAnswer(
             """
@@ -136,33 +136,33 @@ CAREFUL = """
     setup=SETUP,
 )
 def careful(careful: Callable[..., Any]) -> Outcome:
-    """Ask at every cell, many times, then play in the maze with and without the mask."""
+    """Sample at every cell, many times, then play in the maze with and without the mask."""
     env = GridWorldEnv(MAZE, action_mask=True, categorical_action_encoding=True, max_steps=50)
     net = _net(env.n_states)
     policy = ask(careful, net)
-    require(callable(policy), f"It gave a `{type(policy).__name__}`, and that is no policy.")
+    require(callable(policy), f"Expected a policy, got a `{type(policy).__name__}`.")
     drawn, mask = _drawn(policy, env, 2000)
     logits = net(torch.arange(env.n_states)).masked_fill(~mask, -torch.inf)
     _check_legal(drawn, mask, "")
     alike = (drawn == drawn[0]).all(0)
     require(
         not alike[mask.sum(-1) > 1].all(),
-        "Where several moves are legal it takes the same move each time. Where is the chance?",
+        "With several legal moves, it takes the same move each time. Sample the move instead.",
     )
     found = torch.stack([(drawn == move).float().mean(0) for move in range(4)], -1)
     if not torch.allclose(found, logits.softmax(-1), atol=0.06):
         raw = net(torch.arange(env.n_states)) * mask
         clipped = raw.clamp(min=0) / raw.clamp(min=0).sum(-1, keepdim=True).clamp(min=1e-6)
         if torch.allclose(found[0], clipped[0], atol=0.06):
-            fail("It takes the logits as if they were probabilities, and a logit is the logarithm of one.")
+            fail("It treats the logits as probabilities. A logit is the logarithm of one, up to a constant.")
         cell = int((found - logits.softmax(-1)).abs().amax(-1).argmax())
-        fail(f"In cell {cell} the legal moves are not drawn as they are likely under the logits of `net`.")
+        fail(f"In cell {cell}, the legal moves are not sampled with the probabilities that the logits of `net` give.")
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         best, _ = _drawn(policy, env, 20)
     what = "With the deterministic exploration type "
     _check_legal(best, mask, what)
-    require(bool((best == best[0]).all()), f"{what}it still draws its moves.")
-    require(torch.equal(best[0], logits.argmax(-1)), f"{what}it does not take the most likely of the legal moves.")
+    require(bool((best == best[0]).all()), f"{what}it still samples its moves.")
+    require(torch.equal(best[0], logits.argmax(-1)), f"{what}it does not take the most likely legal move.")
     return _play(policy, env)
 
 
@@ -181,11 +181,11 @@ def _drawn(policy: Any, env: GridWorldEnv, times: int) -> tuple[torch.Tensor, to
     number = times * len(cells)
     root = TensorDict({"observation": cells.repeat(times), "action_mask": mask.repeat(times, 1)}, [number])
     got = _acted(policy, root)
-    require(isinstance(got, TensorDictBase), f"The policy gave a `{type(got).__name__}`, and a TensorDict is wanted.")
-    require("action" in got.keys(), f"There is no `action` in the result, only {sorted(map(str, got.keys()))}.")  # noqa: SIM118 - `in` asks a TensorDict for values
+    require(isinstance(got, TensorDictBase), f"The policy must return a TensorDict, got a `{type(got).__name__}`.")
+    require("action" in got.keys(), f"The result has no `action`, only {sorted(map(str, got.keys()))}.")  # noqa: SIM118 - `in` asks a TensorDict for values
     shape = list(got["action"].shape)
     require(
-        shape == [number], f"For roots of shape {[number]} the action has the shape {shape}. One number each is wanted."
+        shape == [number], f"For roots of shape {[number]}, expected one number each, got an action of shape {shape}."
     )
     return got["action"].detach().reshape(times, -1), mask
 
@@ -202,14 +202,12 @@ def _acted(policy: Any, root: TensorDictBase) -> Any:
         name = re.search(r"module '?(\d+)'?", str(error))
         at = f"The module {name[1]} of the sequence" if name else "A module of the sequence"
         words = cause.args[0] if isinstance(cause, KeyError) and cause.args else cause
-        fail(
-            f"{at} failed with {type(cause).__name__}: {words}. Does each module get what it reads from one before it?"
-        )
+        fail(f"{at} failed with {type(cause).__name__}: {words}. Does an earlier module write what each module reads?")
     except TypeError as error:
         found = re.search(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error))
         if not found:
             raise
-        fail(f"`{found[1]}` takes no argument `{found[2]}`, and `in_keys` hands it one of that name.")
+        fail(f"`{found[1]}` takes no argument `{found[2]}`, but `in_keys` passes one of that name.")
 
 
 def _mask_of(env: GridWorldEnv, cell: int) -> torch.Tensor:
@@ -232,5 +230,5 @@ def _play(policy: Any, env: GridWorldEnv) -> Outcome:
     """Show one episode of the policy."""
     env.set_seed(0)
     td = env.rollout(50, policy)
-    said = "Legal everywhere, drawn by the logits, and certain when asked to be. An episode with a net that likes left:"
+    said = "Legal everywhere, sampled from the logits, deterministic on request. An episode of a net that prefers left:"
     return right(said, RolloutPlayer(td, env))

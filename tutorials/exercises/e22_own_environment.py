@@ -59,16 +59,16 @@ _GOAL = 6
 @exercise(
     title="A step of a walk",
     prompt="""
-        Write `_step` of `Walk`. Action 0 goes one place to the left, action 1 one to the right; who walks against the
-        wall stays at place 0. Arriving at the goal, place 6, ends the episode and brings a reward of 10. Any other
-        step brings -1. The walk is stateless: all that it needs is in `tensordict`, which stays as it is.
+        Write `_step` of `Walk`. Action 0 moves one place to the left, action 1 one to the right; walking against the
+        wall stays at place 0. Reaching the goal, place 6, ends the episode with a reward of 10. Any other step has a
+        reward of -1. The walk is stateless: everything it needs is in `tensordict`, which must not change.
     """,
     stub=WALK_STUB,
     hints=[
-        "Three entries come of a step, all at the root of a new TensorDict: `place`, `reward` and `terminated`.",
+        "A step returns three entries, all at the root of a new TensorDict: `place`, `reward` and `terminated`.",
         "`2 * action - 1` is -1 for the left and 1 for the right. `.clamp(min=0)` is the wall.",
-        "With `goal = place == 6`, where `place` is the one after the step, `goal` is what `terminated` must be, and "
-        "`torch.where(goal, 10.0, -1.0)` is the reward. Each keeps the shape `[1]` by itself.",
+        "With `goal = place == 6`, where `place` is the one after the step, `terminated` is `goal`, and the reward is "
+        "`torch.where(goal, 10.0, -1.0)`. Both keep the shape `[1]`.",
     ],
     solution=WALK,
     wrong=[
@@ -91,13 +91,13 @@ _GOAL = 6
         instead(WALK, of='"terminated": goal', put='"truncated": goal', says="no `terminated`"),
         instead(WALK, of='"terminated": goal', put='"terminated": goal.float()', says="`terminated` has the dtype"),
         instead(WALK, of='"terminated": goal', put='"terminated": place >= 5', says="before the goal"),
-        instead(WALK, of=_RESULT, put=f'{{"next": {_RESULT}}}', says="comes under `next` by itself"),
-        instead(WALK, of="return TensorDict(", put="return dict(", says="It gave a `dict`"),
+        instead(WALK, of=_RESULT, put=f'{{"next": {_RESULT}}}', says="is put under `next` later"),
+        instead(WALK, of="return TensorDict(", put="return dict(", says="got a `dict`"),
     ],
     setup=SETUP,
 )
 def walk(Walk: Any) -> Outcome:
-    """Try each action at each place, then let the library's check have its say."""
+    """Try each action at each place, then run the library's check."""
     env = _made(Walk)
     for place in (3, 5, 4, 2, 1, 0):
         for action in (1, 0):
@@ -107,12 +107,12 @@ def walk(Walk: Any) -> Outcome:
     env.set_seed(0)
     td = env.rollout(40)
     player = RolloutPlayer(td, strips=["place", "action", ("next", "reward")])
-    return right(f"`check_env_specs(Walk())` is silent too. Below, a random walk: it takes {len(td)} steps.", player)
+    return right(f"`check_env_specs(Walk())` finds nothing either. Below is a random walk of {len(td)} steps.", player)
 
 
 def _made(cls: Any) -> EnvBase:
     """Make the learner's env."""
-    require(isinstance(cls, type) and issubclass(cls, EnvBase), "A class is wanted here, made of `EnvBase`.")
+    require(isinstance(cls, type) and issubclass(cls, EnvBase), "Expected a subclass of `EnvBase`.")
     env: EnvBase = cls()
     return env
 
@@ -122,17 +122,17 @@ def _stepped(env: EnvBase, place: int, action: int) -> TensorDictBase:
     given = TensorDict({"place": torch.tensor([place]), "action": torch.tensor([action])})
     before = given.clone()
     got = ask(env._step, given, may_change=True)
-    require(got is not given, "`_step` returned the TensorDict that it was given. What it is given is the root.")
+    require(got is not given, "`_step` returned the TensorDict that it was given, which is the root. Return a new one.")
     changed = first_change(before, given, "")
-    what = f"`_step` changed its input (`{changed}`), so that the root would show the state after the step."
+    what = f"`_step` changed its input (`{changed}`), so the root would show the state after the step."
     require(changed is None, what)
-    require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
-    require("next" not in got, 'What `_step` returns comes under `next` by itself; in it there is no other "next".')
+    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+    require("next" not in got, 'The result of `_step` is put under `next` later. It must not hold a "next" itself.')
     for key, dtype in {"place": torch.int64, "reward": torch.float32, "terminated": torch.bool}.items():
-        require(key in got, f"There is no `{key}` in the result, only {sorted(map(str, got.keys()))}.")
+        require(key in got, f"The result has no `{key}`, only {sorted(map(str, got.keys()))}.")
         shape = list(got[key].shape)
-        require(shape == [1], f"`{key}` has the shape {shape}, and [1] is wanted, as its spec says.")
-        what = f"`{key}` has the dtype `{got[key].dtype}`, and its spec says `{dtype}`."
+        require(shape == [1], f"Expected `{key}` of shape [1], as its spec says, got {shape}.")
+        what = f"`{key}` has the dtype `{got[key].dtype}`, but its spec says `{dtype}`."
         require(got[key].dtype == dtype, what)
     return got
 
@@ -145,11 +145,11 @@ def _check_step(got: TensorDictBase, place: int, action: int) -> None:
     require(arrived >= 0, f"{said}goes through the wall, to place {arrived}.")
     require(arrived == after, f"{said}arrives at place {arrived}. Which way is that?")
     goal = after == _GOAL
-    require(ended or not goal, f"{said}arrives at the goal, and that does not end the episode.")
+    require(ended or not goal, f"{said}arrives at the goal, but that does not end the episode.")
     require(goal or not ended, f"{said}ends the episode before the goal: it arrives at place {arrived}.")
     what = f"{said}arrives at place {arrived}, and it brings {reward:g}."
     if not goal and reward == 10:
-        what += " Is it the place before the step that you look at, or the one after it?"
+        what += " Do you use the place before the step, or the one after it?"
     require(reward == (10.0 if goal else -1.0), what)
 
 
@@ -215,16 +215,15 @@ _ILLEGAL: dict[NestedKey, list[tuple[list[float], str]]] = {
 @exercise(
     title="The specs of a ball",
     prompt="""
-        The methods of `Ball` are right; its specs are missing. Write the three of them in `__init__`, and change
-        nothing else. What you need for them and is not imported yet comes from `rlnb.data`.
-        `check_env_specs(Ball())`, in a cell of its own, tells you how far you are. When it is silent, think of the
-        bounds: each spec should hold what can come, and nothing else.
+        The methods of `Ball` are right; its specs are missing. Write all three in `__init__`, and change nothing else.
+        Import what you need from `rlnb.data`. `check_env_specs(Ball())`, in a new cell, tells you what is missing. When
+        it finds nothing, check the bounds: each spec should allow exactly the possible values.
     """,
     stub=BALL_STUB,
     hints=[
-        "The observation is what `look` returns: two levels, and so a `Composite` in a `Composite`.",
-        "Of which dtype and shape is each entry, and how far can it go? `walls` are two bits. The farther of two "
-        "distances, each from 0 to 1, is from 0 to 1 itself, and the reward is minus that.",
+        "The observation is the result of `look`: two levels, so a `Composite` in a `Composite`.",
+        "Of which dtype and shape is each entry, and how far can it go? `walls` are two bits. The larger of two "
+        "distances, each from 0 to 1, is from 0 to 1 too, and the reward is minus that.",
         "`from rlnb.data import Binary, Unbounded`. Then `ball=Composite(place=..., speed=...)` and `walls=Binary(2)`; "
         "a `Bounded` each for the place, the action (shape `(2,)`) and the reward (shape `(1,)`), and an `Unbounded` "
         "for the speed.",
@@ -255,14 +254,14 @@ _ILLEGAL: dict[NestedKey, list[tuple[list[float], str]]] = {
     setup=SETUP,
 )
 def ball(Ball: Any) -> Outcome:
-    """Run the library's check first, then try values on the specs that it may not have seen."""
+    """Run the library's check first, then try values that it may not have seen."""
     env = _made(Ball)
     namespace: dict[str, Any] = {"__name__": "reference"}
     exec(SETUP + BALL, namespace)
-    what = "The data changed: the ball sends others than before. They were right; undo that."
+    what = "The data changed: the ball sends other data than before. They were right, so undo that."
     require(first_change(_kicked(namespace["Ball"]()), _kicked(env), "") is None, what)
     specs = _specs(env)
-    what = f"An action is two numbers, and its spec has the shape {list(env.action_spec.shape)}."
+    what = f"An action is two numbers, but its spec has the shape {list(env.action_spec.shape)}."
     require(env.action_spec.shape == (2,), what, lambda: SpecExplorer(env))
     try:
         check_env_specs(env, seed=1)
@@ -275,10 +274,12 @@ def ball(Ball: Any) -> Outcome:
             for numbers, meaning in values:
                 dtype = torch.int8 if key == "walls" else torch.float32
                 verb = "refuses" if legal else "accepts"
-                said = f"`check_env_specs` is silent now, but the spec of `{key}` {verb} {numbers}: {meaning}."
+                said = f"`check_env_specs` finds nothing now, but the spec of `{key}` {verb} {numbers}: {meaning}."
                 fits = specs[key].is_in(torch.tensor(numbers, dtype=dtype))
                 require(fits == legal, said, lambda: SpecExplorer(env))
-    return right("Silent, and the bounds are yours: a check of a few steps cannot know them.", SpecExplorer(env))
+    return right(
+        "It finds nothing, and you set the bounds: a check of a few steps cannot know them.", SpecExplorer(env)
+    )
 
 
 def _kicked(env: EnvBase) -> list[TensorDictBase]:

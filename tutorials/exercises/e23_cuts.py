@@ -1,4 +1,4 @@
-"""Exercise of lesson 23 on cuts: put two rollouts together so that the result is well-formed TED."""
+"""Exercise of lesson 23 on cuts: join two rollouts so that the result is well-formed TED."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ JOIN = """
 @exercise(
     title="Join two rollouts",
     prompt="""
-        Write `join(one, two)`: both rollouts in one TensorDict, `two` behind `one`. The two have nothing to do with
-        each other, and `one` may stop in the middle of an episode. The result is to be well-formed, and to say nothing
-        untrue: an episode that was over is as it was, and one that only stopped was cut. `one` and `two` stay as they
+        Write `join(one, two)`: both rollouts in one TensorDict, `two` after `one`. The two are unrelated, and `one` may
+        stop in the middle of an episode. The result must be well-formed and true to the data: an episode that ended is
+        unchanged, and one that only stopped is marked as cut. `one` and `two` stay as they
         are.
     """,
     stub="""
         def join(one, two):
-            # one["next", "done"][-1] says whether the last episode of one is over
+            # one["next", "done"][-1] tells whether the last episode of one has ended
             ...
     """,
     hints=[
-        "Only one row needs a change, and only if its episode is not over. Which row, and which of the three end "
+        "Only one row needs a change, and only if its episode has not ended. Which row, and which of the three end "
         "signals?",
-        'The last row of `one`. The rule "union" links two of the signals: who changes one of them changes both.',
-        'Work on `one.clone()`. If `one["next", "done"][-1]` is not set, set `"truncated"` and `"done"` of that row. '
+        'The last row of `one`. The rule "union" links two of the signals: if you change one, change both.',
+        'Work on `one.clone()`. If `one["next", "done"][-1]` is False, set `"truncated"` and `"done"` of that row. '
         "Then `torch.cat([one, two])`.",
     ],
     solution=JOIN,
@@ -57,7 +57,7 @@ JOIN = """
             JOIN,
             of='if not one["next", "done"][-1]:\n        one["next", "truncated"][-1] = True\n        ',
             put='one["next", "truncated"][-1] = True\n    ',
-            says="was over already",
+            says="had already ended",
         ),
         instead(JOIN, of="one = one.clone()\n    ", put="", says="changed its input"),
         instead(
@@ -120,44 +120,46 @@ def join(join: Callable[..., Any]) -> Outcome:
     # The first stops within its second episode, the second on the goal, the third at the time limit.
     for one in (walk(9, start=16), walk(3, start=28), walk(5, start=8)):
         got = ask(join, one, two)
-        require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
+        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
         size, wanted = list(got.batch_size), [len(one) + len(two)]
-        require(size == wanted, f"It gave a TensorDict of batch size {size}, and {wanted} is wanted: no row is lost.")
+        require(size == wanted, f"Expected a TensorDict of batch size {wanted}, with all rows, got {size}.")
         _compare(got, one, two)
-    return right("A cut is marked as truncated, and done with it. What was over stays as it was.")
+    return right("A cut is marked as truncated, and therefore done. Episodes that had ended are unchanged.")
 
 
 _SIGNALS = [("next", name) for name in ("done", "terminated", "truncated")]
 
 
 def _compare(got: TensorDictBase, one: TensorDictBase, two: TensorDictBase) -> None:
-    """Say what is untrue or broken in two rollouts put together."""
+    """Name what is untrue or broken in the joined rollouts."""
     seam = len(one) - 1
 
     def picture() -> TEDExplorer:
         return TEDExplorer(got, t=seam)
 
     for key in ("observation", "action"):
-        what = f"`{key}` of `two` stands where `one` should be, or something else does."
+        what = f"`{key}` holds other data where `one` should be, perhaps that of `two`."
         require(torch.equal(got[key], torch.cat([one[key], two[key]])), what, picture)
     after = "terminated", "truncated", "done"
     ended = bool(one["next", "done"][-1])
     for key in after:
         if not torch.equal(got["next", key][seam + 1 :], two["next", key]):
             fail(
-                f'The last row of `two` has another `("next", "{key}")` than before. Where do the two meet?', picture()
+                f'`("next", "{key}")` of the last row has changed. The last row of `two` should not: where do the '
+                "two meet?",
+                picture(),
             )
         if ended and not torch.equal(got["next", key][: seam + 1], one["next", key]):
-            fail(f"The last episode of `one` was over already, and its `{key}` was changed.", picture())
+            fail(f"The last episode of `one` had already ended, but its `{key}` was changed.", picture())
     if not torch.equal(got["next", "terminated"][: seam + 1], one["next", "terminated"]):
-        fail("It says that the episode was terminated at the seam, so that it had no future. Was it?", picture())
+        fail("It marks the episode as terminated at the seam, so that it has no future. Was it terminated?", picture())
     for key in one.keys(True, True):
         kept = torch.cat([one[key], two[key]])
         if key not in (*_SIGNALS, "done", "terminated", "truncated") and not torch.equal(got[key], kept):
             t = int((got[key] != kept).reshape(len(kept), -1).any(-1).nonzero()[0])
             name = f"`{key!r}`" if isinstance(key, tuple) else f"`{key}`"
             fail(
-                f"{name} of step {t} is not what was recorded. The data are to say nothing untrue.",
+                f"{name} of step {t} is not what was recorded. Leave the data unchanged.",
                 TEDExplorer(got, t=t),
             )
     report = check_ted(got)

@@ -1,4 +1,4 @@
-"""Exercise of lesson 23 on n-step targets: which power of the discount belongs to what stands ahead."""
+"""Exercise of lesson 23 on n-step targets: which power of the discount applies to the value ahead."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ TARGETS = """
     title="The n-step target",
     prompt="""
         `td` has been through `MultiStep(gamma, n)`. Write `n_step_targets(td, value, gamma)`: the target of each step,
-        of shape `[T, 1]`. It is the summed reward, plus the value of what stands under `"next"` now, discounted by as
-        many steps as lie between, and left out where there is no future. `value` is as before. You are not told the
+        of shape `[T, 1]`. It is the summed reward plus the value of the observation that is now under `"next"`,
+        discounted by the number of steps in between, and without the value where there is no future. `value` is as
+        before. You do not get the
         `n`.
     """,
     stub="""
@@ -39,28 +40,28 @@ TARGETS = """
             ...
     """,
     hints=[
-        "The one-step target is `reward + gamma * go_on * value(next)`. Which of its pieces are right as they stand, "
-        "after `MultiStep`, and which is not?",
-        "The value lies `steps_to_next_obs` steps ahead, so it is discounted that often: a power of `gamma`.",
+        "The one-step target is `reward + gamma * go_on * value(next)`. After `MultiStep`, which of its parts are "
+        "still right, and which is not?",
+        "The value lies `steps_to_next_obs` steps ahead, so discount it that many times, with a power of `gamma`.",
         '`gamma ** td["steps_to_next_obs"].unsqueeze(-1)`. The rest is as in the one-step target, with `terminated`.',
     ],
     solution=TARGETS,
     wrong=[
         instead(TARGETS, of="gamma**steps", put="gamma", says="discounted by one step everywhere"),
-        instead(TARGETS, of="gamma**steps", put="gamma**3", says="Near an end it looks less far ahead"),
+        instead(TARGETS, of="gamma**steps", put="gamma**3", says="Near an end, the look-ahead is shorter"),
         instead(TARGETS, of="gamma**steps", put="gamma ** (steps - 1)", says="by one step too few"),
-        instead(TARGETS, of="gamma**steps", put="gamma * steps", says="Twice discounted is"),
+        instead(TARGETS, of="gamma**steps", put="gamma * steps", says="Discounting twice is"),
         instead(TARGETS, of="gamma**steps * ", put="", says="The value is not discounted"),
         instead(TARGETS, of='"terminated"', put='"done"', says="truncated within the look ahead"),
         instead(
             TARGETS,
             of='1.0 - td["next", "terminated"].float()',
             put='td["nonterminal"].float().unsqueeze(-1)',
-            says="`nonterminal` says another thing",
+            says="`nonterminal` means something else",
         ),
         instead(TARGETS, of="* go_on ", put="", says="terminated within the look ahead"),
         instead(TARGETS, of='"next", "reward"', put='"next", "original_reward"', says="the reward of one step"),
-        instead(TARGETS, of=".unsqueeze(-1)", put="", says="Its shape is (60, 60)"),
+        instead(TARGETS, of=".unsqueeze(-1)", put="", says="got (60, 60)"),
         instead(TARGETS, of='value(td["next", "observation"])', put='value(td["observation"])', says="of the root"),
     ],
     setup="import torch",
@@ -79,7 +80,7 @@ def n_step_targets(n_step_targets: Callable[..., Any]) -> Outcome:
             drawn = beside_the_truth(shown, as_targets(n_step_targets(shown, true, GAMMA), shown), "your targets")
             _explain_targets(got, td, other, n, gamma, drawn)
     drawn = beside_the_truth(shown, as_targets(n_step_targets(shown, true, GAMMA), shown), "your targets")
-    return right("The value is discounted once for each step that the look ahead covers, be it n or fewer:", drawn)
+    return right("The value is discounted once for each step that the look-ahead covers, whether n or fewer:", drawn)
 
 
 def _targets(
@@ -112,22 +113,20 @@ def _explain_targets(
     wanted, power = _targets(td, value, gamma**steps), gamma**steps
     never = torch.zeros_like(td["next", "done"])
     known = {
-        "The value is discounted by one step everywhere, and it lies farther ahead.": _targets(td, value, gamma),
-        "Near an end it looks less far ahead than elsewhere.": _targets(td, value, gamma**n),
+        "The value is discounted by one step everywhere, but it lies farther ahead.": _targets(td, value, gamma),
+        "Near an end, the look-ahead is shorter than elsewhere.": _targets(td, value, gamma**n),
         "The value is discounted by one step too few.": _targets(td, value, gamma ** (steps - 1)),
-        "Twice discounted is not twice `gamma`.": _targets(td, value, gamma * steps),
+        "Discounting twice is not twice `gamma`.": _targets(td, value, gamma * steps),
         "The value is not discounted.": _targets(td, value, 1.0),
         "An episode was truncated within the look ahead: did it have no future?": _targets(
             td, value, power, over=td["next", "done"]
         ),
-        "`nonterminal` says another thing: it is False at the last step of each trajectory, however it ends.": _targets(
+        "`nonterminal` means something else: it is False at the last step of every trajectory.": _targets(
             td, value, power, over=~td["nonterminal"].unsqueeze(-1)
         ),
-        "An episode was terminated within the look ahead: what is to come after it?": _targets(
-            td, value, power, over=never
-        ),
-        "That is the reward of one step, and not the sum.": _targets(td, value, power, reward="original_reward"),
-        "It is the value of the root, and not of what lies ahead.": _targets(td, value, power, seen="root"),
+        "An episode was terminated within the look ahead, so it has no future.": _targets(td, value, power, over=never),
+        "That is the reward of one step, not the sum.": _targets(td, value, power, reward="original_reward"),
+        "It is the value of the root, not of the observation ahead.": _targets(td, value, power, seen="root"),
     }
     off = where((got - wanted).abs() > 1e-4)
     why = [what for what, numbers in known.items() if close(got, numbers)]

@@ -27,8 +27,8 @@ MEANS = """
 @exercise(
     title="A mean without padding",
     prompt="""
-        Write `mean_rewards(td)`: the mean reward of a step, for each trajectory of a rollout of several episodes. Use
-        `split_trajectories`. The result has the shape `[N]`, for `N` trajectories; the last one counts too, finished or
+        Write `mean_rewards(td)`: the mean reward per step of each trajectory in a rollout of several episodes. Use
+        `split_trajectories`. The result has the shape `[N]`, for `N` trajectories, including the last one, finished or
         not. A reward may be 0.
     """,
     stub="""
@@ -38,9 +38,9 @@ MEANS = """
     """,
     hints=[
         "A mean is a sum divided by a number. Does the padding change the sum? Does it change the number?",
-        'The padding is zeros, so the sum over the steps is right as it is. `split["mask"].sum(1)` is how many steps '
-        "each trajectory has.",
-        "Both parts must have the shape `[N]`: take the last dimension off the rewards with `.squeeze(-1)`.",
+        'The padding is zeros, so the sum over the steps is right. `split["mask"].sum(1)` is the number of steps of '
+        "each trajectory.",
+        "Both parts must have the shape `[N]`: remove the last dimension of the rewards with `.squeeze(-1)`.",
     ],
     solution=MEANS,
     wrong=[
@@ -48,12 +48,12 @@ MEANS = """
         instead(MEANS, of=' / split["mask"].sum(1)', put="", says="These are sums"),
         instead(MEANS, of='split["mask"].sum(1)', put='split["mask"].sum()', says="by all steps together"),
         instead(MEANS, of='split["mask"].sum(1)', put="len(split)", says="by the number of trajectories"),
-        instead(MEANS, of=".squeeze(-1)", put="", says="Its shape is (7, 7)"),
+        instead(MEANS, of=".squeeze(-1)", put="", says="got (7, 7)"),
         instead(
             MEANS,
             of='return rewards.sum(1) / split["mask"].sum(1)',
             put='return rewards[split["mask"]].mean()',
-            says="Its shape is ()",
+            says="got ()",
         ),
         instead(
             MEANS,
@@ -90,9 +90,9 @@ def mean_rewards(mean_rewards: Callable[..., Any]) -> Outcome:
         got = ask(mean_rewards, rollout)
         if isinstance(got, list | tuple):
             got = torch.as_tensor(got)
-        require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+        require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
         _explain(got.detach().float(), rollout)
-    return right("The mask says how many steps are real. A sum may ignore it here, a mean may not.")
+    return right("The mask tells how many steps are real. Here a sum may ignore it, but a mean may not.")
 
 
 def _pieces(td: TensorDictBase) -> list[torch.Tensor]:
@@ -112,22 +112,22 @@ def _explain(got: torch.Tensor, td: TensorDictBase) -> None:
     wanted = torch.stack([piece.mean() for piece in pieces])
     shape = tuple(got.shape)
     if shape == (count - 1,) and torch.allclose(got, wanted[:-1]):
-        fail("The last trajectory is missing. The rollout stops within it, and its steps count as well.")
+        fail("The last trajectory is missing. The rollout stops within it, but its steps count as well.")
     if shape == (count, 1):
-        fail(f"Its shape is {shape}, and {(count,)} is wanted: the numbers stand one below the other.")
+        fail(f"Expected shape {(count,)} (one number for each trajectory, not one below the other), got {shape}.")
     require(
         shape == (count,),
-        f"Its shape is {shape}, and {(count,)} is wanted: a number for each trajectory. "
+        f"Expected shape {(count,)}, one number for each trajectory, got {shape}. "
         "Print the shapes of the two parts of the division.",
     )
     if torch.allclose(got, wanted):
         return
     known = {
         f"Here the padding counts as steps: each sum is divided by {longest}.": sums / longest,
-        "These are sums: by what is each to be divided?": sums,
+        "These are sums. Divide each by its number of steps.": sums,
         "Each sum is divided by all steps together.": sums / len(td),
         "Each sum is divided by the number of trajectories.": sums / count,
-        "A reward of 0 is a reward: where is padding, and where is not?": torch.stack(
+        "A reward of 0 is a reward. Use the mask to find the padding.": torch.stack(
             [piece.sum() / (piece != 0).sum() for piece in pieces]
         ),
     }
@@ -135,5 +135,5 @@ def _explain(got: torch.Tensor, td: TensorDictBase) -> None:
     shown = [round(number, 2) for number in got.tolist()]
     lengths = [len(piece) for piece in pieces]
     totals = [round(number, 2) for number in sums.tolist()]
-    said = f"It gave {shown}. The trajectories have {lengths} steps, and their rewards sum up to {totals}. "
+    said = f"It gave {shown}. The trajectories have {lengths} steps, and their rewards sum to {totals}. "
     fail(said + (why[0] if why else "Not all of these are means."))

@@ -32,13 +32,13 @@ RETURNS = """
 
 
 @exercise(
-    title="Returns that know a cut",
+    title="Returns that bootstrap at a cut",
     prompt="""
-        Write `returns(td, value, gamma)`: the discounted return from each step on. It is the reward of the step, plus
-        `gamma` times the return from the step after it. Where the episode is over, or the data are, there is no such
-        step: after a terminated step the future is 0, and after a cut it is `value` of the cell that was seen last.
-        `td` has the shape `[T]`; `value` takes cells of shape `[T]` and gives values of shape `[T, 1]`, also for the
-        goal, as a network would. The result has the shape `[T, 1]`. The check draws it on the map.
+        Write `returns(td, value, gamma)`: the discounted return from each step. It is the reward of the step plus
+        `gamma` times the return from the next step. At the end of an episode or of the data, there is no next step:
+        after a terminated step the future is 0, and after a cut it is `value` of the last cell that was seen. `td` has
+        the shape `[T]`; `value` takes cells of shape `[T]` and returns values of shape `[T, 1]`, even for the goal, as
+        a network would. The result has the shape `[T, 1]`. The check draws it on the map.
     """,
     stub="""
         def returns(td, value, gamma):
@@ -49,10 +49,10 @@ RETURNS = """
             return result
     """,
     hints=[
-        "Going backwards, the return from step t + 1 is known when it is the turn of step t. There are three cases: "
-        "the episode goes on in the row below, it is over, or it was cut.",
-        "`done` says whether the row below belongs to the same episode, and `terminated` whether there is a future. At "
-        "the last row of the data nothing stands below.",
+        "Going backwards, you know the return from step t + 1 when you reach step t. There are three cases: the "
+        "episode continues in the next row, it terminated, or it was cut.",
+        "`done` tells whether the next row belongs to another episode, and `terminated` whether there is no future. "
+        "The last row of the data has no next row.",
         'Let `after` be `value(td["next", "observation"])`. If `td["next", "terminated"][t]`, the future is 0. Else, '
         'if `td["next", "done"][t]` or the row is the last one, it is `after[t]`. Else it is `result[t + 1]`.',
     ],
@@ -77,18 +77,18 @@ RETURNS = """
             RETURNS,
             of='if td["next", "terminated"][t]:',
             put='if td["next", "terminated"][t] or t == len(td) - 1:',
-            says="The data stop there, and the episode does not",
+            says="The data stop there, but the episode does not",
         ),
         instead(RETURNS, of='"next", "observation"', put='"observation"', says="seen before the last step"),
-        instead(RETURNS, of="gamma * future", put="future", says="`gamma` makes no difference"),
-        instead(RETURNS, of="future = result[t + 1]", put="future = after[t]", says="Only one reward is in each"),
+        instead(RETURNS, of="gamma * future", put="future", says="`gamma` has no effect"),
+        instead(RETURNS, of="future = result[t + 1]", put="future = after[t]", says="Each holds only one reward"),
         instead(
             RETURNS,
             of='result[t] = td["next", "reward"][t] + gamma * future',
             put="result[t] = gamma * future",
             says="Where are the rewards",
         ),
-        instead(RETURNS, of="return result", put="return result.squeeze(-1)", says="Its shape is (60,)"),
+        instead(RETURNS, of="return result", put="return result.squeeze(-1)", says="got (60,)"),
         instead(
             RETURNS,
             of='td["next", "done"][t] or t == len(td) - 1',
@@ -105,13 +105,13 @@ def returns(returns: Callable[..., Any]) -> Outcome:
     td["next", "reward"] = odd_numbers(len(td))
     other = value_table(odd_numbers(32, seed=1).flatten() + 1.0)
     answers = [as_targets(ask(returns, td, other, gamma), td) for gamma in (0.9, 0.5)]
-    require(not torch.allclose(answers[0], answers[1]), "`gamma` makes no difference to the result.")
+    require(not torch.allclose(answers[0], answers[1]), "`gamma` has no effect on the result.")
     if not close(answers[0], _returns(td, other, 0.9)):
         drawn = beside_the_truth(shown, as_targets(returns(shown, value, GAMMA), shown), "your returns")
         _explain_returns(answers[0], td, other, drawn)
     require(close(answers[1], _returns(td, other, 0.5)), "Wrong for gamma = 0.5.")
     drawn = beside_the_truth(shown, as_targets(returns(shown, value, GAMMA), shown), "your returns")
-    return right("`done` ends the sum, `terminated` ends the future. Cuts make no difference to the values:", drawn)
+    return right("`done` ends the sum, `terminated` ends the future. Cuts do not change the values:", drawn)
 
 
 def _returns(
@@ -149,15 +149,15 @@ def _explain_returns(got: torch.Tensor, td: TensorDictBase, value: Value, pictur
         "The episodes of these steps were truncated: had they no future?": _returns(
             td, value, 0.9, no_future="done", last="cut"
         ),
-        "The sum goes on into the rewards of another episode.": _returns(td, value, 0.9, stop=None),
-        "The episodes of these steps were terminated: what is to come after that?": _returns(
+        "The sum continues into the rewards of another episode.": _returns(td, value, 0.9, stop=None),
+        "The episodes of these steps were terminated, so they have no future.": _returns(
             td, value, 0.9, no_future="nothing"
         ),
-        "The data stop there, and the episode does not: it was cut, and has a future.": _returns(
+        "The data stop there, but the episode does not: it was cut, and has a future.": _returns(
             td, value, 0.9, last="over"
         ),
-        "It bootstraps from the cell that was seen before the last step.": _returns(td, value, 0.9, seen="root"),
-        "Only one reward is in each: where are those of the steps that follow?": one_step,
+        "It bootstraps from the cell seen before the last step.": _returns(td, value, 0.9, seen="root"),
+        "Each holds only one reward. Add those of the following steps.": one_step,
         "Where are the rewards?": _returns(barren, value, 0.9),
     }
     steps = where((got - wanted).abs() > 1e-4)

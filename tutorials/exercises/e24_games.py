@@ -1,4 +1,4 @@
-"""Exercise of lesson 24 on games: the moves that win at once, found by trying all of them in one step."""
+"""Exercise of lesson 24 on games: find the winning moves by trying all legal moves in one step."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _POSITIONS = {
 
 
 @exercise(
-    title="The moves that win",
+    title="Find the winning moves",
     prompt="""
-        Write `wins(env, board)`: which moves win at once? `board` is a position of a game that is not over, of shape
-        `[rows, columns]`. The result is a tensor of bools of shape `[n_actions]`: True where the move is legal and
-        makes a line for the player who is to move.
+        Write `wins(env, board)`: which moves win immediately? `board`, of shape `[rows, columns]`, is a position of a
+        game that has not ended. Return a boolean tensor of shape `[n_actions]`: True where the move is legal and
+        completes a line for the player to move.
 
-        Try all legal moves in *one* step, each on a board of its own. Nothing in your code should depend on the game:
-        the check plays Connect Four with it too.
+        Try all legal moves in *one* step, each on its own copy of the board. Your code should not depend on the game:
+        the check also plays Connect Four with it.
     """,
     stub="""
         def wins(env, board):
@@ -55,14 +55,15 @@ _POSITIONS = {
             return found
     """,
     hints=[
-        '`td["mask"].nonzero().squeeze(-1)` are the legal moves. `td.expand(n)` has the position n times.',
-        "Give each copy its move, and make one step. Who is to move, and which of the two rewards is that player's?",
-        "The step knows of the legal moves only, and the result is about all of them: with the numbers `legal` of the "
-        'legal moves, write `tried["next", mover, "reward"].squeeze(-1) > 0` to `found[legal]`.',
+        '`td["mask"].nonzero().squeeze(-1)` lists the legal moves. `td.expand(n)` repeats the position n times.',
+        "Give each copy its own move and take one step. Who is to move, and which of the two rewards is that player's?",
+        "The step only covers the legal moves, but the result covers all moves. If `legal` holds the legal moves, "
+        "write "
+        '`tried["next", mover, "reward"].squeeze(-1) > 0` to `found[legal]`.',
     ],
     solution=WINS,
     wrong=[
-        instead(WINS, of="int(td[\"turn\"])", put="0", says="Which of the two rewards did it look at?"),
+        instead(WINS, of="int(td[\"turn\"])", put="0", says="Which of the two rewards did it use?"),
         instead(WINS, of='["player0", "player1"][int(td["turn"])]', put='["player1", "player0"][int(td["turn"])]',
                 says="Whose reward is it?"),
         instead(WINS, of='"next", mover, "reward"', put='"next", "done"', says="That is a draw"),
@@ -73,9 +74,9 @@ _POSITIONS = {
             WINS,
             of='    found[legal] = tried["next", mover, "reward"].squeeze(-1) > 0\n    return found',
             put='    return tried["next", mover, "reward"].squeeze(-1) > 0',
-            says="a bool for each legal move",
+            says="one bool for each legal move",
         ),
-        instead(WINS, of="return found", put="return found.nonzero().squeeze(-1)", says="These are numbers of moves"),
+        instead(WINS, of="return found", put="return found.nonzero().squeeze(-1)", says="got the indices of moves"),
         instead(WINS, of="torch.zeros_like(td[\"mask\"])", put="torch.zeros(9, dtype=torch.bool)", says="Connect Four"),
         WrongAnswer(
             """
@@ -93,7 +94,7 @@ _POSITIONS = {
     setup="import torch\nfrom tensordict import TensorDict",
 )  # fmt: skip
 def wins(wins: Callable[..., Any]) -> Outcome:
-    """Ask about positions of two games, with every kind of mover and of outcome."""
+    """Check positions of two games, with every kind of mover and outcome."""
     env = _CountingTicTacToe(seed=0)
     for title, rows in _POSITIONS.items():
         _check_position(wins, env, title, _board(rows))
@@ -105,13 +106,13 @@ def wins(wins: Callable[..., Any]) -> Outcome:
         _check_position(wins, four, title, _board(rows))
     count, boards = _winning_positions(wins, env)
     return right(
-        f"One step for all moves, whatever the game. In {count} of {boards} positions from random games of tic-tac-toe "
-        "the player to move can win at once."
+        f"One step tries all moves, whatever the game. In {count} of {boards} positions from random games of "
+        "tic-tac-toe, the player to move can win immediately."
     )
 
 
 class _Counting(BoardGameEnv):
-    """Counts its steps, and sees whether it was given a position."""
+    """Counts its steps, and records whether it got a position."""
 
     steps = 0
     position = False
@@ -159,42 +160,42 @@ def _check_position(wins: Callable[..., Any], env: _Counting, title: str, board:
 
     got = ask(wins, env, board)
     given, steps = env.position, env.steps
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
     if got.dtype == torch.int64:
-        fail("These are numbers of moves. A bool for each action is wanted, True or False.")
-    require(got.dtype == torch.bool, f"Its dtype is {got.dtype}, and torch.bool is wanted.")
+        fail("Expected one bool for each action, got the indices of moves.")
+    require(got.dtype == torch.bool, f"Expected dtype torch.bool, got {got.dtype}.")
     legal = int(mask.sum())
     if got.shape == (legal,) and legal < len(mask):
-        fail(f"It gave a bool for each legal move, {legal} of them, and there are {len(mask)} actions.")
+        fail(f"Expected one bool for each of the {len(mask)} actions, got one bool for each legal move ({legal}).")
     if got.shape != wanted.shape:
-        said = f"{title}: its shape is {list(got.shape)}, and {list(wanted.shape)} is wanted: a bool for each action."
+        said = f"{title}: expected shape {list(wanted.shape)} (one bool for each action), got {list(got.shape)}."
         fail(said)
     if not torch.equal(got, wanted):
         _explain(got, wanted, mover, title, given, shown)
-    require(steps == 1, f"{title}: it made {steps} steps for {legal} legal moves. Try them all in one step.")
+    require(steps == 1, f"{title}: it took {steps} steps for {legal} legal moves. Try them all in one step.")
 
 
 def _explain(
     got: torch.Tensor, wanted: torch.Tensor, mover: int, title: str, given: bool, shown: Callable[[], Any]
 ) -> None:
-    """Say which move it takes for what, and show the position."""
+    """Name the move it got wrong, and show the position."""
     extra, missing = where(got & ~wanted), where(wanted & ~got)
     if not given:
-        fail(f"{title}: it looked at an empty board. How does the position get into the env?", shown())
+        fail(f"{title}: it used an empty board. How do you pass the position to the env?", shown())
     if "last cell" in title:
         fail(
             f"{title}: the move {some(extra)} fills the board without a line. That is a draw.",
             shown(),
         )
     if extra:
-        fail(f"{title}: it says that the move {some(extra)} makes a line, and it does not.", shown())
+        fail(f"{title}: it marks the move {some(extra)} as winning, but that move completes no line.", shown())
     if mover and missing:
-        fail(f"{title}: a winning move is missing. O is to move. Which of the two rewards did it look at?", shown())
+        fail(f"{title}: a winning move is missing. O is to move. Which of the two rewards did it use?", shown())
     fail(f"{title}: a winning move is missing. Whose reward is it?", shown())
 
 
 def _winning_positions(wins: Callable[..., Any], env: BoardGameEnv) -> tuple[int, int]:
-    """Count the positions of random games in which somebody can win at once."""
+    """Count the positions of random games in which the player to move can win immediately."""
     env.set_seed(0)
     boards = env.rollout(100, break_when_any_done=False)["board"]
     return sum(int(wins(env, board).any()) for board in boards), len(boards)

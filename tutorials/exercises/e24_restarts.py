@@ -1,4 +1,4 @@
-"""Exercise of lesson 24 on envs that reset themselves: targets where the last observation is unknown."""
+"""Exercise of lesson 24 on envs that reset themselves: one-step targets without the last observation."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ TARGETS = """
 @exercise(
     title="Targets without the last observation",
     prompt="""
-        Write `td_targets(td, value, gamma)`, the targets of one step. `td` is a rollout of an environment that resets
-        itself: where an episode ended, `("next", "observation")` is `nan`. `value(observation)` gives a value for each
-        step, of shape `[T, 1]`; from `nan` it makes `nan`.
+        Write `td_targets(td, value, gamma)`, the one-step targets. `td` is a rollout of an environment that resets
+        itself: where an episode ended, `("next", "observation")` is `nan`. `value(observation)` returns a value for
+        each step, of shape `[T, 1]`; the value of `nan` is `nan`.
 
-        The result is a pair, both of shape `[T, 1]`. `target` is the reward plus `gamma` times the value of what
-        followed. `known` is True where that can be computed. Where it is False, the target is 0.
+        Return a pair, both of shape `[T, 1]`. `target` is the reward plus `gamma` times the value of the next
+        observation. `known` is True where the target can be computed. Where it is False, set the target to 0.
     """,
     stub="""
         def td_targets(td, value, gamma):
@@ -45,12 +45,13 @@ TARGETS = """
             return target, known
     """,
     hints=[
-        "There are three kinds of steps: those inside an episode, those that were terminated, and those that were "
-        "truncated. For which of them do you need the value of the next observation?",
-        "After a termination there is no future, and the reward is all. But 0 times `nan` is `nan`: choose with "
-        "`torch.where`, and do not multiply.",
-        '`future = torch.where(td["next", "done"], 0.0, value(...))` is right except at the steps that were only '
-        "truncated: their future is not 0, but unknown.",
+        "Steps come in three kinds: inside an episode, terminated, and truncated. For which of them do you need the "
+        "value of the next observation?",
+        "After a termination there is no future reward. But 0 times `nan` is `nan`: select with `torch.where` instead "
+        "of multiplying.",
+        '`future = torch.where(td["next", "done"], 0.0, value(...))` is right except at steps that were only '
+        "truncated: "
+        "their future is not 0, but unknown.",
     ],
     solution=TARGETS,
     wrong=[
@@ -61,9 +62,9 @@ TARGETS = """
             says="0 times nan is nan",
         ),
         instead(
-            TARGETS, of="~truncated | terminated", put="torch.ones_like(terminated)", says="as if it had been over"
+            TARGETS, of="~truncated | terminated", put="torch.ones_like(terminated)", says="as if it had terminated"
         ),
-        instead(TARGETS, of="~truncated | terminated", put='~td["next", "done"]', says="after it there is no future"),
+        instead(TARGETS, of="~truncated | terminated", put='~td["next", "done"]', says="has no future reward"),
         instead(
             TARGETS,
             of='torch.where(td["next", "done"], 0.0, value(td["next", "observation"]))',
@@ -89,7 +90,7 @@ TARGETS = """
             TARGETS,
             of='torch.where(td["next", "done"], 0.0, value(td["next", "observation"]))',
             put='torch.cat([value(td["observation"])[1:], torch.zeros(1, 1)]) * ~terminated',
-            says="of the root of the row below",
+            says="of the root of the next row",
         ),
         instead(TARGETS, of="gamma * future", put="future", says="not discounted"),
         instead(TARGETS, of="~truncated | terminated", put="truncated & ~terminated", says="the other way round"),
@@ -107,23 +108,23 @@ TARGETS = """
     setup="import torch",
 )
 def td_targets(td_targets: Callable[..., Any]) -> Outcome:
-    """Compare with the targets of each kind of step, and see that nothing of them is nan."""
+    """Compare with the targets of each kind of step, none of which is nan."""
     td = _rollout()
     got = ask(td_targets, td, _value, _GAMMA)
-    require(isinstance(got, tuple | list) and len(got) == 2, f"It gave a `{type(got).__name__}`, and a pair is wanted.")
+    require(isinstance(got, tuple | list) and len(got) == 2, f"Expected a pair, got a `{type(got).__name__}`.")
     target, known = got
     for name, part in (("target", target), ("known", known)):
-        require(isinstance(part, torch.Tensor), f"`{name}` is a `{type(part).__name__}`, and a tensor is wanted.")
+        require(isinstance(part, torch.Tensor), f"Expected `{name}` to be a tensor, got a `{type(part).__name__}`.")
         shape = list(part.shape)
-        require(shape == [_STEPS, 1], f"`{name}` has the shape {shape}, and [{_STEPS}, 1] is wanted.")
-    require(known.dtype == torch.bool, f"`known` has the dtype {known.dtype}, and torch.bool is wanted.")
+        require(shape == [_STEPS, 1], f"Expected `{name}` of shape [{_STEPS}, 1], got {shape}.")
+    require(known.dtype == torch.bool, f"Expected `known` of dtype torch.bool, got {known.dtype}.")
     _check_known(known, td)
     _check_target(target, td)
     truncated = len(where(_cut(td)))
     return right(
-        f"Of {_STEPS} steps all but {truncated} have a target. The last observations of {truncated} truncated episodes "
-        "are lost, and no cleverness brings them back: leave such steps out of the loss, `loss[known].mean()`, or use "
-        "an environment that keeps its last observation."
+        f"Of {_STEPS} steps, all but {truncated} have a target. The last observations of {truncated} truncated "
+        "episodes are lost and cannot be recovered: leave such steps out of the loss, `loss[known].mean()`, or use an "
+        "environment that keeps its last observation."
     )
 
 
@@ -147,7 +148,7 @@ def _rollout() -> TensorDictBase:
 
 
 def _value(observation: torch.Tensor) -> torch.Tensor:
-    """Values that tell observations apart and are never 0."""
+    """Values that differ between observations and are never 0."""
     weight = torch.tensor([0.3, -0.2, 1.0, 0.1])
     return 5 + (observation * weight).sum(-1, keepdim=True)
 
@@ -164,12 +165,15 @@ def _check_known(known: torch.Tensor, td: TensorDictBase) -> None:
     if bool((known & cut).any()):
         steps = where(known & cut)
         fail(
-            f"At step {some(steps)} the episode was truncated, and `known` is True: the target is made as if it had "
-            "been over there, or from an observation that is not there."
+            f"At step {some(steps)} the episode was truncated, but `known` is True: the target is computed as if it "
+            "had terminated there, or from an observation that is missing."
         )
     if bool((~known & over).any()):
         steps = where(~known & over)
-        fail(f"At step {some(steps)} the episode was terminated, and after it there is no future to be known.")
+        fail(
+            f"`known` is False at step {some(steps)}, but a terminated episode has no future reward: the target is "
+            "known."
+        )
     require(torch.equal(known, ~cut), f"`known` is False at step {some(where(~known & ~cut))}, inside an episode.")
 
 
@@ -180,7 +184,7 @@ def _check_target(target: torch.Tensor, td: TensorDictBase) -> None:
     if bool(target.isnan().any()):
         steps = where(target.isnan())
         kind = "terminated" if over.flatten()[steps[0]] else "truncated"
-        fail(f"The target of step {some(steps)} is nan, where an episode was {kind}. Beware: 0 times nan is nan.")
+        fail(f"The target of step {some(steps)} is nan, where an episode was {kind}. Note that 0 times nan is nan.")
     known = ~cut
     wanted = torch.where(known, reward + _GAMMA * torch.where(over, 0.0, after), 0.0)
     if torch.allclose(target, wanted):
@@ -188,7 +192,7 @@ def _check_target(target: torch.Tensor, td: TensorDictBase) -> None:
     inside = ~(cut | over)
     guesses = {
         "It drops the reward of the step that ends an episode": torch.where(over, 0.0, wanted),
-        "The value of what follows is not discounted": torch.where(inside, reward + after, wanted),
+        "The next value is not discounted": torch.where(inside, reward + after, wanted),
         "It takes the value of the observation before the step": torch.where(inside, reward + _GAMMA * before, wanted),
     }
     for what, guess in guesses.items():
@@ -198,11 +202,11 @@ def _check_target(target: torch.Tensor, td: TensorDictBase) -> None:
     step = where(bad)[0]
     said = f"The target of step {step} is {target[step].item():.2f}. "
     if bool(torch.isclose(target, reward + _GAMMA * below)[bad].any()):
-        said += "That is the value of the root of the row below, and there another episode has begun."
+        said += "That uses the value of the root of the next row, where another episode has started."
     elif bool(torch.isclose(target, reward + _GAMMA * _value(torch.zeros(4)))[bad].any()):
-        said += "The episode was terminated there, and it takes the value of an observation of zeros."
+        said += "The episode terminated there, but it uses the value of an observation of zeros."
     elif bool((cut & bad).any()) and not bool((~cut & bad).any()):
-        said += "Where `known` is False, 0 is wanted."
+        said += "Where `known` is False, the target should be 0."
     else:
-        said += f"The reward is {reward[step].item():.2f}, and the value of what followed {after[step].item():.2f}."
+        said += f"The reward is {reward[step].item():.2f}, and the next value {after[step].item():.2f}."
     fail(said)

@@ -1,4 +1,4 @@
-"""Exercise of lesson 24 on masks: one net that plays both sides of a game, by legal moves only."""
+"""Exercise of lesson 24 on masks: one net that plays both sides of a game with legal moves only."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ BOTH_SIDES = """
 @exercise(
     title="One net for both sides",
     prompt="""
-        Write `both_sides(net)`: a policy that plays tic-tac-toe for whoever is to move. `net` takes nine numbers, the
-        board row by row as the *mover* sees it: 1 for a piece of its own, -1 for one of the other player, 0 for an
-        empty cell. It gives nine logits. The policy draws its move from them, among the legal ones.
+        Write `both_sides(net)`: a policy that plays tic-tac-toe for whichever player is to move. `net` takes nine
+        numbers, the board row by row from the point of view of the player to move: 1 for an own piece, -1 for a piece
+        of the opponent, 0 for an empty cell. It returns nine logits. The policy samples a legal move from them.
 
-        The policy gets one board or a batch of them: `board` has the shape `[*batch, 3, 3]`, `turn` `[*batch, 1]`.
+        The policy gets one board or a batch: `board` has the shape `[*batch, 3, 3]` and `turn` `[*batch, 1]`.
     """,
     stub="""
         def both_sides(net):
@@ -66,12 +66,12 @@ BOTH_SIDES = """
             return ProbabilisticTensorDictSequential(see, scores, choose)
     """,
     hints=[
-        "`choose` is that of lesson 21, with another name of the mask: `MaskedCategorical`, and the exploration type "
+        "`choose` is the module of lesson 21 with another mask key: `MaskedCategorical`, with the exploration type "
         "`RANDOM` by default.",
         "`board.flatten(-2)` has the shape `[*batch, 9]`, and can be compared with `turn` of shape `[*batch, 1]`. "
         "It is True where the mover's pieces are.",
-        "With `mine = board.flatten(-2) == turn` and `empty = board.flatten(-2) == -1`, what is neither is the other "
-        "player's. The view is `mine.float()` minus that.",
+        "With `mine = board.flatten(-2) == turn` and `empty = board.flatten(-2) == -1`, the remaining cells are the "
+        "opponent's. The view is `mine.float()` minus those.",
     ],
     solution=BOTH_SIDES,
     wrong=[
@@ -79,12 +79,12 @@ BOTH_SIDES = """
         instead(BOTH_SIDES, of="mine.float() - (~mine & ~empty).float()", put="board.flatten(-2).float()",
                 says="an empty cell is shown as"),
         instead(BOTH_SIDES, of="mine.float() - (~mine & ~empty).float()", put="(~mine & ~empty).float() - mine.float()",
-                says="are those of the other player"),
+                says="It swaps own and opponent's pieces"),
         instead(BOTH_SIDES, of="mine.float() - (~mine & ~empty).float()", put="mine.float()",
-                says="a piece of the other player is shown as 0"),
+                says="a piece of the opponent is shown as 0"),
         instead(BOTH_SIDES, of="mine.float() - (~mine & ~empty).float()",
                 put="(mine.float() - (~mine & ~empty).float()).unflatten(-1, (3, 3))",
-                says="Its last dimension has to be 9"),
+                says="Expected a last dimension of 9"),
         instead(
             BOTH_SIDES,
             of='in_keys={"logits": "logits", "mask": "mask"},\n        out_keys=["action"],\n'
@@ -94,34 +94,36 @@ BOTH_SIDES = """
         ),
         instead(BOTH_SIDES, of="\n        default_interaction_type=ExplorationType.RANDOM,", put="",
                 says="the same move each time"),
-        instead(BOTH_SIDES, of='out_keys=["action"]', put='out_keys=["move"]', says="There is no `action`"),
+        instead(BOTH_SIDES, of='out_keys=["action"]', put='out_keys=["move"]', says="no `action`"),
     ],
     setup=SETUP,
 )  # fmt: skip
 def both_sides(both_sides: Callable[..., Any]) -> Outcome:
-    """Look at what the net is shown, at the moves, and at a game."""
+    """Check the net's input, the moves, and a game."""
     net = _Watched()
     policy = ask(both_sides, net)
-    require(callable(policy), f"It gave a `{type(policy).__name__}`, and that is no policy.")
+    require(callable(policy), f"Expected a policy, got a `{type(policy).__name__}`.")
     env = TicTacToeEnv(seed=0)
     roots = env.rollout(60, break_when_any_done=False).select("board", "turn", "mask")
     got = _acted(policy, roots)
     _check_view(net.seen, roots)
     _check_moves(policy, got, roots)
     one = _acted(policy, env.reset())["action"]
-    require(one.shape == (), f"For a single board the action has the shape {list(one.shape)}, and [] is wanted.")
+    require(one.shape == (), f"For a single board, expected an action of shape [], got {list(one.shape)}.")
     with set_exploration_type(ExplorationType.DETERMINISTIC):
         best = _acted(policy, roots)["action"]
     wanted = net(_view(roots)).masked_fill(~roots["mask"], -torch.inf).argmax(-1)
-    require(torch.equal(best, wanted), "With the deterministic exploration type it does not take the most likely move.")
+    require(
+        torch.equal(best, wanted), "With the deterministic exploration type, it should select the most likely move."
+    )
     games = env.rollout(9, policy, tensordict=TensorDict(batch_size=[500]), break_when_all_done=True)
     td = env.rollout(9, policy)
-    said = f"{games.numel()} moves for X and for O, and all of them were legal. One of the games:"
+    said = f"All {games.numel()} moves for X and O were legal. One of the games:"
     return right(said, RolloutPlayer(td, env))
 
 
 class _Watched(torch.nn.Module):
-    """A linear net that keeps what it was shown last; it likes the middle, and to be near its own pieces."""
+    """A linear net that records its last input; it prefers the middle and cells near its own pieces."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +134,10 @@ class _Watched(torch.nn.Module):
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
         self.seen = observation
         if observation.shape[-1] != 9:
-            fail(f"The view has the shape {list(observation.shape)} here. Its last dimension has to be 9, the cells.")
+            fail(
+                "Expected a last dimension of 9, one number for each cell, got a view of shape "
+                f"{list(observation.shape)}."
+            )
         return observation.float() @ self.weight
 
 
@@ -143,26 +148,26 @@ def _view(roots: TensorDictBase) -> torch.Tensor:
 
 def _acted(policy: Any, roots: TensorDictBase) -> TensorDictBase:
     got = policy(roots.clone())
-    require(isinstance(got, TensorDictBase), f"The policy gave a `{type(got).__name__}`, and a TensorDict is wanted.")
+    require(isinstance(got, TensorDictBase), f"The policy must return a TensorDict, got a `{type(got).__name__}`.")
     present = sorted(map(str, got.keys()))
-    require("action" in present, f"There is no `action` in the result, only {present}.")
+    require("action" in present, f"The result has no `action`, only {present}.")
     found: TensorDictBase = got
     return found
 
 
 def _check_view(seen: torch.Tensor | None, roots: TensorDictBase) -> None:
-    """Say how the net was shown a board wrongly."""
+    """Name the mistake in the net's input."""
     if seen is None:
-        fail("The policy did not ask `net`.")
+        fail("The policy did not call `net`.")
     wanted = _view(roots)
     require(
         seen.shape == wanted.shape,
-        f"For boards of batch size {list(roots.batch_size)} the net was shown {list(seen.shape)}, "
-        f"and {list(wanted.shape)} is wanted.",
+        f"For boards of batch size {list(roots.batch_size)}, expected an input of shape {list(wanted.shape)}, "
+        f"got {list(seen.shape)}.",
     )
-    names = {0.0: "an empty cell", 1.0: "a piece of the mover", -1.0: "a piece of the other player"}
+    names = {0.0: "an empty cell", 1.0: "a piece of the mover", -1.0: "a piece of the opponent"}
     if bool((seen == -wanted).all()):
-        fail("The pieces that are shown as its own are those of the other player: 1 and -1 have changed places.")
+        fail("It swaps own and opponent's pieces: 1 is an own piece, -1 a piece of the opponent.")
     for mover, sign in enumerate("XO"):
         rows = roots["turn"].squeeze(-1) == mover
         for value, name in names.items():
@@ -173,11 +178,12 @@ def _check_view(seen: torch.Tensor | None, roots: TensorDictBase) -> None:
 
 
 def _check_moves(policy: Any, got: TensorDictBase, roots: TensorDictBase) -> None:
-    """Draw many times: legal moves only, and drawn as the logits say."""
+    """Sample many times: only legal moves, distributed as the logits say."""
     action = got["action"]
     require(
         action.shape == roots.batch_size,
-        f"For boards of batch size {list(roots.batch_size)} the action has the shape {list(action.shape)}.",
+        f"For boards of batch size {list(roots.batch_size)}, expected an action of that shape, got "
+        f"{list(action.shape)}.",
     )
     drawn = torch.stack([_acted(policy, roots)["action"] for _ in range(_DRAWS)])
     legal = roots["mask"].expand(_DRAWS, *roots["mask"].shape).gather(-1, drawn.unsqueeze(-1)).squeeze(-1)
@@ -189,11 +195,11 @@ def _check_moves(policy: Any, got: TensorDictBase, roots: TensorDictBase) -> Non
     several = roots["mask"].sum(-1) > 1
     require(
         bool((drawn != drawn[0]).any(0)[several].any()),
-        "Where several moves are legal it takes the same move each time. Where is the chance?",
+        "With several legal moves, it takes the same move each time. Sample the move instead.",
     )
     logits = _Watched()(_view(roots)).masked_fill(~roots["mask"], -torch.inf)
     found = torch.nn.functional.one_hot(drawn, 9).float().mean(0)
     require(
         torch.allclose(found, logits.softmax(-1), atol=0.12),
-        "The legal moves are not drawn as they are likely under the logits of `net`.",
+        "The legal moves are not sampled with the probabilities that the logits of `net` give.",
     )

@@ -1,4 +1,4 @@
-"""Exercise of lesson 25 on rows: reset each env of a batch when its own time is up."""
+"""Exercise of lesson 25 on rows: reset each env of a batch when it reaches its own step limit."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ RESTART_ROWS = """
 
 
 @exercise(
-    title="Each to its own time",
+    title="Reset each env at its own limit",
     prompt="""
-        Write `restart_rows(env, td_, limits)`. `env` is a batch of `n` envs that counts the steps of each, and `td_` is
-        the root of their next step. `limits` has the shape `[n]`: how many steps each env may make. Reset the envs that
-        have made as many, or more, and return the root. All others go on as they are.
+        Write `restart_rows(env, td_, limits)`. `env` is a batch of `n` envs that counts the steps of each, and `td_`
+        is the root of their next step. `limits`, of shape `[n]`, is the maximum number of steps of each env. Reset
+        each env that has reached its limit. Leave the others unchanged. Return the root.
     """,
     stub="""
         def restart_rows(env, td_, limits):
@@ -39,20 +39,20 @@ RESTART_ROWS = """
             ...
     """,
     hints=[
-        "A mask with a row for each env, and `env.reset`.",
-        "The mask must have the shape `[n, 1]`, as `done` has. What shape has a comparison of `[n, 1]` with `[n]`?",
+        "Pass a mask with one row for each env to `env.reset`.",
+        "The mask must have the shape `[n, 1]`, like `done`. What shape does comparing `[n, 1]` with `[n]` give?",
         '`td_["step_count"] >= limits.unsqueeze(-1)` compares row by row. Write it to `td_["_reset"]`.',
     ],
     solution=RESTART_ROWS,
     wrong=[
         instead(RESTART_ROWS, of=".unsqueeze(-1)", put="", says="must have the shape"),
-        instead(RESTART_ROWS, of=" >= ", put=" > ", says="made exactly as many steps as it may"),
+        instead(RESTART_ROWS, of=" >= ", put=" > ", says="has reached its limit exactly"),
         instead(RESTART_ROWS, of="limits.unsqueeze(-1)", put="limits.min()", says="It resets 0, 1, 2, 3, as if"),
         instead(RESTART_ROWS, of="limits.unsqueeze(-1)", put="limits.max()", says="It resets no env"),
         instead(RESTART_ROWS, of=" >= ", put=" < ", says="the other way round"),
         instead(RESTART_ROWS, of="limits.unsqueeze(-1)", put="limits.flip(0).unsqueeze(-1)", says="of another env"),
-        instead(RESTART_ROWS, of="env.reset(td_)", put="env.reset()", says="was not given the mask"),
-        instead(RESTART_ROWS, of="return env.reset(td_)", put="return td_", says="`_reset` is still in it"),
+        instead(RESTART_ROWS, of="env.reset(td_)", put="env.reset()", says="did not get the mask"),
+        instead(RESTART_ROWS, of="return env.reset(td_)", put="return td_", says="`_reset` is still in the result"),
         instead(RESTART_ROWS, of="return env.reset(td_)", put="env.reset(td_)", says="Is there a `return`?"),
         WrongAnswer(
             """
@@ -62,7 +62,7 @@ RESTART_ROWS = """
                         td_ = env.reset()
                 return td_
             """,
-            says="with `env.reset()`, which is for all",
+            says="which resets all of them",
         ),
         WrongAnswer(
             """
@@ -71,13 +71,13 @@ RESTART_ROWS = """
                 td_["step_count"] = torch.where(over, 0, td_["step_count"])
                 return td_
             """,
-            says="Only the number was set back",
+            says="Only the step count was reset",
         ),
     ],
     setup="import torch",
 )
 def restart_rows(restart_rows: Callable[..., Any]) -> Outcome:
-    """Step a batch, hand the root over after each step, and look at which envs were reset."""
+    """Step a batch, pass the root on after each step, and check which envs were reset."""
     batch = SerialEnv(4, lambda: GymEnv("Pendulum-v1"))
     env = TransformedEnv(batch, StepCounter())
     with batch:
@@ -90,8 +90,8 @@ def restart_rows(restart_rows: Callable[..., Any]) -> Outcome:
                 rows.append(again)
     counts = torch.stack(rows).sum(0).tolist()
     return right(
-        f"With the limits {LIMITS.tolist()}, the envs were reset {counts} times from step {_FIRST} to step 18. Whoever "
-        "was not due went on. In a `ParallelEnv`, only the workers that are reset are told anything."
+        f"With the limits {LIMITS.tolist()}, the envs were reset {counts} times from step {_FIRST} to step 18. The "
+        "others were left unchanged. A `ParallelEnv` only notifies the workers that it resets."
     )
 
 
@@ -103,17 +103,17 @@ def _asked(
     calls = _Calls(env)
     got = ask(restart_rows, calls, td_, LIMITS.clone(), may_change=True)
     require(got is not None, "It gave `None`. Is there a `return`?")
-    require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
-    what = "`_reset` is still in it: nobody has read it."
+    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+    what = "`_reset` is still in the result: no reset has read it. Call `env.reset(td_)`."
     require("_reset" not in got.keys(), what)  # noqa: SIM118 - `in` asks a TensorDict for values
     if "reset" in got.keys() or "reset" in td_.keys():  # noqa: SIM118 - as above
-        fail('It writes a mask named "reset", and `env.reset` reads none of that name. What does it look for?')
+        fail('It writes a mask named "reset", but `env.reset` looks for another name. Which one?')
     changed = (got["observation"] != before["observation"]).any(-1)
     wanted = made >= LIMITS
-    said = f"After step {step} the envs have made {made.tolist()} steps, and they may make {LIMITS.tolist()}. "
+    said = f"After step {step} the envs have made {made.tolist()} steps; their limits are {LIMITS.tolist()}. "
     moved = (got["step_count"].squeeze(-1) == 0) & ~changed
     require(
-        not moved.any(), f"{said}Only the number was set back: of env {some(where(moved))}. The env itself goes on."
+        not moved.any(), f"{said}Only the step count was reset, of env {some(where(moved))}. The env itself continues."
     )
     if not torch.equal(changed, wanted):
         if changed.all() and calls.without_data:
@@ -139,8 +139,8 @@ class _Calls:
 
 def _explain_all(said: str, has_mask: bool) -> None:
     if has_mask:
-        fail(f"{said}All envs were reset: `env.reset()` was not given the mask.")
-    fail(f"{said}All envs were reset, with `env.reset()`, which is for all.")
+        fail(f"{said}All envs were reset: `env.reset()` did not get the mask.")
+    fail(f"{said}All envs were reset: it calls `env.reset()`, which resets all of them.")
 
 
 def _explain(said: str, made: torch.Tensor, changed: torch.Tensor) -> None:
@@ -150,14 +150,14 @@ def _explain(said: str, made: torch.Tensor, changed: torch.Tensor) -> None:
         fail(f"{said}It resets envs {some(where(changed))}: it is the other way round.")
     if torch.equal(changed, made > LIMITS):
         exact = where(made == LIMITS)
-        fail(f"{said}Env {exact[0]} has made exactly as many steps as it may, and goes on.")
+        fail(f"{said}Env {exact[0]} has reached its limit exactly, but was not reset.")
     for limit in (LIMITS.min(), LIMITS.max()):
         if torch.equal(changed, made >= limit):
             which = some(where(changed)) or "no env"
             fail(f"{said}It resets {which}, as if the limit were the same for all.")
     if torch.equal(changed, made >= LIMITS.flip(0)):
-        fail(f"{said}Envs {some(where(changed ^ wanted))} go by the limit of another env.")
+        fail(f"{said}Envs {some(where(changed ^ wanted))} use the limit of another env.")
     missed, extra = where(wanted & ~changed), where(changed & ~wanted)
     if missed:
         fail(f"{said}Env {missed[0]} was not reset.")
-    fail(f"{said}Env {extra[0]} was reset.")
+    fail(f"{said}Env {extra[0]} was reset too early.")

@@ -1,4 +1,4 @@
-"""Exercise of lesson 25 on evaluation: one episode for each of several seeds, all in one batch."""
+"""Exercise of lesson 25 on evaluation: one episode per seed, all in one batch."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ RETURNS = """
 
 
 @exercise(
-    title="One episode for each seed",
+    title="One episode per seed",
     prompt="""
-        Write `returns(make_env, policy, seeds)`: run one episode for each seed, all in one batch, and return their
-        returns as a tensor of shape `[len(seeds)]`, in the order of the seeds. `make_env(seed=...)` makes a seeded env.
-        No episode has more than 200 steps, and they do not end at the same time.
+        Write `returns(make_env, policy, seeds)`: run one episode for each seed, all in one batch. Give the episode
+        returns as a tensor of shape `[len(seeds)]`, in the order of the seeds. `make_env(seed=...)` makes a seeded
+        env. No episode is longer than 200 steps, and they do not all end at the same time.
     """,
     stub="""
         def returns(make_env, policy, seeds):
@@ -41,16 +41,16 @@ RETURNS = """
             ...
     """,
     hints=[
-        "`create_env_kwargs` takes a list: keyword arguments for each env. What must the rollout wait for?",
-        "`break_when_all_done=True` goes on until each env has been done once. Those that were done earlier have begun "
-        "another episode by then.",
-        "The rewards of the first episode are those before which there was no end: `done.cumsum(1) - done == 0`, with "
+        "`create_env_kwargs` accepts a list: keyword arguments for each env. When may the rollout stop?",
+        "`break_when_all_done=True` continues until each env has been done once. Those that were done earlier have "
+        "started another episode by then.",
+        "A reward belongs to the first episode if no earlier step was done: `done.cumsum(1) - done == 0`, with "
         '`done = td["next", "done"].int()`. Sum over time, which is dimension 1, and `squeeze` the last dimension.',
     ],
     solution=RETURNS,
     wrong=[
         instead(RETURNS, of='{"seed": seed}', put='{"seed": seeds[0]}', says="the same seed for all"),
-        instead(RETURNS, of='{"seed": seed}', put='{"seed": seed + 1}', says="Are these the seeds"),
+        instead(RETURNS, of='{"seed": seed}', put='{"seed": seed + 1}', says="Are these the given seeds"),
         instead(RETURNS, of=" * first", put="", says="after the first end"),
         instead(
             RETURNS, of="first).sum(1).squeeze(-1)", put="first).sum(0).squeeze(-1)", says="Which dimension is time"
@@ -59,10 +59,12 @@ RETURNS = """
         instead(RETURNS, of="cumsum(1)", put="cumsum(0)", says="in the rows above"),
         instead(RETURNS, of=", break_when_all_done=True", put="", says="as soon as one env was done"),
         instead(RETURNS, of="200, policy", put="40, policy", says="cut off"),
-        instead(RETURNS, of="200, policy", put="200, None", says="Was the policy asked"),
-        instead(RETURNS, of=".squeeze(-1)", put="", says="Its shape is [5, 1]"),
-        instead(RETURNS, of=".sum(1).squeeze(-1)", put=".sum()", says="Its shape is []"),
-        instead(RETURNS, of="for seed in seeds]", put="for seed in sorted(seeds)]", says="in another order"),
+        instead(RETURNS, of="200, policy", put="200, None", says="Is the policy used"),
+        instead(RETURNS, of=".squeeze(-1)", put="", says="got [5, 1]"),
+        instead(RETURNS, of=".sum(1).squeeze(-1)", put=".sum()", says="got []"),
+        instead(
+            RETURNS, of="for seed in seeds]", put="for seed in sorted(seeds)]", says="not in the order of the seeds"
+        ),
         WrongAnswer(
             """
             def returns(make_env, policy, seeds):
@@ -72,7 +74,7 @@ RETURNS = """
                     found.append(td["next", "reward"].sum())
                 return torch.stack(found)
             """,
-            says="one env after another, and not in one batch",
+            says="one env after another",
         ),
     ],
     setup="import torch\nfrom rlnb.envs import ParallelEnv, SerialEnv",
@@ -86,22 +88,23 @@ def returns(returns: Callable[..., Any]) -> Outcome:
         return (observation[..., 2] > 0).long()
 
     got = ask(returns, _make, lean, list(SEEDS))
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
     wanted = torch.tensor([_alone(seed) for seed in SEEDS])
     if got.shape != wanted.shape:
         if got.ndim == 1 and len(got) > len(SEEDS):
-            fail(f"It gave {len(got)} numbers for {len(SEEDS)} seeds. Which dimension is time?")
-        fail(f"Its shape is {list(got.shape)}, and [{len(SEEDS)}] is wanted: a number for each seed.")
-    require(batches, "Was the policy asked at all? The actions do not come from it.")
+            fail(f"Expected {len(SEEDS)} numbers, one for each seed, got {len(got)}. Which dimension is time?")
+        fail(f"Expected shape [{len(SEEDS)}] (one number for each seed), got {list(got.shape)}.")
+    require(batches, "The actions do not come from the policy. Is the policy used at all?")
     if not torch.allclose(got.float(), wanted):
         _explain(got.float(), wanted, len(batches))
     require(
-        max(batches) == len(SEEDS), "The numbers are right, and made by one env after another, and not in one batch."
+        max(batches) == len(SEEDS),
+        "The numbers are right, but they come from one env after another. Run all envs in one batch.",
     )
     return right(
-        f"The returns are {[round(value) for value in got.tolist()]}, and each is what its env gives alone. The policy "
-        f"was asked {len(batches)} times, with {len(SEEDS)} observations at once; one env after another would ask it "
-        f"{round(float(wanted.sum()))} times."
+        f"The returns are {[round(value) for value in got.tolist()]}, the same that each env gives on its own. The "
+        f"policy was called {len(batches)} times, with {len(SEEDS)} observations at once; running one env after "
+        f"another would call it {round(float(wanted.sum()))} times."
     )
 
 
@@ -122,18 +125,18 @@ def _explain(got: torch.Tensor, wanted: torch.Tensor, steps: int) -> None:
     said = f"It gave {[round(value) for value in got.tolist()]}. "
     if bool((got == got[0]).all()):
         if got[0] == wanted.min():
-            fail(f"{said}The rollout stopped as soon as one env was done: nobody waited for the others.")
+            fail(f"{said}The rollout stopped as soon as one env was done, without waiting for the others.")
         if got[0] == wanted.max():
-            fail(f"{said}All envs made that many steps: it also counts the steps after the first end.")
-        fail(f"{said}It is the same number five times: is it the same seed for all?")
+            fail(f"{said}All envs made that many steps, so it also counts the steps after the first end.")
+        fail(f"{said}All five numbers are equal. Do you pass the same seed for all?")
     if torch.equal(got, wanted - 1):
         fail(f"{said}Each sum stops one step too early: the step that ends an episode belongs to it.")
     if torch.equal(got.sort().values, wanted.sort().values):
-        fail(f"{said}These are the right numbers in another order than that of the seeds.")
+        fail(f"{said}These are the right numbers, but not in the order of the seeds.")
     if torch.equal(got, wanted.clamp(max=steps)):
         fail(f"{said}Long episodes were cut off after {steps} steps.")
     if bool((got >= wanted).all()):
-        fail(f"{said}There is more in it than one episode: does it include the steps after the first end of a row?")
+        fail(f"{said}Some sums include more than one episode. Do they count the steps after the first end in a row?")
     if got[0] == steps and len(set(got.tolist())) > 1:
-        fail(f"{said}It counts the ends in the rows above, and not those before it in time.")
-    fail(f"{said}Are these the seeds that were given, each for its env?")
+        fail(f"{said}It counts the ends in the rows above, not the earlier ones in time.")
+    fail(f"{said}Are these the given seeds, one for each env?")

@@ -1,4 +1,4 @@
-"""Exercise of lesson 25 on speed: how long a batch takes, from how long its envs take."""
+"""Exercise of lesson 25 on speed: predict the time of a batch from the times of its envs."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ SHORT = torch.full((5, 4), 8.0)
 @exercise(
     title="Which batch is faster?",
     prompt="""
-        Write `predict(times, signal)`: how long a batch takes for some steps, in microseconds, as a `SerialEnv` and as
-        a `ParallelEnv` with a core for each env. `times` has the shape `[steps, envs]`: how long each env runs in each
-        step. A `SerialEnv` runs the envs one after another. A `ParallelEnv` runs them at the same time, and each of its
-        *steps* costs `signal` in addition: to tell the workers, and to hear that all are ready. Leave out the learner.
+        Write `predict(times, signal)`: the time that some steps of a batch take, in microseconds, in a `SerialEnv` and
+        in a `ParallelEnv` with a core for each env. `times`, of shape `[steps, envs]`, is the time of each env in each
+        step. A `SerialEnv` runs the envs one after another. A `ParallelEnv` runs them at the same time, and each of
+        its *steps* costs an extra `signal`: to notify the workers and wait for their replies. Ignore the learner's
+        time.
     """,
     stub="""
         def predict(times, signal):
@@ -44,22 +45,22 @@ SHORT = torch.full((5, 4), 8.0)
             return serial, parallel
     """,
     hints=[
-        "The next step begins when all envs have finished this one. Which of them decides how long the step takes?",
-        "Look at one row of `times`: the `SerialEnv` takes the sum of it, the `ParallelEnv` the largest of it.",
-        "`times.max(1).values` is the slowest env of each step. Sum it, and add `signal` once for each step.",
+        "The next step starts when all envs have finished this one. Which env decides how long the step takes?",
+        "Look at one row of `times`: the `SerialEnv` takes its sum, the `ParallelEnv` its maximum.",
+        "`times.max(1).values` is the time of the slowest env in each step. Sum it, and add `signal` once per step.",
     ],
     solution=PREDICT,
     wrong=[
         instead(PREDICT, of="times.max(1).values.sum()", put="times.sum(0).max()", says="wait for the slowest"),
         instead(PREDICT, of="times.max(1).values.sum()", put="times.max(0).values.sum()", says="the slowest step of"),
         instead(PREDICT, of="times.max(1).values.sum()", put="times.mean(1).sum()", says="an average env"),
-        instead(PREDICT, of="times.max(1).values.sum()", put="times.max() * len(times)", says="worst step"),
-        instead(PREDICT, of=" + signal * len(times)", put="", says="as if signals were free"),
+        instead(PREDICT, of="times.max(1).values.sum()", put="times.max() * len(times)", says="slowest step of all"),
+        instead(PREDICT, of=" + signal * len(times)", put="", says="signals as free"),
         instead(PREDICT, of="signal * len(times)", put="signal", says="signals of a single step"),
         instead(PREDICT, of="signal * len(times)", put="signal * times.numel()", says="signals of each env"),
         instead(PREDICT, of="= times.sum()", put="= times.sum() + signal * len(times)", says="no signals"),
         instead(PREDICT, of="serial = times.sum()", put="serial = times.max(1).values.sum()", says="one after another"),
-        instead(PREDICT, of="return serial, parallel", put="return parallel, serial", says="in the other order"),
+        instead(PREDICT, of="return serial, parallel", put="return parallel, serial", says="in the wrong order"),
         instead(PREDICT, of="return serial, parallel", put="return parallel", says="two numbers"),
     ],
     accepted=[
@@ -77,12 +78,11 @@ def predict(predict: Callable[..., Any]) -> Outcome:
     if parallel != right_parallel:
         _explain_parallel(parallel)
     short = _asked(predict, SHORT)
-    require(short == _answer(SHORT), "With other times, of another shape, it is wrong.")
+    require(short == _answer(SHORT), "The result is wrong for other times, of another shape.")
     return right(
-        f"Here the `ParallelEnv` wins: {parallel:g} microseconds against {serial:g}. With three envs it is not three "
-        "times as fast, though: in each step two of them wait for the slowest. And where four envs take 8 microseconds "
-        f"each, the `SerialEnv` wins, {short[0]:g} against {short[1]:g} for five steps. The pictures are of the "
-        "first case.",
+        f"Here the `ParallelEnv` wins: {parallel:g} microseconds against {serial:g}. But three envs are not three "
+        "times as fast: in each step two of them wait for the slowest. With four envs of 8 microseconds each, the "
+        f"`SerialEnv` wins, {short[0]:g} against {short[1]:g} for five steps. The pictures show the first case.",
         BatchedEnvTimeline(serial=_trace(UNEVEN, 0.0, False), parallel=_trace(UNEVEN, SIGNAL, True), t=0),
     )
 
@@ -90,8 +90,8 @@ def predict(predict: Callable[..., Any]) -> Outcome:
 def _asked(predict: Callable[..., Any], times: torch.Tensor) -> tuple[float, float]:
     got = ask(predict, times, SIGNAL)
     pair = isinstance(got, tuple | list | torch.Tensor) and not (isinstance(got, torch.Tensor) and got.ndim != 1)
-    require(pair and len(got) == 2, "It must return two numbers: `serial, parallel`.")
-    serial, parallel = (float(as_number(value, "each of the two is to be a single number")) for value in got)
+    require(pair and len(got) == 2, "Return two numbers: `serial, parallel`.")
+    serial, parallel = (float(as_number(value, "a single number for each of the two")) for value in got)
     return round(serial, 3), round(parallel, 3)
 
 
@@ -105,12 +105,12 @@ def _explain_serial(serial: float, parallel: float) -> None:
     said = f"For the `SerialEnv` it gave {serial:g}. "
     picture = BatchedEnvTimeline(serial=_trace(UNEVEN, 0.0, False))
     if (serial, parallel) == (right_parallel, right_serial):
-        fail("The numbers are those of the two batches, in the other order.")
+        fail("The two numbers are in the wrong order.")
     if serial == right_serial + SIGNAL * len(UNEVEN):
-        fail(f"{said}It is one process: there are no signals to wait for.", picture)
+        fail(f"{said}It runs in one process, so there are no signals to wait for.", picture)
     if serial == float(UNEVEN.max(1).values.sum()):
-        fail(f"{said}Its envs do not run at the same time, but one after another.", picture)
-    fail(f"{said}These are the times that it needs, drawn:", picture)
+        fail(f"{said}Its envs run one after another, not at the same time.", picture)
+    fail(f"{said}Here are its actual times:", picture)
 
 
 def _explain_parallel(parallel: float) -> None:
@@ -118,20 +118,21 @@ def _explain_parallel(parallel: float) -> None:
     steps, signals = len(UNEVEN), SIGNAL * len(UNEVEN)
     slowest = float(UNEVEN.max(1).values.sum())
     known = {
-        float(UNEVEN.sum(0).max()) + signals: "That is the time of the busiest env, as if the envs did not meet after "
-        "each step. But all of them wait for the slowest one, and that is another one each time.",
+        float(UNEVEN.sum(0).max()) + signals: "That is the time of the busiest env. But after each step all of them "
+        "wait for the slowest one, which is a different env each time.",
         float(UNEVEN.max(0).values.sum())
-        + signals: "It adds up the slowest step of each env. Which dimension is time, and which are the envs?",
+        + signals: "It adds up the slowest step of each env. Which dimension is time, and which one holds the envs?",
         float(UNEVEN.mean(1).sum()) + signals: "It takes an average env in each step. Can a step be over before all "
         "envs have finished it?",
-        float(UNEVEN.max()) * steps + signals: "It takes the worst step of all for each step.",
-        slowest: "It is as if signals were free.",
-        slowest + SIGNAL: "It has the signals of a single step.",
+        float(UNEVEN.max()) * steps + signals: "It uses the slowest step of all for each step.",
+        slowest: "It treats signals as free.",
+        slowest + SIGNAL: "It counts the signals of a single step.",
         slowest
-        + SIGNAL * UNEVEN.numel(): "It has the signals of each env in each step; `signal` is what a step of the "
-        "whole batch costs.",
+        + SIGNAL
+        * UNEVEN.numel(): "It counts the signals of each env in each step; `signal` is the cost of one step of "
+        "the whole batch.",
     }
-    why = known.get(parallel, "These are the times that it needs, drawn:")
+    why = known.get(parallel, "Here are its actual times:")
     fail(
         f"For the `ParallelEnv` it gave {parallel:g}. {why}", BatchedEnvTimeline(parallel=_trace(UNEVEN, SIGNAL, True))
     )

@@ -1,4 +1,4 @@
-"""Exercise of lesson 26 on the inverse: an env whose actions are torques, seen from outside as a choice among some."""
+"""Exercise of lesson 26 on the inverse: turn an env whose actions are torques into one with discrete actions."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ SOLUTION = STUB.replace(_NO_VALUE, _VALUE).replace(_NO_SPEC, _SPEC)
 @exercise(
     title="A choice of torques",
     prompt="""
-        The pendulum's action is any torque from -2 to 2, and many methods want a few actions to choose from. Complete
-        `Torques(torques)`, around an env whose action is one number of shape `[1]`: outside, an action is an index into
-        the list `torques`, as an integer of the same shape, and the action spec says so. For a batch of pendulums, all
-        shapes have more dimensions in front.
+        The pendulum's action is any torque from -2 to 2, but many methods need a small set of actions. Complete
+        `Torques(torques)`, around an env whose action is one number of shape `[1]`: from outside, an action is an
+        index into the list `torques`, an integer of the same shape, and the action spec says so. For a batch of
+        pendulums, all shapes have additional leading dimensions.
     """,
     stub=STUB,
     hints=[
-        "The inverse is on the way in: it gets what a policy chose, and returns what the env is to get. The spec goes "
-        "the other way: you get that of the env, and return that of what a policy chooses.",
-        "A tensor of torques, indexed by a tensor of integers, gives a tensor of the shape of the latter. For the "
-        "spec, which of those in `rlnb.data` is a choice among n?",
-        "`self.torques[index]`, and `Categorical(len(self.torques), shape=spec.shape)`.",
+        "The inverse runs on the way in: it gets the policy's choice and returns the env's action. The spec goes the "
+        "other way: you get the env's spec and return the spec of the policy's choice.",
+        "Indexing a tensor of torques with a tensor of integers gives a tensor of the shape of the index. For the "
+        "spec, which spec in `rlnb.data` is a choice among n?",
+        "Return `self.torques[index]` and `Categorical(len(self.torques), shape=spec.shape)`.",
     ],
     solution=SOLUTION,
     wrong=[
@@ -98,7 +98,7 @@ SOLUTION = STUB.replace(_NO_VALUE, _VALUE).replace(_NO_SPEC, _SPEC)
         instead(SOLUTION, of="_inv_apply_transform", put="_apply_transform", says="has no inverse"),
         WrongAnswer(
             "def Torques(torques): return torch.tensor(torques)",
-            says="A class is wanted here, made of `Transform`",
+            says="Expected a subclass of `Transform`",
         ),
     ],
     accepted=[
@@ -114,10 +114,8 @@ SOLUTION = STUB.replace(_NO_VALUE, _VALUE).replace(_NO_SPEC, _SPEC)
     """,
 )
 def torques(Torques: Any) -> Outcome:
-    """Look at the spec, at the torque of each index, at a batch, and let the library's check have its say."""
-    require(
-        isinstance(Torques, type) and issubclass(Torques, Transform), "A class is wanted here, made of `Transform`."
-    )
+    """Check the spec, the torque of each index and a batch, then run the library's check."""
+    require(isinstance(Torques, type) and issubclass(Torques, Transform), "Expected a subclass of `Transform`.")
     _check_methods(Torques)
     env = TransformedEnv(PendulumEnv(seed=0), Torques(TORQUES))
     _check_spec(env.action_spec, len(TORQUES), env)
@@ -128,26 +126,26 @@ def torques(Torques: Any) -> Outcome:
     _check_batch(Torques)
     check_env_specs(env, seed=0)
     return right(
-        "`check_env_specs` is silent, and a batch works too. Look in the inspector at the action on its way in.",
+        "`check_env_specs` finds nothing, and a batch works too. In the inspector, follow the action on its way in.",
         TransformInspector(env, seed=0),
     )
 
 
 def _check_methods(Torques: Any) -> None:
-    """Each must return something, before the library says so in its own words."""
+    """Each must return something; the library's own error would be harder to read."""
     made = Torques(TORQUES)
-    require("_inv_apply_transform" in vars(Torques), "`Torques` has no inverse: `_inv_apply_transform` is not there.")
-    require("_inv_apply_to_spec" in vars(Torques), "`_inv_apply_to_spec` is not there, which makes the action spec.")
+    require("_inv_apply_transform" in vars(Torques), "`Torques` has no inverse. Define `_inv_apply_transform`.")
+    require("_inv_apply_to_spec" in vars(Torques), "`Torques` has no action spec. Define `_inv_apply_to_spec`.")
     empty = "` returns nothing. Is there a `return`?"
     spec = made._inv_apply_to_spec(PendulumEnv().action_spec)
     require(spec is not None, f"`_inv_apply_to_spec{empty}")
-    require(isinstance(spec, TensorSpec), f"`_inv_apply_to_spec` returns a `{type(spec).__name__}`, and no spec.")
+    require(isinstance(spec, TensorSpec), f"`_inv_apply_to_spec`: expected a spec, got a `{type(spec).__name__}`.")
     torque = made._inv_apply_transform(torch.zeros(1, dtype=torch.int64))
     require(torque is not None, f"`_inv_apply_transform{empty}")
-    what = f"`_inv_apply_transform` returns a `{type(torque).__name__}`, and a tensor is wanted."
+    what = f"`_inv_apply_transform`: expected a tensor, got a `{type(torque).__name__}`."
     require(isinstance(torque, torch.Tensor), what)
     shape = list(torque.shape)
-    require(shape == [1], f"`_inv_apply_transform` makes the shape {shape} of an index of the shape [1].")
+    require(shape == [1], f"`_inv_apply_transform` makes the shape {shape} from an index of shape [1].")
 
 
 def _said(spec: Any) -> str:
@@ -160,20 +158,23 @@ def _check_spec(spec: Any, n: int, env: TransformedEnv) -> None:
     """Require a choice among n, of the shape of the torque."""
     if isinstance(spec, Bounded) and spec.dtype is not None and spec.dtype.is_floating_point:
         inside = spec == env.base_env.action_spec
-        what = "still says that an action is a torque" if inside else "allows all numbers in between, too"
+        what = "still says that an action is a torque" if inside else "also allows all numbers in between"
         fail(f"The action spec {what}: it is a {_said(spec)}.", SpecExplorer(env.action_spec))
     if isinstance(spec, Bounded):  # of integers: as good as a Categorical if it holds the indices and nothing else
         low, high = int(spec.space.low.min()), int(spec.space.high.max())
-        require((low, high) == (0, n - 1), f"The action spec goes from {low} to {high}, and there are {n} torques.")
+        require(
+            (low, high) == (0, n - 1),
+            f"Expected an action spec from 0 to {n - 1} for {n} torques, got {low} to {high}.",
+        )
     else:
-        require(isinstance(spec, Categorical), f"The action spec is a {_said(spec)}. Indices are of another kind.")
-        require(spec.n == n, f"The action spec has {spec.n} choices, and there are {n} torques.")
+        require(isinstance(spec, Categorical), f"The action spec is a {_said(spec)}. Use a spec for indices.")
+        require(spec.n == n, f"The action spec has {spec.n} choices, but there are {n} torques.")
     shape = list(spec.shape)
-    require(shape == [1], f"The action spec has the shape {shape}, and the env's own action has the shape [1].")
+    require(shape == [1], f"The action spec has the shape {shape}, but the env's own action has the shape [1].")
 
 
 def _check_torques(env: TransformedEnv) -> None:
-    """Swing once with each index, twice, and see which torque it was."""
+    """Step once with each index, twice, and infer the torque."""
     wanted = [_swung(env.base_env, torch.tensor([torque])) for torque in TORQUES]
     known = dict(zip(wanted, TORQUES, strict=True))
     for index in (2, 1, 3, 4, 0):
@@ -212,7 +213,7 @@ def _check_batch(Torques: Any) -> None:
             got = env.step(td.set("action", index))["next", "thdot"]
     except (RuntimeError, ValueError, IndexError) as error:
         fail(f"{said}it raises {type(error).__name__}: {error}")
-    require(shape == [4, 1], f"{said}the action spec has the shape {shape}, and [4, 1] is wanted.")
+    require(shape == [4, 1], f"{said}expected an action spec of shape [4, 1], got {shape}.")
     one = TransformedEnv(PendulumEnv(), Torques(TORQUES))
     alone = [_swung(one, torch.tensor(i)) for i in index.tolist()]
-    require([round(v, 5) for v in got.tolist()] == alone, f"{said}each is to get the torque of its own index.")
+    require([round(v, 5) for v in got.tolist()] == alone, f"{said}each should get the torque of its own index.")

@@ -1,4 +1,4 @@
-"""Exercise of lesson 26 on normalizing: an env for evaluation with the numbers of the one for training."""
+"""Exercise of lesson 26 on normalizing: an evaluation env with the statistics of the training env."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def _normed(numbers: str, says: str) -> WrongAnswer:
 @exercise(
     title="Evaluate as in training",
     prompt="""
-        Write `for_evaluation(train_env, base_env)`. The transform of `train_env` is a `VecNorm` of `"observation"`,
-        which has seen some data. Return an env around `base_env` that normalizes by the mean and the standard deviation
-        of `train_env` as they are *now*. What is seen in evaluation must not count, neither there nor in training. And
-        `train_env` goes on as before.
+        Write `for_evaluation(train_env, base_env)`. The transform of `train_env` is a `VecNorm` of `"observation"` that
+        has seen some data. Return an env around `base_env` that normalizes by the *current* mean and standard deviation
+        of `train_env`. Evaluation data must not update the statistics of either env, and `train_env` must keep updating
+        its own.
     """,
     stub="""
         def for_evaluation(train_env, base_env):
@@ -48,23 +48,23 @@ def _normed(numbers: str, says: str) -> WrongAnswer:
             return TransformedEnv(base_env, transform)
     """,
     hints=[
-        "A transform belongs to one env, so you need another one. Which of the ways to make it shares the statistics, "
-        "which copies them, and which begins anew?",
-        "`clone()` shares the buffers: what the one counts, the other one has counted. You need a copy that is frozen.",
-        "`VecNorm` has a method for just that, `frozen_copy()`. `to_observation_norm()` does it, too.",
+        "A transform belongs to one env, so you need a second one. Which ways of making it share the statistics, which "
+        "copy them, and which start from nothing?",
+        "`clone()` shares the buffers: what one counts, the other counts too. You need a frozen copy.",
+        "`VecNorm` has a method for this, `frozen_copy()`. `to_observation_norm()` works as well.",
     ],
     solution=FOR_EVALUATION,
     wrong=[
         instead(FOR_EVALUATION, of=".frozen_copy()", put="", says="already in a TransformedEnv"),
-        instead(FOR_EVALUATION, of=".frozen_copy()", put=".clone()", says="counted in training"),
-        instead(FOR_EVALUATION, of="frozen_copy", put="freeze().clone", says="has stopped counting"),
-        instead(FOR_EVALUATION, of="frozen_copy()", put="clone().freeze()", says="training goes on"),
+        instead(FOR_EVALUATION, of=".frozen_copy()", put=".clone()", says="updated the statistics of `train_env`"),
+        instead(FOR_EVALUATION, of="frozen_copy", put="freeze().clone", says="no longer updates"),
+        instead(FOR_EVALUATION, of="frozen_copy()", put="clone().freeze()", says="training continues"),
         instead(FOR_EVALUATION, of="frozen_copy()", put="frozen_copy().unfreeze()", says="they change while it runs"),
         instead(
             FOR_EVALUATION,
             of="train_env.transform.frozen_copy()",
             put='VecNorm(in_keys=["observation"])',
-            says="those that it has seen itself",
+            says="data it has seen itself",
         ),
         WrongAnswer(
             """
@@ -74,17 +74,17 @@ def _normed(numbers: str, says: str) -> WrongAnswer:
                 norm.init_stats(100, reduce_dim=(0, 1), cat_dim=1)
                 return env
             """,
-            says="of random steps of its own",
+            says="from its own random steps",
         ),
-        WrongAnswer("def for_evaluation(train_env, base_env): return train_env", says="It gave `train_env` itself"),
+        WrongAnswer("def for_evaluation(train_env, base_env): return train_env", says="got `train_env` itself"),
         WrongAnswer(
             "def for_evaluation(train_env, base_env): return TransformedEnv(train_env, None)",
-            says="It is around the base env of `train_env`",
+            says="got the base env of `train_env`",
         ),
         WrongAnswer("def for_evaluation(train_env, base_env): return base_env", says="are not normalized"),
         WrongAnswer(
             "def for_evaluation(train_env, base_env): return train_env.transform.frozen_copy()",
-            says="It gave a `VecNorm`",
+            says="got a `VecNorm`",
         ),
         WrongAnswer(
             """
@@ -94,9 +94,9 @@ def _normed(numbers: str, says: str) -> WrongAnswer:
             """,
             says="are not those of the formula",
         ),
-        _normed("scale, loc", says="Mean and standard deviation have changed places"),
+        _normed("scale, loc", says="Mean and standard deviation are swapped"),
         _normed("0 * loc, scale", says="The mean is not subtracted"),
-        _normed("loc, scale**0", says="nothing divides by the standard deviation"),
+        _normed("loc, scale**0", says="but not divided by the standard deviation"),
         _normed("loc, scale**2", says="the square of the standard deviation"),
     ],
     accepted=[
@@ -109,31 +109,34 @@ def _normed(numbers: str, says: str) -> WrongAnswer:
     setup="from rlnb.envs import ObservationNorm, TransformedEnv, VecNorm",
 )
 def for_evaluation(for_evaluation: Callable[..., Any]) -> Outcome:
-    """Train, evaluate, train on, evaluate again, and look at whose statistics changed when."""
+    """Train, evaluate, train on, evaluate again, and check which statistics changed when."""
     norm = VecNorm(in_keys=["observation"], decay=0.98)
     train_env, base_env = TransformedEnv(_cars(0), norm), _cars(1)
     train_env.rollout(_STEPS, break_when_any_done=False)
     loc, scale = _statistics(norm)
     env = ask(for_evaluation, train_env, base_env, may_change=True)
     require(env is not None, "It gave `None`. Is there a `return`?")
-    require(env is not train_env, "It gave `train_env` itself, so that evaluation and training disturb each other.")
-    require(isinstance(env, EnvBase), f"It gave a `{type(env).__name__}`, and an env is wanted.")
+    require(
+        env is not train_env,
+        "Expected another env, got `train_env` itself: evaluation and training would disturb each other.",
+    )
+    require(isinstance(env, EnvBase), f"Expected an env, got a `{type(env).__name__}`.")
     inner = env.base_env if isinstance(env, TransformedEnv) else env
-    require(inner is not train_env.base_env, "It is around the base env of `train_env`, and `base_env` is wanted.")
+    require(inner is not train_env.base_env, "Expected an env around `base_env`, got the base env of `train_env`.")
     first = _evaluated(env)
-    what = "What was seen in evaluation has counted in training: the statistics of `train_env` changed."
+    what = "The evaluation updated the statistics of `train_env`."
     require(torch.equal(_statistics(norm)[0], loc), what)
     _check_numbers(env, first, loc, scale)
     train_env.rollout(_STEPS, _pump, break_when_any_done=False)
     later = _statistics(norm)[0]
-    require(not torch.equal(later, loc), "`train_env` has stopped counting: its statistics do not change any more.")
+    require(not torch.equal(later, loc), "`train_env` no longer updates its statistics.")
     again = _evaluated(env)
-    what = "When training goes on, the numbers of the evaluation change, too. They were to stay as they were."
+    what = "When training continues, the statistics of the evaluation change, too. They should stay fixed."
     require(torch.equal(again, first), what)
     position = [f"{value:.2f}" for value in (loc[0].item(), later[0].item())]
     return right(
-        f"The training has gone on, and its mean position from {position[0]} to {position[1]}. The evaluation gives "
-        "the same numbers as before: two of them, today's and next week's, can be compared."
+        f"Training continued, and its mean position changed from {position[0]} to {position[1]}. The evaluation gives "
+        "the same numbers as before, so you can compare today's evaluation with next week's."
     )
 
 
@@ -157,7 +160,7 @@ def _evaluated(env: EnvBase) -> torch.Tensor:
 
 
 def _check_numbers(env: EnvBase, got: torch.Tensor, loc: torch.Tensor, scale: torch.Tensor) -> None:
-    """Require observations normalized by these numbers, and name whose numbers they are if they are others'."""
+    """Require observations normalized by these numbers; if others were used, name them."""
     plain = _evaluated(_cars(1))
     wanted = (plain - loc) / scale
     if torch.allclose(got, wanted, atol=1e-3):
@@ -166,16 +169,18 @@ def _check_numbers(env: EnvBase, got: torch.Tensor, loc: torch.Tensor, scale: to
     formula = "The numbers are not those of the formula (value - mean) / standard deviation."
     require(not torch.allclose(got, plain * scale + loc, atol=1e-3), formula)
     known = {
-        "Mean and standard deviation have changed places": (plain - scale) / loc,
+        "Mean and standard deviation are swapped": (plain - scale) / loc,
         "The mean is not subtracted": plain / scale,
-        "The mean is subtracted, and nothing divides by the standard deviation": plain - loc,
+        "The mean is subtracted, but not divided by the standard deviation": plain - loc,
         "It divides by the square of the standard deviation": (plain - loc) / scale**2,
     }
     for words, numbers in known.items():
         if torch.allclose(got, numbers, rtol=1e-3, atol=1e-3):
             fail(f"{formula} {words}.")
     if torch.allclose(got[:, 0], wanted[:, 0], atol=1e-1) and not torch.allclose(_evaluated(env), got):
-        fail("At first the numbers are those of the training. But they change while it runs: it counts on.")
+        fail("It starts with the statistics of the training, but they change while it runs: it still updates them.")
     if torch.allclose(_evaluated(env), got):
-        fail("It normalizes by fixed numbers that are not those of the training. Are they of random steps of its own?")
-    fail("It normalizes by numbers of its own, those that it has seen itself, and begins with none.")
+        fail(
+            "It normalizes by fixed numbers that are not those of the training. Do they come from its own random steps?"
+        )
+    fail("It normalizes by its own statistics, from data it has seen itself, and starts with none.")

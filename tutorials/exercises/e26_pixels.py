@@ -1,4 +1,4 @@
-"""Exercise of lesson 26 on pixels: a chain that makes small stacks of frames, beside what the env gives."""
+"""Exercise of lesson 26 on pixels: add a stack of small frames next to the original pixels."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ SEE = """
 
 
 @exercise(
-    title="Small frames beside the large ones",
+    title="Small frames next to the large ones",
     prompt="""
-        Write `see(env)`. `env` is a cart pole with frames, `"pixels"` of shape `[400, 600, 3]`. Return an env around it
-        with one more entry, `"small"`, of shape `[3, 40, 60]`: the last three frames in gray, each with 40 rows and 60
-        columns, as floats from 0 to 1. At a reset, all three are the first frame. `"pixels"` stays as the env gives it.
+        Write `see(env)`. `env` is a cart pole that returns frames, `"pixels"` of shape `[400, 600, 3]`. Wrap it in an
+        env with one more entry, `"small"`, of shape `[3, 40, 60]`: the last three frames in gray, each with 40 rows
+        and 60 columns, as floats from 0 to 1. At a reset, all three are the first frame. Leave `"pixels"` unchanged.
     """,
     stub="""
         def see(env):
@@ -50,11 +50,11 @@ SEE = """
             return TransformedEnv(env, chain)
     """,
     hints=[
-        "It is the chain of above with other numbers. One transform has to write somewhere else than it reads, so that "
-        '`"pixels"` stays. Which, and where do those after it read?',
-        "The first one reads `pixels` and writes `small`. The others read `small`, and write it too, because "
-        "they have no `out_keys`.",
-        '`ToTensorImage(in_keys=["pixels"], out_keys=["small"])`, then `GrayScale(in_keys=["small"])` and so on.',
+        'Use the chain from above with other numbers. To keep `"pixels"`, one transform must write to another key than '
+        "it reads. Which one? And which key do the later ones read?",
+        "The first one reads `pixels` and writes `small`. The others read and write `small`, because they have no "
+        "`out_keys`.",
+        'Start with `ToTensorImage(in_keys=["pixels"], out_keys=["small"])`, then `GrayScale(in_keys=["small"])`, etc.',
     ],
     solution=SEE,
     wrong=[
@@ -64,7 +64,7 @@ SEE = """
             def see(env):
                 return TransformedEnv(env, Compose(ToTensorImage(), GrayScale(), Resize(40, 60), CatFrames(3, dim=-3)))
             """,
-            says="There is no `small`",
+            says="has no entry `small`",
         ),
         instead(
             SEE,
@@ -72,18 +72,18 @@ SEE = """
             put='GrayScale(in_keys=["pixels"], out_keys=["small"])',
             says="would overwrite the other",
         ),
-        instead(SEE, of="Resize(40, 60", put="Resize(60, 40", says="Rows and columns have changed places"),
-        instead(SEE, of="Resize(40, 60", put="CenterCrop(40, 60", says="something else than the whole frame"),
+        instead(SEE, of="Resize(40, 60", put="Resize(60, 40", says="Rows and columns are swapped"),
+        instead(SEE, of="Resize(40, 60", put="CenterCrop(40, 60", says="does not show the whole frame"),
         instead(SEE, of='GrayScale(in_keys=["small"]),\n            ', put="", says="three channels"),
         instead(SEE, of="CatFrames(3", put="CatFrames(4", says="`small` has 4 frames"),
-        instead(SEE, of="dim=-3", put="dim=-1", says="beside one another"),
+        instead(SEE, of="dim=-3", put="dim=-1", says="side by side"),
         instead(
             SEE,
             of='in_keys=["small"]),\n        ),',
             put='in_keys=["small"], padding="constant"),\n        ),',
             says="black",
         ),
-        instead(SEE, of='"pixels"], out', put='"pixels"], from_int=False, out', says="values up to"),
+        instead(SEE, of='"pixels"], out', put='"pixels"], from_int=False, out', says="got values up to"),
         instead(
             SEE,
             of='ToTensorImage(in_keys=["pixels"], out_keys=["small"]),\n            GrayScale(in_keys=["small"])',
@@ -103,11 +103,11 @@ SEE = """
                     ),
                 )
             """,
-            says="squeezed into one picture",
+            says="squeezed into one image",
         ),
         WrongAnswer(
             'def see(env): return Compose(ToTensorImage(in_keys=["pixels"], out_keys=["small"]))',
-            says="It gave a `Compose`",
+            says="got a `Compose`",
         ),
         WrongAnswer(
             """
@@ -148,24 +148,28 @@ SEE = """
     """,
 )
 def see(see: Callable[..., Any]) -> Outcome:
-    """Look at the entries of a few steps, and compare them with those of a chain that is right."""
+    """Compare the entries of a few steps with those of a correct chain."""
     env = ask(see, _frames())
     require(env is not None, "It gave `None`. Is there a `return`?")
-    require(isinstance(env, EnvBase), f"It gave a `{type(env).__name__}`, and an env is wanted.")
-    require(isinstance(env, TransformedEnv), f"It gave a `{type(env).__name__}`, with no transform around it.")
+    require(isinstance(env, EnvBase), f"Expected an env, got a `{type(env).__name__}`.")
+    require(isinstance(env, TransformedEnv), f"Expected a `TransformedEnv`, got a `{type(env).__name__}`.")
     td, wanted = _rollout(env), _wanted()
     keys = sorted(map(str, td.keys()))
-    require("small" in keys, f"There is no `small` among its entries, only {keys}.", lambda: TransformInspector(env))
+    require("small" in keys, f"The env has no entry `small`, only {keys}.", lambda: TransformInspector(env))
     require("pixels" in keys, f"`pixels` is gone: the entries are {keys}.", lambda: TransformInspector(env))
     same = td["pixels"].shape == wanted["pixels"].shape and torch.equal(td["pixels"], wanted["pixels"])
     shape = list(td["pixels"].shape[1:])
-    require(same, f"`pixels` is not as the env gives it: its shape is {shape}.", lambda: TransformInspector(env))
+    require(
+        same,
+        f"`pixels` has changed: its shape is {shape}. Write the result to `small` only.",
+        lambda: TransformInspector(env),
+    )
     _check_shape(td["small"], env)
     _check_values(td["small"], wanted["small"])
     saved = td["pixels"][0].numel() / td["small"][0].numel()
     return right(
-        f"Three small frames are {td['small'][0].numel():,} numbers, {saved:.0f} times fewer than one large frame in "
-        "colours, and they show what moves.",
+        f"Three small frames hold {td['small'][0].numel():,} numbers, {saved:.0f} times fewer than one large colour "
+        "frame, and they show motion.",
         FrameRows({"small, at the last step": td["small"][-1]}),
     )
 
@@ -192,43 +196,46 @@ def _rollout(env: EnvBase) -> TensorDictBase:
 
 
 def _check_shape(small: torch.Tensor, env: EnvBase) -> None:
-    """Name what makes another shape."""
+    """Name the cause of a wrong shape."""
     shape = list(small.shape[1:])
     if shape == _SHAPE:
         return
     known: dict[tuple[int, ...], str] = {
-        (3, 60, 40): "Rows and columns have changed places",
+        (3, 60, 40): "Rows and columns are swapped",
         (9, 40, 60): "Each frame still has three channels, red, green and blue",
-        (1, 40, 180): "The three frames are beside one another, in one picture",
-        (1, 120, 60): "The three frames are on top of one another, in one picture",
+        (1, 40, 180): "The three frames are side by side in one image",
+        (1, 120, 60): "The three frames are on top of one another in one image",
     }
     said = known.get(tuple(shape))
-    wanted = f"Its shape is {shape}, and {_SHAPE} is wanted."
+    wanted = f"Expected shape {_SHAPE}, got {shape}."
     if said:
         fail(f"{said}. {wanted}", TransformInspector(env))
     if shape == [1, 40, 60] and _carts(small) > 1:
-        fail(f"All frames are squeezed into one picture, which is small then. {wanted}", _rows(small))
+        fail(f"All frames are squeezed into one image. {wanted}", _rows(small))
     if shape[1:] == _SHAPE[1:]:
         fail(f"`small` has {shape[0]} frame{'s' * (shape[0] > 1)}. {wanted}", _rows(small))
     fail(wanted, TransformInspector(env))
 
 
 def _carts(small: torch.Tensor) -> int:
-    """How many carts are above one another: dark stretches from top to bottom."""
+    """Count the carts above one another: dark stretches from top to bottom."""
     dark = (small[0, 0] < 0.5).any(-1).int()
     return int((dark.diff() == 1).sum())
 
 
 def _check_values(small: torch.Tensor, wanted: torch.Tensor) -> None:
-    what = f"`small` has the dtype `{small.dtype}`, and floats are wanted."
+    what = f"Expected `small` to hold floats, got dtype `{small.dtype}`."
     require(small.dtype.is_floating_point, what)
     top = float(small.max())
-    require(top <= 1.01, f"`small` has values up to {top:.0f}, and those from 0 to 1 are wanted.")
+    require(top <= 1.01, f"Expected `small` to hold values from 0 to 1, got values up to {top:.0f}.")
     if float((small - wanted).abs().max()) < _CLOSE:
         return
     if bool((small[0, 0] == 0).all()):
-        fail("At the reset, the frames before the first one are black.", _rows(small, 0))
-    what = "`small` shows something else than the whole frame."
+        fail(
+            "After the reset, the frames before the first one are black. They should repeat the first frame.",
+            _rows(small, 0),
+        )
+    what = "`small` does not show the whole frame."
     fail(what, FrameRows({"small, at the last step": small[-1], "the last three frames": wanted[-1]}))
 
 

@@ -1,4 +1,4 @@
-"""Exercise of lesson 26 on state: a transform that remembers, and forgets when an episode is over."""
+"""Exercise of lesson 26 on state: a transform that keeps state and resets it at each new episode."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Farthest(Transform):
         return observation_spec
 '''
 STUB = _CLASS.format(
-    "# tensordict_reset: what the env gave at the reset; write the first value into it\n        ...",
+    "# tensordict_reset: the result of the reset; write the first value into it\n        ...",
     "# tensordict: the root of the step, with the value so far;\n"
     "        # next_tensordict: the result of the step\n        ...",
     "# a Composite of shape [...]: add the spec of the entry, of shape [..., 1]\n        ...",
@@ -71,34 +71,34 @@ _STEP_OF_ATTRIBUTE = """
 
 
 @exercise(
-    title="Remember, and forget",
+    title="Keep state, and reset it",
     prompt="""
-        Complete `Farthest()`, around cart poles: it adds an entry `"farthest"` of shape `[1]`, the greatest distance
-        from the centre that the cart has had since its episode began, the place of the start included. The position is
-        the first of the four numbers of the observation. It must work for a batch as well, in which some copies are
-        reset while others go on.
+        Complete `Farthest()`, a transform for cart poles. It adds an entry `"farthest"` of shape `[1]`: the greatest
+        distance from the centre since the episode began, including the starting position. The position is the first of
+        the four numbers of the observation. It must also work for a batch, in which some copies are reset while others
+        continue.
     """,
     stub=STUB,
     hints=[
         "Where is the value so far? It was written into the data of the step before, and `step_mdp` has made a root of "
         "that.",
-        "At a reset, the value is the distance at the start. In a step it is the greater one of the value in the root "
-        "and the distance now: `torch.maximum`.",
+        "At a reset, the value is the distance at the start. In a step, it is the `torch.maximum` of the value in the "
+        "root and the current distance.",
         '`tensordict["farthest"]` is the value so far, and `next_tensordict["observation"][..., :1].abs()` the '
-        'distance now. The spec is `observation_spec["farthest"] = Unbounded(shape=(*observation_spec.shape, 1))`.',
+        'current distance. The spec is `observation_spec["farthest"] = Unbounded(shape=(*observation_spec.shape, 1))`.',
     ],
     solution=SOLUTION,
     wrong=[
-        WrongAnswer(_ATTRIBUTE, says="of the episode before"),
+        WrongAnswer(_ATTRIBUTE, says="from the previous episode"),
         WrongAnswer(_ATTRIBUTE.replace("\n    def transform", _STEP_OF_ATTRIBUTE, 1), says="was not reset"),
         instead(
             SOLUTION,
             of=_START,
             put='tensordict_reset["farthest"] = torch.zeros(tensordict_reset.shape + (1,))',
-            says="the place of the start",
+            says="the starting position",
         ),
-        instead(SOLUTION, of=_START, put="...", says='There is no "farthest" in what `_reset` returns'),
-        instead(SOLUTION, of='torch.maximum(tensordict["farthest"], distance)', put="distance", says="becomes smaller"),
+        instead(SOLUTION, of=_START, put="...", says='`_reset` must return "farthest"'),
+        instead(SOLUTION, of='torch.maximum(tensordict["farthest"], distance)', put="distance", says="It decreases"),
         instead(
             SOLUTION,
             of='tensordict["farthest"], distance',
@@ -109,27 +109,23 @@ _STEP_OF_ATTRIBUTE = """
             SOLUTION,
             of=_GO_ON,
             put='next_tensordict["farthest"] = tensordict["farthest"]',
-            says="stays what it was at the start",
+            says="keeps its first value",
         ),
-        instead(SOLUTION, of=_GO_ON, put="...", says='There is no "farthest" in what `_step` returns'),
+        instead(SOLUTION, of=_GO_ON, put="...", says='`_step` must return "farthest"'),
         instead(SOLUTION, of=_ADD, put="...", says="is in no spec"),
         instead(SOLUTION, of="(*observation_spec.shape, 1)", put="(1,)", says="For a batch of copies"),
-        instead(SOLUTION, of=":1].abs()", put="0].abs()", says="has the shape [] in"),
+        instead(SOLUTION, of=":1].abs()", put="0].abs()", says="got shape []"),
         instead(SOLUTION, of=":1].abs()", put=":1]", says="without its sign"),
         instead(SOLUTION, of=":1].abs()", put="1:2].abs()", says="the velocity"),
-        instead(SOLUTION, of="torch.maximum", put="torch.add", says="adds the distances up"),
-        instead(
-            SOLUTION, of="        return tensordict_reset", put="        pass", says="`_reset` returns a `NoneType`"
-        ),
-        WrongAnswer("def Farthest(): return None", says="A class is wanted here, made of `Transform`"),
+        instead(SOLUTION, of="torch.maximum", put="torch.add", says="adds up the distances"),
+        instead(SOLUTION, of="        return tensordict_reset", put="        pass", says="got a `NoneType`"),
+        WrongAnswer("def Farthest(): return None", says="Expected a subclass of `Transform`"),
     ],
     setup="import torch\nfrom rlnb.data import Bounded, Unbounded\nfrom rlnb.envs import Transform",
 )
 def farthest(Farthest: Any) -> Outcome:
-    """Look at one episode, at the one after it, at copies that are reset alone, and at the specs."""
-    require(
-        isinstance(Farthest, type) and issubclass(Farthest, Transform), "A class is wanted here, made of `Transform`."
-    )
+    """Check one episode, the next one, copies that are reset separately, and the specs."""
+    require(isinstance(Farthest, type) and issubclass(Farthest, Transform), "Expected a subclass of `Transform`.")
     _check_entries(Farthest)
     env = TransformedEnv(_carts(), Farthest())
     env.set_seed(_SEED)
@@ -162,15 +158,15 @@ def _check_entries(Farthest: type[Transform]) -> None:
     step = plain.step(_lean(root.clone()))
     _given(made._step(step.exclude("next"), step["next"]), "`_step`")
     known = TransformedEnv(plain, Farthest()).observation_spec.keys(True, True)
-    require("farthest" in known, '"farthest" is in no spec: whoever makes room for the data does not know of it.')
+    require("farthest" in known, '"farthest" is in no spec, so collectors and buffers do not know about it.')
 
 
 def _given(td: Any, what: str) -> TensorDictBase:
-    require(isinstance(td, TensorDictBase), f"{what} returns a `{type(td).__name__}`, and a TensorDict is wanted.")
+    require(isinstance(td, TensorDictBase), f"{what} must return a TensorDict, got a `{type(td).__name__}`.")
     keys = sorted(map(str, td.keys()))
-    require("farthest" in keys, f'There is no "farthest" in what {what} returns, only {keys}.')
+    require("farthest" in keys, f'{what} must return "farthest", got only {keys}.')
     shape = list(td["farthest"].shape)
-    require(shape == [1], f'"farthest" has the shape {shape} in what {what} returns, and [1] is wanted.')
+    require(shape == [1], f'{what}: expected "farthest" of shape [1], got shape {shape}.')
     found: TensorDictBase = td
     return found
 
@@ -182,27 +178,27 @@ def _check_one(td: TensorDictBase, env: TransformedEnv) -> None:
     picture = RolloutPlayer(td, env, strips=[("observation", 0), "farthest"])
     signed = _wanted(td, td["observation"][..., :1], position)
     if torch.allclose(got, signed, atol=1e-5) and not torch.allclose(got, _true(td)):
-        fail("It takes the position with its sign, and a distance is without its sign.", picture)
+        fail("It uses the position with its sign. A distance is without its sign.", picture)
     if torch.allclose(got, _wanted(td, td["observation"][..., 1:2].abs(), td["next", "observation"][..., 1:2].abs())):
-        fail("It takes the velocity, which is the second of the four numbers.", picture)
+        fail("It uses the velocity, which is the second of the four numbers.", picture)
     begun = [t for t in starts if not torch.isclose(root[t], td["observation"][t, :1].abs())]
     if begun:
         t = begun[0]
         said = f'In row {t} an episode begins, {td["observation"][t, 0].abs():.4f} from the centre, and "farthest" is '
         if t and torch.isclose(root[t], got[t - 1]):
             picture.t = t
-            fail(f"{said}{root[t].item():.4f}: that of the episode before.", picture)
-        fail(f"{said}{root[t].item():.4f}. What of the place of the start?", picture)
+            fail(f"{said}{root[t].item():.4f}, from the previous episode.", picture)
+        fail(f"{said}{root[t].item():.4f}. Include the starting position.", picture)
     inside = [t for t in range(len(td)) if not torch.isclose(got[t], _true(td)[t], atol=1e-5)]
     if inside:
         t = inside[0]
-        said = f'In row {t} "farthest" is {got[t].item():.4f} after the step, and was {root[t].item():.4f} before it. '
+        said = f'In row {t}, "farthest" is {got[t].item():.4f} after the step and {root[t].item():.4f} before it. '
         if (got[inside] < root[inside]).any():
-            fail(f"{said}Within an episode it becomes smaller.", picture)
+            fail(f"{said}It decreases within an episode.", picture)
         if torch.equal(got, root):
-            fail(f"{said}It stays what it was at the start.", picture)
+            fail(f"{said}It keeps its first value.", picture)
         if torch.isclose(got[t], root[t] + position[t].abs()):
-            fail(f"{said}It adds the distances up.", picture)
+            fail(f"{said}It adds up the distances.", picture)
         fail(f"{said}The distance is {position[t].abs().item():.4f}.", picture)
 
 

@@ -33,35 +33,36 @@ BEST = """
     title="Keep the best episodes",
     prompt="""
         Write `best_episodes(td, count)`: return a buffer that holds the `count` episodes of the rollout `td` with the
-        highest return. An element of the buffer is a whole episode, padded to the length of the longest, as
-        `split_trajectories` gives it. Padded steps have a reward of 0. An episode that is not over does not count: its
-        return is not known yet.
+        highest returns. Each item of the buffer is a whole episode, padded to the length of the longest, as returned
+        by `split_trajectories`. Padded steps have a reward of 0. Leave out an episode that has not ended: its return
+        is not known yet.
     """,
     stub="""
         def best_episodes(td, count):
             # split_trajectories(td) has the shape [episodes, longest];
-            # its "mask" says which steps are no padding
+            # its "mask" is False at padded steps
             ...
     """,
     hints=[
-        "A storage with room for `count` elements, and a writer that ranks them. What is the rank of an episode?",
-        'The writer ranks by `("next", "reward")`, and `reduction="sum"` makes one number of the rewards of an '
-        "episode. Before you extend, leave out the episodes that are not over.",
-        'An episode is over if one of its steps has `("next", "done")`: '
+        "You need a storage with room for `count` items, and a writer that ranks them. What should episodes be "
+        "ranked by?",
+        'Rank by `("next", "reward")`; `reduction="sum"` adds up the rewards of an episode. Before you call `extend`, '
+        "leave out the episode that has not ended.",
+        'An episode has ended if `("next", "done")` is True at one of its steps: '
         '`over = episodes["next", "done"].squeeze(-1).any(-1)`. Then `buffer.extend(episodes[over])`.',
     ],
     solution=BEST,
     wrong=[
-        instead(BEST, of="episodes[over]", put="episodes", says="not over"),
+        instead(BEST, of="episodes[over]", put="episodes", says="has not ended"),
         instead(BEST, of="buffer.extend(episodes[over])", put="buffer.extend(td)", says="single steps"),
-        instead(BEST, of=", writer=writer", put="", says="written last"),
+        instead(BEST, of=", writer=writer", put="", says="the last ones written"),
         instead(BEST, of='"sum"', put='"max"', says="largest single reward"),
         instead(BEST, of='rank_key=("next", "reward")', put='rank_key="mask"', says="longest episodes"),
-        instead(BEST, of="LazyTensorStorage(count)", put="LazyTensorStorage(100)", says="It holds 5 episodes"),
-        instead(BEST, of="LazyTensorStorage(count)", put="LazyTensorStorage(1)", says="It holds 1 episode, and 2"),
-        instead(BEST, of="buffer.extend(episodes[over])", put="pass", says="nothing in the buffer"),
-        instead(BEST, of="return buffer", put="return buffer[:]", says="and a buffer is wanted"),
-        instead(BEST, of="extend(episodes[over])", put="add(episodes[over])", says="all episodes in one element"),
+        instead(BEST, of="LazyTensorStorage(count)", put="LazyTensorStorage(100)", says="got 5"),
+        instead(BEST, of="LazyTensorStorage(count)", put="LazyTensorStorage(1)", says="Expected 2 episodes, got 1"),
+        instead(BEST, of="buffer.extend(episodes[over])", put="pass", says="The buffer is empty"),
+        instead(BEST, of="return buffer", put="return buffer[:]", says="Expected a buffer"),
+        instead(BEST, of="extend(episodes[over])", put="add(episodes[over])", says="one item with all episodes"),
         WrongAnswer(
             """
             def best_episodes(td, count):
@@ -71,7 +72,7 @@ BEST = """
                 buffer.extend(episodes[over][:count])
                 return buffer
             """,
-            says="written first",
+            says="the first ones written",
         ),
         WrongAnswer(
             """
@@ -96,23 +97,23 @@ def best_episodes(best_episodes: Callable[..., Any]) -> Outcome:
     """Compare the returns of the episodes that are kept with those of typical mistakes."""
     td = _rollout()
     buffer = ask(best_episodes, td, COUNT)
-    require(isinstance(buffer, ReplayBuffer), f"It gave a `{type(buffer).__name__}`, and a buffer is wanted.")
-    require(len(buffer), "There is nothing in the buffer.")
+    require(isinstance(buffer, ReplayBuffer), f"Expected a buffer, got a `{type(buffer).__name__}`.")
+    require(len(buffer), "The buffer is empty.")
     held = buffer[:]
     steps = held.batch_dims == 1
-    require(not steps, "Its elements are single steps, and whole episodes are to be ranked.", lambda: _picture(td))
+    require(not steps, "Its items are single steps. Store and rank whole episodes.", lambda: _picture(td))
     many = held.batch_dims > 2
-    require(not many, "It has all episodes in one element. Which method writes several?")
+    require(not many, "It holds one item with all episodes. Which method writes several items?")
     returns = sorted(held["next", "reward"].sum((1, 2)).tolist(), reverse=True)
     if not _same(returns, _best(RETURNS)):
         _explain(returns, td)
     more = _rollout(times=10.0)
     again = sorted(ask(best_episodes, more, COUNT + 1)[:]["next", "reward"].sum((1, 2)).tolist(), reverse=True)
-    what = f"With `count={COUNT + 1}` and other rewards it keeps episodes of returns {_words(again)}."
+    what = f"With `count={COUNT + 1}` and other rewards it keeps episodes with the returns {_words(again)}."
     require(_same(again, [10 * value for value in _best(RETURNS, COUNT + 1)]), what)
     return right(
-        f"Of the returns {_words(RETURNS)} it keeps {_words(returns)}. New episodes may come at any time: one is taken "
-        "in if it is better than the worst that is kept, and takes its place."
+        f"Of the returns {_words(RETURNS)} it keeps {_words(returns)}. You can add episodes at any time: a new one "
+        "replaces the worst one in the buffer if it is better."
     )
 
 
@@ -162,20 +163,19 @@ def _explain(returns: list[float], td: TensorDictBase) -> None:
     """Name the mistake behind the episodes that were kept."""
     said = f"The episodes of the rollout have the returns {_words(RETURNS)}, and it keeps {_words(returns)}. "
     if any(abs(value - OPEN) < 1e-2 for value in returns):
-        fail(f"It keeps the last episode of the rollout, of {OPEN:.1f} so far, which is not over.", _picture(td))
+        fail(f"It keeps the last episode of the rollout, with {OPEN:.1f} so far, which has not ended.", _picture(td))
     terminated = RETURNS[:-1]
     if _same(returns, _best(terminated)):
-        fail(f"{said}The last of them is over as well: see `truncated`.", _picture(td))
+        fail(f"{said}The last one has ended as well: see `truncated`.", _picture(td))
     if len(returns) != COUNT:
-        plural = "s" * (len(returns) > 1)
-        fail(f"{said}It holds {len(returns)} episode{plural}, and {COUNT} are wanted.")
+        fail(f"{said}Expected {COUNT} episodes, got {len(returns)}.")
     known = {
-        "These are the ones that were written last, and not the best.": range(len(RETURNS) - COUNT, len(RETURNS)),
-        "These are the ones that were written first, and not the best.": range(COUNT),
-        "They are ranked by the largest single reward, and not by the return.": (2, 3),
+        "These are the last ones written, not the best.": range(len(RETURNS) - COUNT, len(RETURNS)),
+        "These are the first ones written, not the best.": range(COUNT),
+        "It ranks them by the largest single reward, not by the return.": (2, 3),
         "These are the longest episodes. Are they the best?": (1, 4),
     }
     for what, kept in known.items():
         if _same(returns, sorted((RETURNS[i] for i in kept), reverse=True)):
             fail(said + what)
-    fail(f"{said}By what are they ranked?")
+    fail(f"{said}What does it rank them by?")

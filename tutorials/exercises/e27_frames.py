@@ -1,4 +1,4 @@
-"""Exercise of lesson 27 on transforms of a buffer: frames kept as bytes, and read as the floats they were."""
+"""Exercise of lesson 27 on transforms of a buffer: frames stored as bytes and read back as floats."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ BYTES = """
 @exercise(
     title="A quarter of the memory",
     prompt="""
-        Complete `Bytes()`, a transform for a buffer. What is written has frames of floats from 0 to 1, in `"pixels"`
-        and in `("next", "pixels")`. The buffer keeps them as `torch.uint8`, whole numbers from 0 to 255. What is read
-        are floats from 0 to 1 again, wrong by half a step of such a number at the most.
+        Complete `Bytes()`, a transform for a buffer. The frames are written as floats from 0 to 1, in `"pixels"` and in
+        `("next", "pixels")`. The buffer stores them as `torch.uint8`, whole numbers from 0 to 255. They are read as
+        floats from 0 to 1 again, with an error of at most half a step of 1/255.
     """,
     stub="""
         class Bytes(Transform):
@@ -48,7 +48,7 @@ BYTES = """
                 super().__init__(in_keys=keys, in_keys_inv=keys)
 
             def _inv_apply_transform(self, frame):
-                # on the way in: floats from 0 to 1, as they are given to extend
+                # on the way in: floats from 0 to 1, as passed to extend
                 ...
 
             def _apply_transform(self, stored):
@@ -56,21 +56,21 @@ BYTES = """
                 ...
     """,
     hints=[
-        "Two ways of one conversion. By which number do the whole numbers and the floats differ?",
-        "`tensor.to(torch.uint8)` cuts off what is behind the point: 254.9 becomes 254. What should it become?",
+        "These are the two directions of one conversion. By which factor do the whole numbers and the floats differ?",
+        "`tensor.to(torch.uint8)` truncates: 254.9 becomes 254. What should it become?",
         "On the way in `(255 * frame).round().to(torch.uint8)`, on the way out `stored.float() / 255`.",
     ],
     solution=BYTES,
     wrong=[
         instead(BYTES, of=".round()", put="", says="darker than it was"),
         instead(BYTES, of="255 * frame", put="256 * frame", says="came back as"),
-        instead(BYTES, of="(255 * frame).round()", put="frame.round()", says="all of it black or white"),
+        instead(BYTES, of="(255 * frame).round()", put="frame.round()", says="either black or white"),
         instead(BYTES, of=".round().to(torch.uint8)", put="", says="stored as torch.float32"),
         instead(BYTES, of=".to(torch.uint8)", put="", says="stored as torch.float32"),
         instead(BYTES, of="stored.float() / 255", put="stored / 255.0 - 0.5", says="from -0.5 to 0.5"),
         instead(BYTES, of="stored.float() / 255", put="stored.float()", says="from 0 to 255"),
         instead(BYTES, of="stored.float() / 255", put="stored // 255", says="read as torch.uint8"),
-        instead(BYTES, of="stored.float() / 255", put="(stored.float() / 255).flip(-1)", says="not the frame"),
+        instead(BYTES, of="stored.float() / 255", put="(stored.float() / 255).flip(-1)", says="differs from the one"),
         instead(
             BYTES,
             of="in_keys=keys, in_keys_inv=keys",
@@ -92,9 +92,9 @@ BYTES = """
                 def _apply_transform(self, stored):
                     return stored.float() / 255
             """,
-            says="names no keys",
+            says="has no keys",
         ),
-        WrongAnswer("Bytes = None", says="A class is wanted"),
+        WrongAnswer("Bytes = None", says="Expected a subclass"),
         instead(BYTES, of="torch.uint8", put="torch.int8", says="holds -128 to 127"),
         instead(BYTES, of="torch.uint8", put="torch.int16", says="torch.int16, which takes 2 times the memory"),
     ],
@@ -102,10 +102,10 @@ BYTES = """
 )  # fmt: skip
 def frames(Bytes: Callable[..., Any]) -> Outcome:
     """Write frames, look at what is stored, and compare what is read."""
-    require(isinstance(Bytes, type), f"A class is wanted here, and this is of type `{type(Bytes).__name__}`.")
+    require(isinstance(Bytes, type), f"Expected a subclass of `Transform`, got a `{type(Bytes).__name__}`.")
     transform = Bytes()
-    require(isinstance(transform, Transform), "`Bytes()` is no `Transform`.")
-    what = "It names no keys, neither to read nor to write, so that nothing is converted."
+    require(isinstance(transform, Transform), "`Bytes()` is not a `Transform`.")
+    what = "It has no keys, so it converts nothing. Pass `in_keys` and `in_keys_inv`."
     require(transform.in_keys or transform.in_keys_inv, what)
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(STEPS), transform=transform, batch_size=STEPS)
     given = _steps()
@@ -114,17 +114,17 @@ def frames(Bytes: Callable[..., Any]) -> Outcome:
     for key in KEYS:
         kind = stored[key].dtype
         what = f"takes {kind.itemsize} times the memory of bytes"
-        what = "holds -128 to 127, and bytes hold 0 to 255" if kind == torch.int8 else what
+        what = "holds -128 to 127 instead of 0 to 255" if kind == torch.int8 else what
         require(kind == torch.uint8, f"`{key}` is stored as {kind}, which {what}.")
     read = buffer[:]
     for key in KEYS:
         _compare(given, read, stored, key)
     same = torch.equal(read["next", "reward"], given["next", "reward"])
-    require(same, "The rewards have changed, and only frames were to be converted.")
+    require(same, "The rewards have changed. Convert only the frames.")
     size = [sum(td[key].nbytes for key in KEYS) for td in (given, stored)]
     return right(
-        f"{size[0]:,} bytes of frames take {size[1]:,}. The frames in the picture were written, kept as bytes, and "
-        "read. What costs time at each sample can save memory for each row.",
+        f"{size[0]:,} bytes of frames now take {size[1]:,}. The frames in the picture were written, stored as bytes, "
+        "and read back. A little time per sample saves memory for every item.",
         FrameRows({"given": given["pixels"][:2, 0], "read": read["pixels"][:2, 0]}),
     )
 
@@ -145,27 +145,25 @@ def _steps() -> TensorDictBase:
 def _compare(given: TensorDictBase, read: TensorDictBase, stored: TensorDictBase, key: Any) -> None:
     """Say how a frame that is read differs from the one that was written."""
     want, got, kept = given[key], read[key], stored[key]
-    require(got.dtype == torch.float32, f"`{key}` is read as {got.dtype}, and floats (torch.float32) are wanted.")
+    require(got.dtype == torch.float32, f"`{key}` is read as {got.dtype}, expected torch.float32.")
     off = (got - want).abs().max().item()
     if off <= 0.5 / 255 + 1e-6:
         return
     picture = FrameRows({"given": want[:2, 0], "read": got[:2, 0].clamp(0, 1)})
     low, high = got.min().item(), got.max().item()
     if low < -0.01 or high > 1.01:
-        fail(f"The numbers that are read go from {low:g} to {high:g}, and from 0 to 1 they were given.", picture)
+        fail(f"The frames that are read range from {low:g} to {high:g}, expected from 0 to 1.", picture)
     if len(kept.unique()) < 3:
-        fail("What is stored has two values only, so that all of it black or white comes back.", picture)
+        fail("Only two values are stored, so every pixel comes back either black or white.", picture)
     error = want - got
     if bool((error >= -1e-6).all()) and off < 1.01 / 255:
         fail(
-            f"Each frame comes back a little darker than it was, by up to {255 * off:.2f} of a step of 1/255. Written "
-            "and read again and again, it would fade.",
+            f"Each frame comes back a little darker than it was, by up to {255 * off:.2f} of a step of 1/255. "
+            "Written and read many times, it would fade.",
             picture,
         )
     where = int((error.abs() == error.abs().max()).flatten().nonzero()[0])
     pair = want.flatten()[where].item(), got.flatten()[where].item()
     if pair[0] > 0.9 and pair[1] < 0.1:
-        fail(
-            f"A brightness of {pair[0]:.3f} came back as {pair[1]:.3f}. What is the largest number of a byte?", picture
-        )
-    fail("What is read is not the frame that was written.", picture)
+        fail(f"A brightness of {pair[0]:.3f} came back as {pair[1]:.3f}. What is the largest value of a byte?", picture)
+    fail("The frame that is read differs from the one that was written.", picture)

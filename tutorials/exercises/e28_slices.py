@@ -1,4 +1,4 @@
-"""Exercise of lesson 28 on slices: returns within slices, with a value for what lies behind them."""
+"""Exercise of lesson 28 on slices: returns within slices, bootstrapped with the value after the last step."""
 
 from __future__ import annotations
 
@@ -35,46 +35,46 @@ RETURNS = """
     title="Returns of slices",
     prompt="""
         Write `slice_returns(slices, value, gamma)`. `slices` is a sample of a slice sampler, of shape
-        `[slices, steps]`. For each step: the rewards from there to the end of its slice, plus the value of what lies
-        behind the slice, all of it discounted, of shape `[slices, steps, 1]`. `value(observation)` gives a number for
-        each observation. Behind the end of an episode lies nothing, if it was terminated.
+        `[slices, steps]`. Return the discounted return of each step, of shape `[slices, steps, 1]`: the rewards from
+        there to the end of its slice, plus the value of the observation that follows the slice. `value(observation)`
+        returns one number for each observation. After a terminated episode, the value is 0.
     """,
     stub="""
         def slice_returns(slices, value, gamma):
-            # slices["next", "reward"][:, t] are the rewards of step t of all slices, of shape [slices, 1]
+            # slices["next", "reward"][:, t] holds the rewards of step t of all slices, of shape [slices, 1]
             ...
     """,
     hints=[
-        "Go backwards: what comes of step t is its reward, and `gamma` times what comes of step t + 1. What comes of "
-        "the step behind the last one?",
-        "Behind the last step lies the value of its next observation, unless the episode was over there. The sampler "
-        "has marked the last step of each slice as truncated and done. Which of the three signals still tells?",
+        "Go backwards: the return from step t is its reward plus `gamma` times the return from step t + 1. What is the "
+        "return after the last step?",
+        "After the last step, use the value of its next observation, unless the episode terminated there. The sampler "
+        "marks the last step of each slice as truncated and done. Which signal still shows whether the episode ended?",
         '`ahead = value(last["observation"]) * ~last["terminated"]`, with `last = slices["next"][:, -1]`. Then, for t '
         "from the last step to the first, `ahead = reward + gamma * ahead`. `torch.stack(..., 1)` puts them together.",
     ],
     solution=RETURNS,
     wrong=[
-        instead(RETURNS, of='~last["terminated"]', put='~last["done"]', says="as if nothing came"),
-        instead(RETURNS, of='value(last["observation"]) * ~last["terminated"]', put="0.0", says="as if nothing came"),
-        instead(RETURNS, of=' * ~last["terminated"]', put="", says="an episode was terminated"),
+        instead(RETURNS, of='~last["terminated"]', put='~last["done"]', says="no value after the slice"),
+        instead(RETURNS, of='value(last["observation"]) * ~last["terminated"]', put="0.0", says="no value after"),
+        instead(RETURNS, of=' * ~last["terminated"]', put="", says="after an episode that terminated"),
         instead(RETURNS, of='~last["terminated"]', put='last["terminated"]', says="the other way round"),
         instead(
             RETURNS,
             of='value(last["observation"])',
             put='value(slices["observation"][:, -1])',
-            says="the value of the last step",
+            says="the last observation in the slice",
         ),
-        instead(RETURNS, of="gamma * ahead", put="ahead", says="Nothing is discounted"),
-        instead(RETURNS, of="+ gamma * ahead", put="* gamma + ahead", says="Compare the last step of one"),
-        instead(RETURNS, of="found[::-1]", put="found", says="the last step is first"),
-        instead(RETURNS, of="found[::-1], 1", put="found[::-1]", says="Its shape is (4, 12, 1)"),
+        instead(RETURNS, of="gamma * ahead", put="ahead", says="does not discount"),
+        instead(RETURNS, of="+ gamma * ahead", put="* gamma + ahead", says="Check the last step of one slice"),
+        instead(RETURNS, of="found[::-1]", put="found", says="in reverse order"),
+        instead(RETURNS, of="found[::-1], 1", put="found[::-1]", says="got (4, 12, 1)"),
         WrongAnswer(
             """
             def slice_returns(slices, value, gamma):
                 ahead = value(slices["next", "observation"]) * ~slices["next", "terminated"]
                 return slices["next", "reward"] + gamma * ahead
             """,
-            says="of a single step",
+            says="one-step targets",
         ),
         WrongAnswer(
             """
@@ -87,7 +87,7 @@ RETURNS = """
                     found.append(ahead)
                 return torch.stack(found[::-1]).reshape(*slices.shape, 1)
             """,
-            says="from one slice into the next",
+            says="across slices",
         ),
         WrongAnswer(
             """
@@ -97,7 +97,7 @@ RETURNS = """
                 total = slices["next", "reward"].sum(1) + gamma * ahead
                 return total.unsqueeze(1).expand(-1, slices.shape[1], -1)
             """,
-            says="All steps of a slice have the same number",
+            says="All steps of a slice have the same return",
         ),
     ],
     setup="import torch",
@@ -113,8 +113,8 @@ def slice_returns(slice_returns: Callable[..., Any]) -> Outcome:
         if not close(got, _returns(odd, other, gamma)):
             _explain(got, odd, other, gamma, _drawn(slice_returns, shown, true))
     return right(
-        "Slices end in the middle of episodes, and their returns are those of whole ones all the same, as far as the "
-        "value is right. Here it is:",
+        "Slices end in the middle of episodes. Their returns still match those of whole episodes, as long as the "
+        "value function is right. Here they are:",
         _drawn(slice_returns, shown, true),
     )
 
@@ -134,7 +134,7 @@ def _drawn(slice_returns: Callable[..., Any], shown: TensorDictBase, true: Value
 
 
 def _returns(td: TensorDictBase, value: Value, gamma: float, ahead: torch.Tensor | None = None) -> torch.Tensor:
-    """The returns, with what lies behind each slice."""
+    """The returns, with the value of what follows each slice."""
     last = td["next"][:, -1]
     if ahead is None:
         ahead = value(last["observation"]) * ~last["terminated"]
@@ -153,27 +153,27 @@ def _explain(got: torch.Tensor, td: TensorDictBase, value: Value, gamma: float, 
     rows = td.reshape(1, -1)
     next_value = value(td["next", "observation"]) * ~td["next", "terminated"]
     known = {
-        "It is as if nothing came behind any slice. The sampler marks the last step of each as truncated, and as done: "
-        "was the episode over?": _returns(td, value, gamma, 0 * behind),
-        "Where an episode was terminated, it still looks behind the end.": _returns(td, value, gamma, behind),
-        "It looks behind the slice where an episode was terminated, and nowhere else: the other way round.": _returns(
+        "It adds no value after the slice. The sampler marks the last step of each slice as truncated and done, even "
+        "where the episode went on.": _returns(td, value, gamma, 0 * behind),
+        "It adds a value after an episode that terminated.": _returns(td, value, gamma, behind),
+        "It adds the value only where an episode terminated. It should be the other way round.": _returns(
             td, value, gamma, behind * over
         ),
-        "It adds the value of the last step, and not of what lies behind it.": _returns(
+        "It uses the value of the last observation in the slice, not of the one that follows.": _returns(
             td, value, gamma, value(td["observation"][:, -1]) * ~over
         ),
-        "Nothing is discounted.": _returns(td, value, 1.0),
-        "The order is turned: the last step is first.": wanted.flip(1),
-        "These are targets of a single step: what of the rewards in between?": td["next", "reward"]
+        "It does not discount.": _returns(td, value, 1.0),
+        "The steps are in reverse order.": wanted.flip(1),
+        "These are one-step targets. Add the later rewards of the slice too.": td["next", "reward"]
         + gamma * next_value,
-        "It adds up from one slice into the next, and the two have nothing to do with each other.": _returns(
-            rows, value, gamma
-        ).reshape(wanted.shape),
+        "It sums across slices, but neighbouring slices are unrelated.": _returns(rows, value, gamma).reshape(
+            wanted.shape
+        ),
     }
     off = ((got - wanted).abs() > 1e-4).any(1).flatten().nonzero().flatten().tolist()
     said = f"It is wrong in {len(off)} of {len(td)} slices: {some(off)}. "
     why = [what for what, numbers in known.items() if close(got, numbers)]
     if not why and close(got, got[:, :1].expand_as(got)):
-        why = ["All steps of a slice have the same number. Each looks from itself to the end."]
-    drawn = " The maps show the mean in each cell, beside the true values."
-    fail(said + (why[0] if why else "Compare the last step of one of them, then the one before.") + drawn, picture)
+        why = ["All steps of a slice have the same return. Each should sum from its own step to the end."]
+    drawn = " The maps show the mean of each cell next to the true values."
+    fail(said + (why[0] if why else "Check the last step of one slice, then the one before it.") + drawn, picture)

@@ -1,4 +1,4 @@
-"""Exercise of lesson 28 on the sum tree: from a number that is drawn down to the element it means."""
+"""Exercise of lesson 28 on the sum tree: find the item whose interval contains a drawn number."""
 
 from __future__ import annotations
 
@@ -34,38 +34,39 @@ FIND = """
 @exercise(
     title="Down the sum tree",
     prompt="""
-        Write `find(levels, mass)`: which element is drawn. `levels` are the levels of a sum tree, each a list: first
-        `[sum of all]`, last the priorities. Below `levels[d][i]` are `levels[d + 1][2 * i]` and
-        `levels[d + 1][2 * i + 1]`, and it is their sum. `mass` is a number from 0 up to the sum of all, which is left
-        out. Element 0 has the first part of it, as wide as its priority, then comes element 1, and so on. Return the
-        index, and look at two sums of a level at the most: a million priorities have 20 levels.
+        Write `find(levels, mass)`: return the index of the item whose interval contains `mass`. `levels` are the
+        levels of a sum tree, each a list: the first is `[sum of all]`, the last holds the priorities. `levels[d][i]`
+        is the sum of its two children, `levels[d + 1][2 * i]` and `levels[d + 1][2 * i + 1]`. `mass` is a number from
+        0 up to, but not including, the sum of all priorities. Item 0 covers the first interval, whose width is its
+        priority; item 1 covers the next one, and so on. Read at most two sums per level: a million priorities have
+        only 20 levels.
     """,
     stub="""
         def find(levels, mass):
-            # begin at the root, node 0 of levels[0], and go down through levels[1:]
+            # start at the root, node 0 of levels[0], and go down through levels[1:]
             ...
     """,
     hints=[
-        "If the number drawn is smaller than the sum on the left, it lies in the left half. And if not?",
-        "Going right, leave behind all that is on the left: how much of the number is left for the right half?",
-        "With `left = sums[2 * node]`: if `mass < left`, go to `2 * node`; else take `left` off `mass`, and go to "
-        "`2 * node + 1`.",
+        "If the number is smaller than the sum on the left, it lies in the left half. What if it is not?",
+        "When you go right, you skip everything on the left. How much of the number remains for the right half?",
+        "With `left = sums[2 * node]`: if `mass < left`, go to `2 * node`; otherwise subtract `left` from `mass` and "
+        "go to `2 * node + 1`.",
     ],
     solution=FIND,
     wrong=[
         instead(FIND, of="mass = mass - left\n            ", put="", says="too far to the right"),
-        instead(FIND, of="mass < left", put="mass <= left", says="at the very border"),
-        instead(FIND, of="mass < left", put="mass > left", says="In the other direction"),
+        instead(FIND, of="mass < left", put="mass <= left", says="on the boundary"),
+        instead(FIND, of="mass < left", put="mass > left", says="the wrong direction"),
         instead(
             FIND,
             of="mass = mass - left\n            node = 2 * node + 1",
             put="mass = mass - sums[2 * node + 1]\n            node = 2 * node + 1",
-            says="Is it what was left behind",
+            says="Is it the part you skipped",
         ),
-        instead(FIND, of="mass < left", put="left >= sums[2 * node + 1]", says="whatever is drawn"),
+        instead(FIND, of="mass < left", put="left >= sums[2 * node + 1]", says="whatever `mass` is"),
         instead(FIND, of="return node", put="return levels[-1][node]", says="a `float`"),
-        instead(FIND, of="return node", put="return node + len(levels[-1]) - 1", says="numbered through all levels"),
-        instead(FIND, of="return node", put="return node + 1", says="elements from 0 to 7"),
+        instead(FIND, of="return node", put="return node + len(levels[-1]) - 1", says="across all levels"),
+        instead(FIND, of="return node", put="return node + 1", says="Expected an index from 0 to 7"),
         instead(FIND, of="levels[1:]", put="levels[1:-1]", says="one level too early"),
         WrongAnswer(
             """
@@ -75,19 +76,19 @@ FIND = """
                         return index
                     mass = mass - priority
             """,
-            says="It looked at 64 numbers",
+            says="It read 64 numbers",
         ),
         WrongAnswer(
             """
             def find(levels, mass):
                 return int(mass / levels[0][0] * len(levels[-1]))
             """,
-            says="all elements as wide",
+            says="equally wide",
         ),
     ],
 )  # fmt: skip
 def find(find: Callable[..., Any]) -> Outcome:
-    """Draw into each element, at its borders and in its middle; then count what is read of a larger tree."""
+    """Check numbers at the boundaries and in the middle of each interval; then count the reads in a larger tree."""
     levels = _levels(PRIORITIES)
     asked = _masses(PRIORITIES)
     answers = [_asked(find, levels, mass) for mass, _ in asked]
@@ -98,16 +99,16 @@ def find(find: Callable[..., Any]) -> Outcome:
     tree = [_Watched(level) for level in _levels(many)]
     for mass, leaf in _masses(many):
         got = ask(find, tree, mass, may_change=True)
-        require(got == leaf, f"In a tree of {_MANY} priorities it finds {got} for {mass:g}, which lies in {leaf}.")
+        require(got == leaf, f"In a tree of {_MANY} priorities, expected item {leaf} for {mass:g}, got {got}.")
     for level in tree:
         level.read = 0
     ask(find, tree, sum(many) - 0.5, may_change=True)
     read, most = sum(level.read for level in tree), 2 * len(tree)
-    what = f"The answers are right. It looked at {read} numbers for one of {_MANY} elements, and {most} are enough."
+    what = f"The answers are right. It read {read} numbers to find one of {_MANY} items; {most} are enough."
     require(read <= most, what)
     return right(
-        f"In a tree of {_MANY} elements it looked at {read} numbers. Twice as many elements are one level more. The "
-        "number drawn is a place in the picture, and going down finds what lies below it.",
+        f"In a tree of {_MANY} items it read {read} numbers. Twice as many items add only one level. The drawn number "
+        "is a position in the picture, and going down finds the item below it.",
         SumTreePicture(levels, 6.5),
     )
 
@@ -137,7 +138,7 @@ def _levels(priorities: Sequence[float]) -> list[list[float]]:
 
 
 def _masses(priorities: Sequence[float]) -> list[tuple[float, int]]:
-    """Numbers to draw and the elements they lie in: the lower border, the middle and nearly the upper border."""
+    """Numbers and the items whose intervals contain them: the lower boundary, the middle and nearly the upper one."""
     found, start = [], 0.0
     for index, priority in enumerate(priorities):
         if priority:
@@ -151,37 +152,37 @@ def _asked(find: Callable[..., Any], levels: list[list[float]], mass: float) -> 
     if isinstance(got, torch.Tensor) and got.numel() == 1 and not got.dtype.is_floating_point:
         got = got.item()
     index = isinstance(got, int) and not isinstance(got, bool)
-    require(index, f"It gave a `{type(got).__name__}`, and the index of an element is wanted.")
+    require(index, f"Expected the index of an item, got a `{type(got).__name__}`.")
     return int(got)
 
 
 def _explain(levels: list[list[float]], answers: list[int], wrong: list[tuple[float, int, int]]) -> None:
-    """Name the mistake behind the elements that are found."""
+    """Name the mistake behind the items that are found."""
     mass, leaf, got = wrong[0]
     n = len(levels[-1])
     said = f"For {mass:g} it gave {got}. "
     if all(one == two + n - 1 for _, two, one in wrong):
-        fail(f"{said}Its nodes are numbered through all levels, and {n - 1} of them are above the elements.")
+        fail(f"{said}It numbers the nodes across all levels; {n - 1} of them lie above the items.")
     if any(not 0 <= one < n for one in answers):
         bad = next(one for one in answers if not 0 <= one < n)
-        fail(f"It gave {bad}, and there are elements from 0 to {n - 1}.")
+        fail(f"Expected an index from 0 to {n - 1}, got {bad}.")
     picture = SumTreePicture(levels, mass, got)
     if len(set(answers)) == 1:
-        fail(f"It gives {got} whatever is drawn. Which of the numbers decides?", picture)
+        fail(f"It gives {got} whatever `mass` is. Which number should decide?", picture)
     if all(one == two // 2 for _, two, one in wrong):
         fail(f"{said}It stops one level too early.", picture)
     if answers == [int(mass / levels[0][0] * n) for mass, _ in _masses(levels[-1])]:
-        fail(f"{said}That takes all elements as wide, and each is as wide as its priority.", picture)
+        fail(f"{said}This treats all intervals as equally wide; each is as wide as its priority.", picture)
     borders = {start for start, _ in _masses(levels[-1])[::3]}
     if all(mass in borders for mass, _, _ in wrong):
         fail(
-            f"Numbers at the very border of an element are wrong: {mass:g} belongs to element {leaf}, and it gave "
-            f"{got}. At worst it draws an element of priority 0.",
+            f"Numbers on the boundary between two items are wrong: expected item {leaf} for {mass:g}, got {got}. At "
+            "worst it draws an item of priority 0.",
             picture,
         )
     mirrored = sum(one > leaf for _, leaf, one in wrong), sum(one < leaf for _, leaf, one in wrong)
     if mass == 0 and got > 0 and mirrored[1] > 2:
-        fail(f"{said}In the other direction: 0 lies at the left edge of the tree.", picture)
+        fail(f"{said}It goes in the wrong direction: 0 lies at the left edge of the tree.", picture)
     if not mirrored[1]:
-        fail(f"{said}That is too far to the right: what is left of the number after a step to the right?", picture)
-    fail(f"{said}Something is taken off the number on the way. Is it what was left behind?", picture)
+        fail(f"{said}That is too far to the right. How much of the number remains after a step to the right?", picture)
+    fail(f"{said}It subtracts something on the way down. Is it the part you skipped?", picture)

@@ -28,12 +28,12 @@ IMPROVE = """
 
 
 @exercise(
-    title="Surprised, and not deceived",
+    title="Correct the bias with weights",
     prompt="""
-        Write `improve(value, buffer)`, one step of learning what a pull is worth. Draw a sample from the prioritized
-        `buffer`; it has `"reward"`, and an error is a reward less `value`. Return the new value: the old one plus 0.1
-        times the mean of the errors, each times its weight. And tell the buffer the new priorities of what you drew:
-        the absolute errors, of `value` as it was.
+        Write `improve(value, buffer)`, one learning step that improves `value`, an estimate of the mean reward of a
+        pull. Draw a sample from the prioritized `buffer`. Each error is a `"reward"` of the sample minus `value`.
+        Return the new value: the old one plus 0.1 times the mean of the weighted errors. Also update the priorities of
+        the items that you drew: set them to the absolute errors, computed with the old `value`.
     """,
     stub="""
         def improve(value, buffer):
@@ -41,8 +41,8 @@ IMPROVE = """
             ...
     """,
     hints=[
-        "The sample has more entries than were stored: which of them says how much an element counts, and which one "
-        "where it is stored?",
+        "The sample has more entries than you stored. Which one holds the weight of each item, and which one its "
+        "index?",
         'The weights are `sample["priority_weight"]`, the indices `sample["index"]`. A priority is never negative.',
         'First `buffer.update_priority(sample["index"], error.abs())`. Then '
         '`return value + 0.1 * (sample["priority_weight"] * error).mean()`.',
@@ -50,18 +50,18 @@ IMPROVE = """
     solution=IMPROVE,
     wrong=[
         instead(IMPROVE, of='sample["priority_weight"] * error', put="error", says="without its weight"),
-        instead(IMPROVE, of='sample["priority_weight"] * error', put='sample["priority_weight"]', says="no errors in"),
+        instead(IMPROVE, of='sample["priority_weight"] * error', put='sample["priority_weight"]', says="out the error"),
         instead(
             IMPROVE,
             of='(sample["priority_weight"] * error)',
             put='((sample["priority_weight"] * error) ** 2)',
             says="squared",
         ),
-        instead(IMPROVE, of=".mean()", put=".sum()", says="the sum of 8 errors"),
-        instead(IMPROVE, of="+ 0.1 * ", put="+ ", says="whole mean"),
+        instead(IMPROVE, of=".mean()", put=".sum()", says="the mean of the 8 errors, got their sum"),
+        instead(IMPROVE, of="+ 0.1 * ", put="+ ", says="the full mean"),
         instead(IMPROVE, of="value + 0.1", put="value - 0.1", says="away from the rewards"),
         instead(IMPROVE, of="return value + ", put="return ", says="only the change"),
-        instead(IMPROVE, of='buffer.update_priority(sample["index"], error.abs())\n    ', put="", says="told no"),
+        instead(IMPROVE, of='buffer.update_priority(sample["index"], error.abs())\n    ', put="", says="new priority"),
         instead(IMPROVE, of="error.abs())", put="error)", says="negative"),
         instead(IMPROVE, of="error.abs())", put="error**2)", says="are the squares"),
         instead(
@@ -70,7 +70,7 @@ IMPROVE = """
             put='(sample["priority_weight"] * error).abs())',
             says="were multiplied by the weights",
         ),
-        instead(IMPROVE, of='sample["index"]', put="torch.arange(8)", says="other elements than were drawn"),
+        instead(IMPROVE, of='sample["index"]', put="torch.arange(8)", says="items that were not drawn"),
         WrongAnswer(
             'def improve(value, buffer): return value + 0.1 * (buffer[:]["reward"] - value).mean()',
             says="drew no sample",
@@ -121,13 +121,13 @@ def improve(improve: Callable[..., Any]) -> Outcome:
         _check(improve, buffer, torch.tensor(value))
     learned = [_learned(improve, beta) for beta in (1.0, 0.0)]
     return right(
-        f"One pull in ten pays 1, and it learns {learned[0]:.2f} on average. With `beta=0.0`, when all weights are 1, "
-        f"the very same code learns {learned[1]:.2f}."
+        f"One pull in ten pays 1, and it learns {learned[0]:.2f} on average. With `beta=0.0`, where all weights are 1, "
+        f"the same code learns {learned[1]:.2f}."
     )
 
 
 class _Watched(TensorDictPrioritizedReplayBuffer):
-    """A buffer that keeps what was drawn and which priorities it was told."""
+    """A buffer that records which samples were drawn and which priorities were set."""
 
     def __init__(self, **kwargs: Any) -> None:
         self.drawn: list[Any] = []
@@ -145,20 +145,20 @@ class _Watched(TensorDictPrioritizedReplayBuffer):
 
 
 def _check(improve: Callable[..., Any], buffer: _Watched, value: torch.Tensor) -> None:
-    """One step: the new value, and what the buffer was told."""
+    """Check one step: the new value and the new priorities."""
     got = ask(improve, value.clone(), buffer, may_change=True)
     count = len(buffer.drawn)
-    require(count, "It drew no sample: the weights are those of a sample.")
-    require(count == 1, f"It drew {count} samples, and the errors and indices must be those of one.")
-    got = torch.as_tensor(as_number(got, "the new value is wanted, one number"))
+    require(count, "It drew no sample. The weights come with a sample: call `buffer.sample()`.")
+    require(count == 1, f"It drew {count} samples. The errors and indices must come from the same sample.")
+    got = torch.as_tensor(as_number(got, "the new value, one number"))
     sample = buffer.drawn[0]
     error, weight = sample["reward"] - value, sample["priority_weight"]
     mean = (weight * error).mean()
     if not _close(got, value + RATE * mean):
         _explain_value(float(got), float(value), error, weight)
-    require(buffer.told, "The new value is right. But the buffer was told no new priorities.")
+    require(buffer.told, "The new value is right, but no item got a new priority. Call `buffer.update_priority`.")
     index, told = buffer.told[-1]
-    what = "The priorities are those of other elements than were drawn."
+    what = "These priorities belong to items that were not drawn."
     require(torch.equal(index.flatten(), sample["index"]), what)
     if not _same(told, error.abs()):
         _explain_priorities(told.flatten(), sample["reward"], value, error, weight)
@@ -177,18 +177,18 @@ def _explain_value(got: float, value: float, error: torch.Tensor, weight: torch.
     each = weight * error
     mean = float(each.mean())
     known = {
-        "Each error counted without its weight.": value + RATE * float(error.mean()),
-        "The weights are there, and there are no errors in it.": value + RATE * float(weight.mean()),
+        "It used each error without its weight.": value + RATE * float(error.mean()),
+        "It used the weights without the errors.": value + RATE * float(weight.mean()),
         "The errors are squared, as in a loss.": value + RATE * float((each**2).mean()),
-        f"It took the sum of {len(error)} errors, and the mean is wanted.": value + RATE * float(each.sum()),
-        "It took the whole mean, and not 0.1 times it.": value + mean,
-        "It goes away from the rewards, and not towards them.": value - RATE * mean,
-        "That is only the change, without the old value.": RATE * mean,
-        "It divided by the sum of the weights, and not by the number of elements.": value
+        f"Expected the mean of the {len(error)} errors, got their sum.": value + RATE * float(each.sum()),
+        "It added the full mean instead of 0.1 times the mean.": value + mean,
+        "It moves away from the rewards instead of towards them.": value - RATE * mean,
+        "It returns only the change. Add the old value.": RATE * mean,
+        "It divided by the sum of the weights instead of the number of items.": value
         + RATE * float(each.sum() / weight.sum()),
     }
     why = [what for what, number in known.items() if _close(got, number)]
-    fail(f"From {value:g} it goes to {got:.3f}. " + (why[0] if why else "Print the errors and the weights."))
+    fail(f"It moves from {value:g} to {got:.3f}. " + (why[0] if why else "Print the errors and the weights."))
 
 
 def _explain_priorities(
@@ -198,12 +198,12 @@ def _explain_priorities(
     after = value + RATE * (weight * error).mean()
     known = {
         "These are the squares of the errors.": error**2,
-        "These errors were multiplied by the weights. What is drawn often would be drawn less and less, whether it "
-        "surprises or not.": (weight * error).abs(),
-        "These are the errors of the new value, and those of the old one are wanted.": (reward - after).abs(),
+        "These errors were multiplied by the weights. Items that are drawn often would then be drawn less and less, "
+        "however surprising they are.": (weight * error).abs(),
+        "Expected the errors of the old value, got those of the new value.": (reward - after).abs(),
     }
     why = [what for what, numbers in known.items() if _same(told, numbers)]
-    fail("The new value is right. The priorities are not: " + (why[0] if why else "are these the absolute errors?"))
+    fail("The new value is right. The priorities are not: " + (why[0] if why else "are they the absolute errors?"))
 
 
 def _learned(improve: Callable[..., Any], beta: float) -> float:

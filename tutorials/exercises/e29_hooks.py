@@ -1,4 +1,4 @@
-"""Exercise of lesson 29 on hooks: leave out of a checkpoint what can be made again, and make it again."""
+"""Exercise of lesson 29 on hooks: leave out of a checkpoint what can be recomputed, and recompute it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ HOOKS = """
 
 
 @exercise(
-    title="Save less than flat",
+    title="Save less than a flat buffer",
     prompt="""
-        In our film a photo depends on the cell alone: it is `photos[cell]`, and the cell is the observation. Write two
+        In our film, a photo depends only on the cell: it is `photos[cell]`, and the cell is the observation. Write two
         hooks. `leave_out(td)` receives the rows of the buffer and returns what should be saved: everything except the
         photos. `make_again(td)` receives what was saved and returns the original rows, bit by bit. `leave_out` receives
         the memory of the buffer itself, and must not modify it.
@@ -52,15 +52,16 @@ HOOKS = """
             ...
     """,
     hints=[
-        "A TensorDict has a method that returns another one without some entries, and leaves itself as it is.",
-        '`td.exclude(...)` takes keys, also nested ones such as `("next", "pixels")`. To make the photos again, index '
-        "`photos` by cells. By which cells for the root, by which for `next`?",
+        "A TensorDict has a method that returns a new one without some entries, and leaves itself unchanged.",
+        '`td.exclude(...)` takes keys, including nested ones such as `("next", "pixels")`. To restore the photos, '
+        'index '
+        "`photos` with cells. Which cells for the root, and which for `next`?",
         'In `make_again`: `td["pixels"] = photos[td["observation"]]`, and `td["next", "pixels"]` in the same way from '
         '`td["next", "observation"]`. Both functions return a TensorDict.',
     ],
     solution=HOOKS,
     wrong=[
-        instead(HOOKS, of='"pixels", ("next", "pixels")', put='"pixels"', says="The photos under `next` are saved"),
+        instead(HOOKS, of='"pixels", ("next", "pixels")', put='"pixels"', says="photos under `next` are still saved"),
         instead(HOOKS, of='"pixels", ("next", "pixels")', put='("next", "pixels")', says="The photos of the root"),
         instead(HOOKS, of='td.exclude("pixels", ("next", "pixels"))', put="td", says="All photos are saved"),
         instead(HOOKS, of='photos[td["next", "observation"]]', put='photos[td["observation"]]', says="the cell before"),
@@ -81,7 +82,7 @@ HOOKS = """
             HOOKS,
             of='td.exclude("pixels", ("next", "pixels"))',
             put='td.select("observation", ("next", "observation"))',
-            says="was not saved, and nobody",
+            says="cannot be recomputed",
         ),
         WrongAnswer(
             """
@@ -97,12 +98,12 @@ HOOKS = """
             """,
             says="The photos in the buffer were changed",
         ),
-        instead(HOOKS, of="return td.exclude", put="td.exclude", says="`leave_out` gave a `NoneType`"),
+        instead(HOOKS, of="return td.exclude", put="td.exclude", says="got a `NoneType`"),
         instead(
             HOOKS,
             of='"observation"]]\n    return td',
             put='"observation"]]',
-            says="`make_again` gave a `NoneType`",
+            says="`make_again` must return a TensorDict",
         ),
     ],
     setup="import torch\nfrom exercises.film import take_photos\nphotos = take_photos()",
@@ -120,7 +121,7 @@ def hooks(leave_out: Callable[..., Any], make_again: Callable[..., Any]) -> Outc
         changed = [key for key in before.keys(True, True) if not torch.equal(buffer.storage[:][key], before[key])]
         if changed:
             what = "photos" if changed[0] in KEYS else f"entries {changed}"
-            fail(f"The {what} in the buffer were changed: to save is not to touch.")
+            fail(f"The {what} in the buffer were changed. Saving must not modify the buffer.")
         _check_saved(made, before)
         return made
 
@@ -138,10 +139,10 @@ def hooks(leave_out: Callable[..., Any], make_again: Callable[..., Any]) -> Outc
         other.register_load_hook(load_hook)
         other.loads(folder)
     same = all(torch.equal(other.storage[:][key], before[key]) for key in before.keys(True, True))
-    require(same, "What is in the buffer after loading is not what was saved.")
+    require(same, "After loading, the buffer differs from what was saved.")
     return right(
-        f"{size:,} bytes in place of {plain:,}. A checkpointer cannot know what your data is made of, and you do. If "
-        "what it is made with may change, save that as well: these rows are worth nothing without their photos."
+        f"{size:,} bytes in place of {plain:,}. A checkpointer does not know how your data can be recomputed, but you "
+        "do. If the source can change, save it as well: these rows are worthless without their photos."
     )
 
 
@@ -160,7 +161,7 @@ def _bytes_in(folder: str) -> int:
 
 
 def _check_kind(name: str, made: Any) -> None:
-    kind = f"`{name}` gave a `{type(made).__name__}`, and a TensorDict is wanted."
+    kind = f"`{name}` must return a TensorDict, got a `{type(made).__name__}`."
     require(isinstance(made, TensorDictBase), kind + (" Is there a `return`?" if made is None else ""))
 
 
@@ -170,21 +171,21 @@ def _check_saved(made: TensorDictBase, before: TensorDictBase) -> None:
     kept = [key in keys for key in KEYS]
     size = f"{sum(made[key].nbytes for key in KEYS if key in keys):,} bytes"
     require(not all(kept), f"All photos are saved: {size}.")
-    require(not kept[0], f"The photos of the root are saved all the same: {size}.")
-    require(not kept[1], f"The photos under `next` are saved all the same: {size}.")
+    require(not kept[0], f"The photos of the root are still saved: {size}.")
+    require(not kept[1], f"The photos under `next` are still saved: {size}.")
     missing = [key for key in before.keys(True, True) if key not in keys and key not in KEYS]
     if missing:
-        fail(f"`{missing[0]}` was not saved, and nobody can make it again.")
+        fail(f"`{missing[0]}` was not saved, but it cannot be recomputed.")
 
 
 def _check_loaded(made: TensorDictBase, before: TensorDictBase) -> None:
     """Require the photos as they were."""
     keys = set(made.keys(True, True))
     for key in before.keys(True, True):
-        require(key in keys, f"What `make_again` returns has no `{key}`.")
+        require(key in keys, f"The result of `make_again` has no `{key}`.")
         got, wanted = made[key], before[key]
         kinds = [f"{one.dtype}, {list(one.shape)}" for one in (got, wanted)]
-        require(kinds[0] == kinds[1], f"`{key}` is {kinds[0]}, and was {kinds[1]}.")
+        require(kinds[0] == kinds[1], f"Expected `{key}` to be {kinds[1]}, got {kinds[0]}.")
         if torch.equal(got, wanted):
             continue
         step = int((got != wanted).flatten(1).any(1).nonzero()[0])
@@ -192,7 +193,7 @@ def _check_loaded(made: TensorDictBase, before: TensorDictBase) -> None:
             fail("The photos under `next` are those of the root: they show the cell before the step.")
         if key == KEYS[1] and step:
             fail(
-                f"Most of the photos under `next` are right, and that of row {step} is not. "
+                f"Most of the photos under `next` are right, but the one in row {step} is not. "
                 "Is the next row always the next step?"
             )
-        fail(f"`{key}` of row {step} is not what it was.")
+        fail(f"`{key}` of row {step} has changed.")

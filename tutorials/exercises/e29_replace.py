@@ -1,4 +1,4 @@
-"""Exercise of lesson 29 on files that are always there: what a process leaves that ends at any moment."""
+"""Exercise of lesson 29 on replacing a file atomically: it stays whole, whenever the process ends."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ REPLACE = """
 
 
 @exercise(
-    title="A file that is always whole",
+    title="Replace a file atomically",
     prompt="""
-        The weights of a policy are saved in a file of their own, which is not safe by itself. Write
-        `replace_file(path, write)`: `write(p)` creates the file `p` and writes it piece by piece. At the end the new
+        The weights of a policy are saved in a separate file, which is not safe by itself. Write
+        `replace_file(path, write)`: `write(p)` creates the file `p` and writes it piece by piece. At the end, the new
         content is in `path`, a `Path`. At *every moment* before, `path` holds either all of the old content or all of
         the new. If `write` raises, `path` is unchanged, no other file remains in the folder, and the error reaches the
-        caller. There may be no old file.
+        caller. The old file may not exist.
     """,
     stub="""
         def replace_file(path, write):
-            # os.replace(source, target), after import os, puts one file in the place of another
+            # os.replace(source, target), after import os, replaces a file
             # in a single operation
             ...
     """,
     hints=[
-        "Where may half of a file lie, so that nobody takes it for the whole? `path.with_name(...)` is another name in "
-        "the same folder.",
-        "First all of it into the other file, then `os.replace`. What is to be done if the first of the two fails?",
-        "`write(partial)` and `os.replace(partial, path)` in a `try`; `except BaseException:` with "
+        "Where can you write a partial file so that nobody reads it as the whole? `path.with_name(...)` is another "
+        "name in the same folder.",
+        "Write everything to the other file first, then call `os.replace`. What should happen if the writing fails?",
+        "Put `write(partial)` and `os.replace(partial, path)` in a `try`; add `except BaseException:` with "
         "`partial.unlink(missing_ok=True)` and `raise`.",
     ],
     solution=REPLACE,
@@ -77,10 +77,10 @@ REPLACE = """
             REPLACE,
             of="os.replace(partial, path)",
             put="shutil.copy(partial, path.with_suffix('.2'))\n        os.replace(partial, path)",
-            says="There is something else in the folder",
+            says="Other files remain in the folder",
         ),
         instead(REPLACE, of="        partial.unlink(missing_ok=True)\n", put="", says="left behind"),
-        instead(REPLACE, of="\n        raise", put="", says="nobody was told"),
+        instead(REPLACE, of="\n        raise", put="", says="the error is lost"),
         instead(REPLACE, of="os.replace(partial, path)", put="os.replace(path, partial)", says="gone from"),
         instead(
             REPLACE,
@@ -130,15 +130,15 @@ def replace_file(replace_file: Callable[..., Any]) -> Outcome:
         try:
             moments = _watched(replace_file, old)
         except FileNotFoundError:
-            require(old is None, "It looks for a file that is not there. In which order are things done?")
-            fail("When there is no old file, it looks for one all the same, and stops.")
+            require(old is None, "It looks for a file that does not exist. Check the order of the operations.")
+            fail("When no old file exists, it still looks for one and fails.")
         _check_moments(moments, lambda: _failed(replace_file, OLD)[0].get("policy.pt") == OLD)
     for old in (OLD, None):
         _check_failure(replace_file, old)
     return right(
-        "It was looked at before and after each operation. Up to one moment all of the old is there, from then on all "
-        "of the new. That holds for a process that is killed. If the power fails, what was written may still be in "
-        "memory, unless `os.fsync` has had it put on the disk before. `dumps` does both."
+        "The check read the file before and after each operation. Up to one moment it holds all of the old content, "
+        "from then on all of the new, even if the process is killed. If the power fails, the new content may still be "
+        "in memory, unless `os.fsync` has written it to the disk. `dumps` does both."
     )
 
 
@@ -173,9 +173,9 @@ def _watched(replace_file: Callable[..., Any], old: Content) -> list[Content]:
         others = sorted(other.name for other in path.parent.iterdir() if other != path)
         moments.append(_read(path))
         if moments[-1] is None and others:
-            fail(f"In the end the file is gone from its place. In the folder is {others}.")
+            fail(f"In the end the file is gone from its place. The folder holds {others}.")
         if moments[-1] == NEW and all(moment in (OLD, NEW, None) for moment in moments):
-            require(not others, f"There is something else in the folder in the end: {others}.")
+            require(not others, f"Other files remain in the folder: {others}.")
     return moments
 
 
@@ -220,8 +220,8 @@ def _read(path: Path) -> Content:
 
 def _check_place(target: Path, path: Path) -> None:
     what = (
-        "What it writes to is in another folder. That may be on another disk, from where a file cannot be moved in a "
-        "single operation."
+        "It writes to another folder. That may be on another disk, from where a file cannot be moved in a single "
+        "operation."
     )
     require(path.parent in target.resolve().parents, what)
 
@@ -235,13 +235,16 @@ def _check_moments(moments: list[Content], mends: Callable[[], bool]) -> None:
     """
     bad = [moment for moment in moments if moment not in (moments[0], NEW)]
     if None in bad:
-        fail("Between two operations there is no file at all. Who is killed then has neither the old nor the new.")
+        fail(
+            "Between two operations there is no file at all. A process killed then leaves neither the old nor the "
+            "new content."
+        )
     if any(bad):
         half = f"For a moment the file holds `{max(filter(None, bad)).decode()}`. "
         if mends():
-            fail(f"{half}It puts the old content back after an error. But who is killed runs no `except`.")
-        fail(f"{half}Who is killed then has lost the old and not got the new.")
-    require(not bad, "For a moment there is an empty file in place of the old one. What opens it for writing?")
+            fail(f"{half}It restores the old content after an error, but a killed process runs no `except`.")
+        fail(f"{half}A process killed then has lost the old content without having the new.")
+    require(not bad, "For a moment there is an empty file in place of the old one. Which call opens it for writing?")
     require(moments[-1] == NEW, "In the end the file still has the old content.")
 
 
@@ -250,8 +253,8 @@ def _check_failure(replace_file: Callable[..., Any], old: Content) -> None:
     left, told = _failed(replace_file, old)
     same = left.pop("policy.pt", None) == old
     require(same, "When `write` raises after its first piece, half of the new content takes the place of the old.")
-    require(not left, f"When `write` raises, something is left behind in the folder: {sorted(left)}.")
-    require(told, "When `write` raises, nobody was told: whoever called believes that the new content is there.")
+    require(not left, f"When `write` raises, files are left behind in the folder: {sorted(left)}.")
+    require(told, "When `write` raises, the error is lost: the caller believes that the new content is there.")
 
 
 def _failed(replace_file: Callable[..., Any], old: Content) -> tuple[dict[str, bytes], bool]:

@@ -1,4 +1,4 @@
-"""Exercise of lesson 29 on going on: a training loop that takes up its last checkpoint after a crash."""
+"""Exercise of lesson 29 on resuming: a training loop that continues from its last checkpoint after a crash."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TRAIN = """
         a `Path` that does not exist at first.
 
         The process may be killed in any round. Then `train` is called again, with a new, empty buffer and the same
-        folder. It continues after the last checkpoint, and in the end the buffer is as if nothing had happened.
+        folder. It must continue after the last checkpoint, and end with the same buffer as without a crash.
     """,
     stub="""
         def train(buffer, work, folder):
@@ -54,18 +54,18 @@ TRAIN = """
             ...
     """,
     hints=[
-        "Three questions: is there a checkpoint? How many rounds are in it? After which rounds is one made?",
-        "`folder.exists()` says whether there is one, as a `dumps` that fails leaves no new folder behind. What is in "
-        "the buffer after `loads` says how many rounds were done.",
-        "`done = buffer.write_count // 4` after `buffer.loads(folder)`; the loop is `range(done, 20)`; "
+        "Three questions: is there a checkpoint? How many rounds does it hold? After which rounds do you save one?",
+        "`folder.exists()` tells whether there is one, because a failed `dumps` leaves no new folder behind. After "
+        "`loads`, the buffer tells how many rounds were done.",
+        "Use `done = buffer.write_count // 4` after `buffer.loads(folder)`; loop over `range(done, 20)`; call "
         "`buffer.dumps(folder)` if `(i + 1) % 5 == 0`, after the work.",
     ],
     solution=TRAIN,
     wrong=[
         instead(TRAIN, of="buffer.loads(folder)", put="pass", says="with an empty buffer"),
-        instead(TRAIN, of="range(done, 20)", put="range(20)", says="which it holds already"),
+        instead(TRAIN, of="range(done, 20)", put="range(20)", says="that it already holds"),
         instead(TRAIN, of="buffer.write_count // 4", put="len(buffer) // 4", says="has room for 12 rounds"),
-        instead(TRAIN, of="buffer.write_count // 4", put="buffer.write_count // 4 + 1", says="Nobody did round 10"),
+        instead(TRAIN, of="buffer.write_count // 4", put="buffer.write_count // 4 + 1", says="It skipped round 10"),
         instead(TRAIN, of="buffer.write_count // 4", put="buffer.write_count", says="it did nothing"),
         instead(TRAIN, of="if folder.exists():", put="if True:", says="At the first call"),
         instead(TRAIN, of="(i + 1) % 5", put="i % 5", says="after 1, 6, 11, 16 rounds"),
@@ -75,7 +75,7 @@ TRAIN = """
         instead(TRAIN, of="        done =", put="        buffer.sample()\n        done =", says="depend on each draw"),
         WrongAnswer(
             TRAIN.replace("buffer.loads", "buffer.storage.loads").replace("buffer.dumps", "buffer.storage.dumps"),
-            says="the storage alone",
+            says="only the storage",
         ),
         WrongAnswer(
             """
@@ -109,9 +109,9 @@ def train(train: Callable[..., Any]) -> Outcome:
         _compare(run, reference, crashes)
     drawn = reference.buffer.sample()["index"].tolist()
     return right(
-        f"Killed in rounds {', '.join(map(str, CRASHES[-1]))}, and the buffer is the same: rows, priorities, cursor. "
-        f"It even draws the same rows next, {drawn}, for its generator was saved as well. At most five rounds are "
-        "lost, and done again."
+        f"Killed in rounds {', '.join(map(str, CRASHES[-1]))}, it still ends with the same rows, priorities and "
+        f"cursor. It even draws the same rows next, {drawn}, because its generator was saved as well. At most five "
+        "rounds are lost and done again."
     )
 
 
@@ -138,8 +138,8 @@ class _Watched(TensorDictReplayBuffer):
     def dumps(self, path: Any) -> None:
         if self.run.crashed:
             fail(
-                "It saved after the process had been killed. Who is killed runs no `finally` and no `except`: what is "
-                "not saved by then is lost."
+                "It saved after the process had been killed. A killed process runs no `finally` and no `except`: what "
+                "is not saved by then is lost."
             )
         self.run.saved.append(self.write_count // ROWS)
         super().dumps(path)
@@ -170,7 +170,7 @@ class _Run:
             return
         except FileNotFoundError:
             # What the error says has the folder's name in it, which is another one each time.
-            require(self.saved, "At the first call there is no checkpoint yet, and it wanted to load one.")
+            require(self.saved, "At the first call there is no checkpoint yet, but it tried to load one.")
             raise
 
     def work(self, buffer: Any, i: int) -> None:
@@ -187,15 +187,15 @@ class _Run:
 def _check_first(run: _Run) -> None:
     """Require all rounds and the saves of a run without a crash."""
     rounds = list(range(ROUNDS))
-    require(run.calls == [rounds], f"Without a crash it did the rounds {run.calls[0]}, and not 0 to {ROUNDS - 1}.")
+    require(run.calls == [rounds], f"Without a crash, expected the rounds 0 to {ROUNDS - 1}, got {run.calls[0]}.")
     wanted = list(range(EVERY, ROUNDS + 1, EVERY))
-    alone = (
-        "What it saved is the storage alone. The writer, the sampler and the generator belong to the buffer as well."
-    )
+    alone = "It saved only the storage. The writer, the sampler and the generator belong to the buffer as well."
     require(run.saved or not run.path.exists(), alone)
     require(run.saved, "It has never saved the buffer with `dumps`.")
     saved = ", ".join(map(str, run.saved))
-    require(run.saved == wanted, f"It saved after {saved} rounds, and a checkpoint after each {EVERY} was asked for.")
+    require(
+        run.saved == wanted, f"Expected a checkpoint after every {EVERY} rounds, but it saved after {saved} rounds."
+    )
 
 
 def _compare(run: _Run, reference: _Run, crashes: list[int]) -> None:
@@ -209,8 +209,8 @@ def _compare(run: _Run, reference: _Run, crashes: list[int]) -> None:
     require(torch.equal(got[:]["step"], right_one[:]["step"]), f"{said}The buffer holds other rows than without it.")
     priorities = [one.sampler.state_dict()["priorities"] for one in (got, right_one)]
     what = (
-        f"{said}The rows are right, and the priorities are not those of a run without a crash. They depend on each "
-        "draw: what was drawn in between, or was not loaded?"
+        f"{said}The rows are right, but the priorities differ from those of a run without a crash. They depend on each "
+        "draw: what did you draw in between, or not load?"
     )
     require(torch.equal(*priorities), what)
 
@@ -218,18 +218,17 @@ def _compare(run: _Run, reference: _Run, crashes: list[int]) -> None:
 def _explain_rounds(said: str, held: int, did: list[int], loaded: bool) -> None:
     """Name the mistake behind the rounds of the last call."""
     if not did:
-        fail(f"{said}The checkpoint held {held} rounds of {ROUNDS}, and it did nothing.")
+        fail(f"{said}The checkpoint held {held} rounds of {ROUNDS}, but it did nothing.")
     if did[0] == 0:
-        began = f"{said}The checkpoint held {held} rounds. It began with round 0 again, "
+        began = f"{said}The checkpoint held {held} rounds. It started at round 0 again, "
         fail(
-            began
-            + ("and wrote rows which it holds already." if loaded else "with an empty buffer: nothing was loaded.")
+            began + ("and wrote rows that it already holds." if loaded else "with an empty buffer: nothing was loaded.")
         )
     if did[0] < held:
         rounds = ROOM // ROWS
         fail(
-            f"{said}The checkpoint held {held} rounds, and it went on with round {did[0]}. The buffer has room for "
-            f"{rounds} rounds: what it holds is not what was ever written."
+            f"{said}The checkpoint held {held} rounds, but it continued with round {did[0]}. The buffer has room for "
+            f"{rounds} rounds: it does not hold all the rows ever written."
         )
     missing = ", ".join(str(i) for i in range(held, did[0]))
-    fail(f"{said}The checkpoint held {held} rounds, and it went on with round {did[0]}. Nobody did round {missing}.")
+    fail(f"{said}The checkpoint held {held} rounds, but it continued with round {did[0]}. It skipped round {missing}.")

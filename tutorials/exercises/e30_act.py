@@ -1,4 +1,4 @@
-"""Exercise of lesson 30 on writing in place: a policy reads and writes entries of a TensorDict that others look at."""
+"""Exercise of lesson 30 on writing in place: a policy updates entries of a TensorDict that others hold."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Policy:
 
 
 @exercise(
-    title="Write where others look",
+    title="Write in place",
     prompt="""
-        Other parts of the program hold the tensor `td["action"]` and wait for new numbers in it. Write
-        `act(td, policy)`: it calls `policy` on a TensorDict with the entries `policy.in_keys` only, and copies the
-        entries `policy.out_keys` of the result *into the tensors* that `td` has already. Nothing else in `td` changes.
-        It returns nothing.
+        Other parts of the program hold the tensor `td["action"]` and wait for new values in it. Write
+        `act(td, policy)`: call `policy` on a TensorDict with only the entries `policy.in_keys`, and copy the entries
+        `policy.out_keys` of the result *into the existing tensors* of `td`. Change nothing else in `td`, and return
+        nothing.
     """,
     stub="""
         def act(td, policy):
@@ -53,17 +53,17 @@ class Policy:
             return None
     """,
     hints=[
-        "`td.select(...)` gives a TensorDict with a few of the entries. What is added to that is not added to `td`.",
-        "The policy leaves scratch data behind, too. Which entries of the result are wanted?",
-        "By default `update` puts the new tensors in the place of the old ones. Which argument makes it copy?",
+        "`td.select(...)` returns a TensorDict with some of the entries. New entries in it are not added to `td`.",
+        "The policy leaves intermediate data behind, too. Which entries should the result have?",
+        "By default, `update` replaces the old tensors with the new ones. Which argument makes it copy?",
     ],
     solution=ACT,
     wrong=[
         instead(ACT, of=", inplace=True", put="", says="is another tensor now"),
         instead(ACT, of="inputs.select(*policy.out_keys)", put="inputs", says="'scratch'"),
-        instead(ACT, of="td.select(*policy.in_keys)", put="td.clone()", says="It was given 'observation', 'action'"),
+        instead(ACT, of="td.select(*policy.in_keys)", put="td.clone()", says="got 'observation', 'action'"),
         instead(ACT, of="td.update(inputs.select", put="td.clone().update(inputs.select", says="The action is still"),
-        WrongAnswer("def act(td, policy):\n    policy(td)", says="It was given 'observation', 'action'"),
+        WrongAnswer("def act(td, policy):\n    policy(td)", says="got 'observation', 'action'"),
         WrongAnswer("def act(td, policy):\n    pass", says="was not called"),
     ],
     accepted=[
@@ -82,7 +82,7 @@ class Policy:
     setup="import torch",
 )
 def act(act: Callable[..., Any]) -> Outcome:
-    """Look at the identity of the tensors, at their values, and at what the policy saw."""
+    """Check the identity of the tensors, their values, and what the policy saw."""
     td = TensorDict(
         {"observation": torch.arange(6.0).view(2, 3), "action": torch.zeros(2, 1), "step": torch.tensor([4, 7])}, [2]
     )
@@ -91,15 +91,17 @@ def act(act: Callable[..., Any]) -> Outcome:
     require(policy.saw, "The policy was not called.")
     require(
         policy.saw == ["observation"],
-        f"The policy is to see its `in_keys` only. It was given {', '.join(map(repr, policy.saw))}.",
+        f"The policy should see only its `in_keys`, but got {', '.join(map(repr, policy.saw))}.",
     )
     extra = [key for key in td.keys() if key not in before]  # noqa: SIM118 - TensorDict iterates over rows
     require(not extra, f"`td` has a new entry: {', '.join(map(repr, extra))}.")
     for key, tensor in before.items():
-        require(td[key] is tensor, f"`td[{key!r}]` is another tensor now: who holds the old one sees nothing of it.")
-    require(bool(td["action"].any()), "The action is still what it was before.")
+        require(
+            td[key] is tensor, f"`td[{key!r}]` is another tensor now: holders of the old one do not see the new values."
+        )
+    require(bool(td["action"].any()), "The action is still unchanged.")
     require(
-        td["action"].tolist() == [[3.0], [12.0]], f"The action is {td['action'].tolist()}, not what the policy gave."
+        td["action"].tolist() == [[3.0], [12.0]], f"The action is {td['action'].tolist()}, not the policy's result."
     )
-    require(td["step"].tolist() == [4, 7], "`td['step']` was changed, which is neither an input nor an output.")
-    return right("Tensors in shared memory are written in this way: a new tensor would be in this process alone.")
+    require(td["step"].tolist() == [4, 7], "`td['step']` was changed, although it is neither an input nor an output.")
+    return right("Tensors in shared memory are written this way: a new tensor would exist only in this process.")

@@ -45,7 +45,7 @@ COLLECT = """
         instead(COLLECT, of="box.clone()", put="box", says="is `box` itself"),
         instead(COLLECT, of="box.clone()", put="box.clone(recurse=False)", says="are the tensors of `box`"),
         instead(COLLECT, of="lazy_stack(out, 0)", put="torch.stack(out, 0)", says="copied once more"),
-        instead(COLLECT, of="lazy_stack(out, 0)", put="out", says="It gave a `list`"),
+        instead(COLLECT, of="lazy_stack(out, 0)", put="out", says="got a `list`"),
         instead(COLLECT, of="lazy_stack(out, 0)", put="lazy_stack(out, 1)", says="(2, 4)"),
         instead(COLLECT, of="range(n)", put="range(n - 1)", says="(3, 2)"),
         WrongAnswer(
@@ -73,11 +73,11 @@ def collect(collect: Callable[..., Any]) -> Outcome:
         box["reward"].fill_(10 * count[0])
 
     got = ask(collect, box, step, 4, may_change=True)
-    require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a lazy stack is wanted.")
+    require(isinstance(got, TensorDictBase), f"Expected a lazy stack, got a `{type(got).__name__}`.")
     require(
         isinstance(got, LazyStackedTensorDict), "`torch.stack` copied once more: a lazy stack keeps what it is given."
     )
-    require(tuple(got.batch_size) == (4, 2), f"Its batch size is {tuple(got.batch_size)}, and (4, 2) is wanted.")
+    require(tuple(got.batch_size) == (4, 2), f"Expected batch size (4, 2), got {tuple(got.batch_size)}.")
     for piece in got.tensordicts:
         require(piece is not box, "A piece of the stack is `box` itself, which every step overwrites.")
         if piece["reward"].untyped_storage().data_ptr() == box["reward"].untyped_storage().data_ptr():

@@ -1,4 +1,4 @@
-"""Exercises of lesson 33: the time that collecting takes, the age of weights, and training on fresh steps only."""
+"""Exercises of lesson 33: the duration of a collection, the age of weights, and training on fresh steps only."""
 
 from __future__ import annotations
 
@@ -52,32 +52,36 @@ COLLECT, LEARN = [50, 10, 50, 20], [50, 40, 20, 60]
 
 
 @exercise(
-    title="With a pencil",
+    title="Time it with a pencil",
     prompt="""
-        One worker, one learner. `collect[k]` is how long the worker takes for batch `k`, and `learn[k]` how long the
-        learner then learns from it, in milliseconds. Write `total(collect, learn)`: how long all of it takes, first in
-        step (sync), then async. Async, the worker begins its next batch at the moment the learner takes the last one,
-        and the learner takes a batch when it is ready and the learner is free.
+        There is one worker and one learner. `collect[k]` is the time the worker needs for batch `k`, and `learn[k]` the
+        time the learner then spends on it, in milliseconds. Write `total(collect, learn)`: return the total time when
+        the two run in step (sync), and when they run async. When async, the worker starts its next batch as soon as the
+        learner takes the previous one, and the learner takes a batch as soon as the batch is ready and the learner is
+        free.
     """,
     stub="""
         def total(collect, learn):
             sync = ...
-            # async: two clocks, that of the learner, and when the next batch can be taken
+            # async: keep two clocks, the learner's time and the time at which the next batch is ready
             return sync, ...
     """,
     hints=[
-        "In step, nothing happens at the same time. Async, go through the batches with two clocks: `now`, the "
-        "learner's, and `ready`, when the next batch can be taken.",
-        "The learner takes batch `k` at `max(now, ready)`: one of the two waits for the other.",
+        "In step, nothing overlaps. For async, loop over the batches with two clocks: `now`, the learner's time, and "
+        "`ready`, the time at which the next batch is ready.",
+        "The learner takes batch `k` at `max(now, ready)`: whichever is earlier waits for the other.",
         "Then, for each `k`: `now = max(now, ready)`, `ready = now + collect[k + 1]` if there is another batch, and "
         "`now = now + learn[k]`.",
     ],
     solution=TOTAL,
     wrong=[
         instead(
-            TOTAL, of="sync = sum(collect) + sum(learn)", put="sync = max(sum(collect), sum(learn))", says="In step"
+            TOTAL,
+            of="sync = sum(collect) + sum(learn)",
+            put="sync = max(sum(collect), sum(learn))",
+            says="the time in step",
         ),
-        instead(TOTAL, of="return sync, now", put="return now, sync", says="in the other order"),
+        instead(TOTAL, of="return sync, now", put="return now, sync", says="in the wrong order"),
         instead(TOTAL, of="return sync, now", put="return now", says="two numbers"),
         instead(TOTAL, of="return sync, now", put="return sync, max(sum(collect), sum(learn))", says="ever waited"),
         instead(
@@ -91,10 +95,10 @@ COLLECT, LEARN = [50, 10, 50, 20], [50, 40, 20, 60]
             TOTAL,
             of="ready = now + collect[k + 1]\n        now = now + learn[k]",
             put="ready = now + learn[k] + collect[k + 1]\n        now = now + learn[k]",
-            says="only when the learner has learned",
+            says="only after the learner has finished",
         ),
-        instead(TOTAL, of="now = max(now, ready)", put="now = ready", says="before it has learned from the last one"),
-        instead(TOTAL, of="now, ready = 0, collect[0]", put="now, ready = 0, 0", says="has to be collected first"),
+        instead(TOTAL, of="now = max(now, ready)", put="now = ready", says="before it has finished the previous one"),
+        instead(TOTAL, of="now, ready = 0, collect[0]", put="now, ready = 0, 0", says="must be collected first"),
     ],
     accepted=[
         """
@@ -112,23 +116,24 @@ def total(total: Callable[..., Any]) -> Outcome:
     """Compare with the schedules, and with those of typical mistakes; draw them."""
     got = ask(total, COLLECT, LEARN)
     pair = isinstance(got, (tuple, list)) and len(got) == 2
-    require(pair, "It must return two numbers: in step, and async.")
-    sync, late = (float(as_number(value, "each of the two is to be a single number")) for value in got)
+    require(pair, "Return two numbers: the time in step and the time async.")
+    sync, late = (float(as_number(value, "a single number for each of the two")) for value in got)
     in_step, asynchronous = _schedule(COLLECT, LEARN, False), _schedule(COLLECT, LEARN, True)
     wanted = (in_step.stop - in_step.start) / 1e6, (asynchronous.stop - asynchronous.start) / 1e6
-    require((sync, late) != wanted[::-1], "The two numbers are in the other order: in step first.")
+    require((sync, late) != wanted[::-1], "The two numbers are in the wrong order. The time in step comes first.")
     if sync != wanted[0]:
         picture = BatchedEnvTimeline(in_step)
-        fail(f"In step it gave {sync:g}. One waits while the other works, as in the picture:", picture)
+        fail(f"{sync:g} is not the time in step. One waits while the other works, as in the picture:", picture)
     if late != wanted[1]:
         _explain_async(late, asynchronous)
     again = ask(total, LEARN, COLLECT)
     other = [(trace.stop - trace.start) / 1e6 for trace in (_schedule(LEARN, COLLECT, a) for a in (False, True))]
-    require([float(value) for value in again] == other, "With other times it is wrong.")
+    require([float(value) for value in again] == other, "The result is wrong for other times.")
     drawn: dict[str, Any] = {"in step": in_step, "async": asynchronous}
     return right(
-        f"{wanted[0]:g} ms in step, {wanted[1]:g} ms async. Where the two take turns at being slow, each waits for the "
-        "other now and then, so that async is not as fast as the slower one alone. At best it is twice as fast.",
+        f"{wanted[0]:g} ms in step, {wanted[1]:g} ms async. If the worker and the learner are each slower at times, "
+        "each sometimes waits for the other, so async is not as fast as the slower one alone. At best it halves the "
+        "time.",
         BatchedEnvTimeline(**drawn, t=0),
     )
 
@@ -147,23 +152,25 @@ def _explain_async(late: float, trace: CollectorTrace) -> None:
         return now
 
     known = {
-        float(max(sum(COLLECT), sum(LEARN))): "That is as if neither of them ever waited. But now and then one does.",
+        float(
+            max(sum(COLLECT), sum(LEARN))
+        ): "That is the time if neither of them ever waited. But sometimes one does.",
         float(sum(max(c, n) for c, n in pairs)): (
-            "It learns from each batch while it is being collected. The batch of that moment is the *next* one."
+            "It learns from each batch while it is being collected. What overlaps is the *next* batch."
         ),
         clock(
             lambda now, ready: ready, max, COLLECT[0]
-        ): "Its worker runs ahead: it begins a batch although the learner has not taken the last one.",
+        ): "Its worker runs ahead: it starts a batch although the learner has not taken the previous one.",
         float(sum(COLLECT) + sum(LEARN)): (
-            "That is the time in step: its worker begins only when the learner has learned."
+            "That is the time in step: its worker starts only after the learner has finished."
         ),
         clock(lambda now, ready: now, lambda now, ready: ready, COLLECT[0]): (
-            "Its learner takes a batch before it has learned from the last one."
+            "Its learner takes a batch before it has finished the previous one."
         ),
-        clock(lambda now, ready: now, max, 0): "The first batch has to be collected first.",
+        clock(lambda now, ready: now, max, 0): "The first batch must be collected first.",
     }
-    why = known.get(late, "These are the times, drawn:")
-    fail(f"Async it gave {late:g}. {why}", BatchedEnvTimeline(trace, t=0))
+    why = known.get(late, "Here are the correct times:")
+    fail(f"{late:g} is not the time async. {why}", BatchedEnvTimeline(trace, t=0))
 
 
 def _schedule(collect: Sequence[float], learn: Sequence[float], is_async: bool) -> CollectorTrace:
@@ -190,33 +197,33 @@ ORDER = [0, 1, 0, 0, 2, 1, 0, 2]
 
 
 @exercise(
-    title="How old is it?",
+    title="How old are the weights?",
     prompt="""
-        Write `ages(order)`. `order[k]` is the number of the worker whose batch the learner of a `MultiAsyncCollector`
-        got as its `k`-th, counted from 0. A worker begins its next batch at the moment the learner gets its last one,
-        and all begin their first one at the very start, with version 0. The learner updates the weights once after each
-        batch, so that it has version `k` when it gets batch `k`. Return the list of ages: how many versions older are
-        the weights that made each batch?
+        Write `ages(order)`. `order[k]` is the index of the worker that made batch `k` of a `MultiAsyncCollector`,
+        counted from 0. All workers start their first batch at the beginning, with version 0 of the weights, and each
+        starts its next batch as soon as the learner gets its previous one. The learner updates the weights once after
+        each batch, so it has version `k` when it gets batch `k`. Return the list of ages: for each batch, how many
+        versions the weights that made it are behind the learner's.
     """,
     stub="""
         def ages(order):
-            # keep in mind with which version each worker has begun its batch
+            # remember the version with which each worker started its batch
             ...
     """,
     hints=[
-        "Which version did a worker find when it began? The learner's at the moment it got the worker's batch before.",
-        "Keep it in a dictionary: when worker `order[k]` begins anew, at batch `k`, the version is `k`.",
-        "For each `k`: the age is `k - begun.get(worker, 0)`, and then `begun[worker] = k`.",
+        "Which version does a worker start with? The learner's, at the moment the learner got its previous batch.",
+        "Keep it in a dictionary: when worker `order[k]` starts again, at batch `k`, the version is `k`.",
+        "For each `k`, the age is `k - begun.get(worker, 0)`. Then set `begun[worker] = k`.",
     ],
     solution=AGES,
     wrong=[
-        instead(AGES, of="begun[worker] = k", put="begun[worker] = k + 1", says="*before* it has learned"),
+        instead(AGES, of="begun[worker] = k", put="begun[worker] = k + 1", says="*before* it learns"),
         instead(AGES, of="begun.get(worker, 0)", put="begun.get(worker, k)", says="first batch of each worker"),
-        instead(AGES, of="k - begun.get(worker, 0)", put="begun.get(worker, 0)", says="These are the versions"),
+        instead(AGES, of="k - begun.get(worker, 0)", put="begun.get(worker, 0)", says="got the versions"),
         WrongAnswer("def ages(order): return [min(k, len(set(order))) for k in range(len(order))]", says="took turns"),
         WrongAnswer("def ages(order):\n    return [min(k, 1) for k in range(len(order))]", says="a single worker"),
         instead(AGES, of="return found", put="return found[-1]", says="list"),
-        instead(AGES, of="return found", put="return found[1:]", says="8 ages are wanted"),
+        instead(AGES, of="return found", put="return found[1:]", says="Expected 8 ages"),
     ],
     accepted=[AGES.replace("return found", "return torch.tensor(found)")],
     setup="import torch",
@@ -225,32 +232,32 @@ def ages(ages: Callable[..., Any]) -> Outcome:
     """Compare with the ages, and with those of typical mistakes."""
     got = ask(ages, ORDER)
     got = got.tolist() if isinstance(got, torch.Tensor) else got
-    require(isinstance(got, (list, tuple)), f"It gave a `{type(got).__name__}`, and a list of ages is wanted.")
-    require(len(got) == len(ORDER), f"It gave {len(got)}, and {len(ORDER)} ages are wanted, one for each batch.")
+    require(isinstance(got, (list, tuple)), f"Expected a list of ages, got a `{type(got).__name__}`.")
+    require(len(got) == len(ORDER), f"Expected {len(ORDER)} ages, one for each batch, got {len(got)}.")
     wanted = _ages(ORDER)
     if list(got) != wanted:
         begun = [k - age for k, age in enumerate(wanted)]
         firsts = [k if worker not in ORDER[:k] else None for k, worker in enumerate(ORDER)]
         known = {
-            "A worker begins when the learner *gets* its batch, *before* it has learned from it.": [
+            "A worker starts when the learner *gets* its batch, *before* it learns from it.": [
                 k if first is not None else age - 1 for k, (first, age) in enumerate(zip(firsts, wanted, strict=True))
             ],
-            "Look at the first batch of each worker: it was begun at the very start, with version 0.": [
+            "Check the first batch of each worker: it started at the beginning, with version 0.": [
                 0 if first is not None else age for first, age in zip(firsts, wanted, strict=True)
             ],
-            "These are the versions that made the batches. Their age is what the learner's version is ahead.": begun,
-            "It would be right if the workers took turns. Here one of them is faster than the others.": [
+            "Expected ages, got the versions that made the batches. An age is the learner's version minus that.": begun,
+            "That would be right if the workers took turns. Here one is faster than the others.": [
                 min(k, len(set(ORDER))) for k in range(len(ORDER))
             ],
-            "It would be right for a single worker.": [min(k, 1) for k in range(len(ORDER))],
+            "That would be right for a single worker.": [min(k, 1) for k in range(len(ORDER))],
         }
         why = next((words for words, ages_ in known.items() if list(got) == ages_), "")
         k = next(k for k in range(len(ORDER)) if got[k] != wanted[k])
-        fail(f"In the order {ORDER}, it says that batch {k} is {got[k]} versions old. {why}".strip())
-    require(list(ask(ages, [0, 0, 0])) == [0, 1, 1], "With a single worker it is wrong.")
+        fail(f"For the order {ORDER}, it gave an age of {got[k]} for batch {k}. {why}".strip())
+    require(list(ask(ages, [0, 0, 0])) == [0, 1, 1], "The result is wrong for a single worker.")
     return right(
-        f"The ages are {wanted}. With n workers that take turns, a batch is n versions old: each worker's batch waits "
-        "for n - 1 others. A worker that is slow brings the oldest ones."
+        f"The ages are {wanted}. If n workers take turns, a batch is n versions old, because it waits for n - 1 "
+        "others. The slowest worker delivers the oldest batches."
     )
 
 
@@ -301,7 +308,7 @@ def train(keep: Callable[..., Any], *, batches: int = 24, lag: int = 16, epochs:
 
 
 def _steps(poles: Poles, actor: Any, critic: Any, version: int) -> TensorDictBase:
-    """Let a worker play, and add what the learner needs."""
+    """Collect steps with a worker, and add what the learner needs."""
     steps = poles.play(actor, 32)
     with torch.no_grad():
         V, V_next = (critic(x).squeeze(-1) for x in (steps.observation, steps.next_observation))
@@ -314,31 +321,31 @@ def _steps(poles: Poles, actor: Any, critic: Any, version: int) -> TensorDictBas
 
 
 @exercise(
-    title="Only what is fresh",
+    title="Keep only fresh steps",
     prompt="""
-        Write `fresh(td, version, most)`: the steps of `td` that the learner, who has this `version`, should learn from:
-        those whose weights are at most `most` versions old. `td` has the shape `[steps]`, and `"policy_version"` is the
-        version that made each step. The check trains with half of the steps from a worker that is 16 versions behind:
-        once with all steps, once with those that your function keeps.
+        Write `fresh(td, version, most)`: return the steps of `td` made by weights that are at most `most` versions
+        older than `version`, the learner's. `td` has the shape `[steps]`, and `"policy_version"` is the version that
+        made each step. In the check, half of the steps come from a worker that is 16 versions behind. It trains once
+        with all steps and once with those that your function keeps.
     """,
     stub="""
         def fresh(td, version, most):
-            # a TensorDict can be indexed by a mask
+            # a TensorDict can be indexed with a mask
             ...
     """,
     hints=[
         'The age of a step is `version - td["policy_version"]`.',
-        "A comparison of tensors gives a mask, and `td[mask]` has the steps where it is True.",
+        "Comparing tensors gives a mask, and `td[mask]` holds the steps where it is True.",
         '`return td[version - td["policy_version"] <= most]`.',
     ],
     solution=FRESH,
     wrong=[
         instead(FRESH, of=">= version - most", put="> version - most", says="exactly `most` versions old"),
-        instead(FRESH, of=">= version - most", put="<= version - most", says="old ones are kept"),
-        instead(FRESH, of=">= version - most", put="== version", says="are dropped although"),
+        instead(FRESH, of=">= version - most", put="<= version - most", says="keeps old steps"),
+        instead(FRESH, of=">= version - most", put="== version", says="drops steps that"),
         instead(FRESH, of=">= version - most", put="<= most", says="the version, not the age"),
-        instead(FRESH, of="td[td[", put="[td[", says="the steps themselves"),
-        WrongAnswer("def fresh(td, version, most): return td", says="old ones are kept"),
+        instead(FRESH, of="td[td[", put="[td[", says="Expected the steps themselves"),
+        WrongAnswer("def fresh(td, version, most): return td", says="keeps old steps"),
     ],
     accepted=[
         """
@@ -355,22 +362,28 @@ def fresh(fresh: Callable[..., Any]) -> Outcome:
     made = torch.tensor([9, 3, 7, 8, 6, 9, 5])
     td = TensorDict({"policy_version": made, "action": torch.arange(7)}, [7])
     got = ask(fresh, td, 9, 2)
-    require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`; the steps themselves are wanted.")
+    require(isinstance(got, TensorDictBase), f"Expected the steps themselves, got a `{type(got).__name__}`.")
     kept, wanted = sorted(got["policy_version"].tolist()), [7, 8, 9, 9]
-    said = f"Of steps with the versions {made.tolist()}, at version 9 and at most 2 old, it kept {kept}."
+    said = f"From steps of versions {made.tolist()}, with `version` = 9 and `most` = 2, it kept {kept}."
     require(kept != [8, 9, 9], f"{said} A step that is exactly `most` versions old is fresh enough.")
-    require(got.batch_size == torch.Size([len(kept)]), f"{said} Their shape is {list(got.batch_size)}.")
-    require(kept or not wanted, f"{said} It compares the version, not the age, with `most`.")
-    require(min(kept) >= 7, f"{said} The old ones are kept.")
-    require(kept == wanted, f"{said} Some are dropped although they are at most 2 versions old.")
+    require(
+        got.batch_size == torch.Size([len(kept)]),
+        f"{said} Expected the shape [{len(kept)}], got {list(got.batch_size)}.",
+    )
+    require(kept or not wanted, f"{said} It compares `most` with the version, not the age.")
+    require(min(kept) >= 7, f"{said} It keeps old steps.")
+    require(kept == wanted, f"{said} It drops steps that are at most 2 versions old.")
     order = made[made >= 7].tolist()
-    require(got["policy_version"].tolist() == order and _agrees(got, made), f"{said} The other entries do not fit.")
+    require(
+        got["policy_version"].tolist() == order and _agrees(got, made),
+        f"{said} The other entries do not belong to these steps.",
+    )
     curves = {
         "all steps, half of them old": train(lambda td, version: td),
         "fresh steps only": train(lambda td, version: fresh(td, version, 4)),
     }
     shown = Trained({"mean return of the last 20 episodes": curves}, x="batch")
-    return right("Half of the steps are thrown away, and the policy learns faster: old steps do harm.", shown)
+    return right("Half of the steps are thrown away, yet the policy learns faster: old steps do harm.", shown)
 
 
 def _agrees(got: TensorDictBase, made: torch.Tensor) -> bool:

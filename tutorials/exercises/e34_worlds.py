@@ -1,4 +1,4 @@
-"""Exercises of lesson 34 on other libraries: returns of any world, and the heart of a wrapper."""
+"""Exercises of lesson 34 on other libraries: returns of any world, and the core of a wrapper."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _PART = 'td["next"][key].sum(time)'
 @exercise(
     title="The return in any world",
     prompt="""
-        Write `play(env)`: play one episode with random actions, at most 50 steps, and give back its returns: a
-        dictionary with an item for each key in `env.reward_keys`. A return is the sum of the rewards over *time* only.
-        Copies of a batch, agents, and the numbers of a reward that is a vector keep returns of their own: a reward of
-        shape `[*B, T, ...]` gives a return of shape `[*B, ...]`, where `B` is `env.batch_size`.
+        Write `play(env)`: play one episode with random actions, at most 50 steps, and return a dictionary with the
+        return for each key in `env.reward_keys`. A return is the sum of the rewards over *time* only. Each copy in a
+        batch, each agent and each component of a vector reward has its own return: a reward of shape `[*B, T, ...]`
+        gives a return of shape `[*B, ...]`, where `B` is `env.batch_size`.
     """,
     stub="""
         def play(env):
@@ -43,20 +43,20 @@ _PART = 'td["next"][key].sum(time)'
             ...
     """,
     hints=[
-        "`env.rollout(50)` is the episode. What differs from world to world are the keys of its rewards, and which "
+        "`env.rollout(50)` is the episode. Two things differ between worlds: the keys of the rewards, and which "
         "dimension is time.",
-        'Rewards are below `td["next"]`, at root or in a group: `td["next"][key]`, for each key of '
-        "`env.reward_keys`, be it a string or a tuple.",
-        "Time comes after the dimensions of the batch, so its number is `len(env.batch_size)`. Sum over this one.",
+        'Rewards are under `td["next"]`, at the root or in a group: `td["next"][key]`, for each key of '
+        "`env.reward_keys`, whether a string or a tuple.",
+        "Time comes after the batch dimensions, so its index is `len(env.batch_size)`. Sum over this dimension.",
     ],
     solution=PLAY,
     wrong=[
-        instead(PLAY, of=".sum(time)", put=".sum(0)", says="Time comes after the dimensions of the batch"),
+        instead(PLAY, of=".sum(time)", put=".sum(0)", says="Time comes after the batch dimensions"),
         instead(PLAY, of=".sum(time)", put=".sum(1)", says="one game of one player"),
-        instead(PLAY, of=".sum(time)", put=".sum()", says="A return for each"),
+        instead(PLAY, of=".sum(time)", put=".sum()", says="Keep one return for each"),
         instead(PLAY, of=".sum(time)", put=".mean(time)", says="a mean over time"),
-        instead(PLAY, of=_PART, put=f"{_PART[:-10]}.select(time, -1)", says="the last reward alone"),
-        instead(PLAY, of=_PART, put=f"{_PART}.sum(-1, keepdim=True)", says="numbers of the vector"),
+        instead(PLAY, of=_PART, put=f"{_PART[:-10]}.select(time, -1)", says="only the last reward"),
+        instead(PLAY, of=_PART, put=f"{_PART}.sum(-1, keepdim=True)", says="components of the vector"),
         instead(PLAY, of="env.rollout(50)", put="env.rollout(50, break_when_any_done=False)", says="after the end"),
         instead(PLAY, of="env.rollout(50)", put="env.rollout(1000)", says="more than 50 steps"),
         instead(PLAY, of="env.rollout(50)", put="env.rollout(10)", says="It stops too early"),
@@ -66,7 +66,8 @@ _PART = 'td["next"][key].sum(time)'
             says="has `('team', 'reward')`",
         ),
         WrongAnswer(
-            'def play(env): return env.rollout(50)["next", "reward"].sum(len(env.batch_size))', says="a dictionary is"
+            'def play(env): return env.rollout(50)["next", "reward"].sum(len(env.batch_size))',
+            says="Expected a dictionary",
         ),
         WrongAnswer(
             """
@@ -75,7 +76,7 @@ _PART = 'td["next"][key].sum(time)'
                 keys = env.reward_keys[:1]
                 return {key: td["next"][key].sum(len(env.batch_size)) for key in keys}
             """,
-            says="There is no return for `('right', 'reward')`",
+            says="Expected a return for `('right', 'reward')`",
         ),
     ],
     accepted=[
@@ -94,12 +95,12 @@ _PART = 'td["next"][key].sum(time)'
     ],
 )
 def play(play: Callable[..., Any]) -> Outcome:
-    """Let it play in worlds whose rewards depend on the time alone, so that every episode has the same returns."""
+    """Let it play in worlds whose rewards depend only on the time, so that every episode has the same returns."""
     for world in _WORLDS:
         _compare(world, _asked(play, world))
     return right(
-        "One function for a single player, a batch, a team, two sides and a reward of two numbers. It reads the worlds "
-        "of this lesson as well: try `play(envs[name])` in a cell of your own."
+        "One function for a single player, a batch, a team, two sides and a reward of two numbers. It also works in "
+        "the worlds of this lesson: try `play(envs[name])` in a new cell."
     )
 
 
@@ -160,13 +161,13 @@ def _asked(play: Callable[..., Any], world: _World) -> Mapping[Any, torch.Tensor
     try:
         got = ask(play, world, may_change=True)
     except KeyError:
-        where = 'Rewards are under "next".' if list(world.shapes) == ["reward"] else "It asked for another key."
-        fail(f"The world of {world.says} has {keys} for rewards. {where}")
-    require(isinstance(got, Mapping), f"It gave a `{type(got).__name__}`, and a dictionary is wanted.")
+        where = 'Rewards are under "next".' if list(world.shapes) == ["reward"] else "It read another key."
+        fail(f"The world of {world.says} has the reward keys {keys}. {where}")
+    require(isinstance(got, Mapping), f"Expected a dictionary, got a `{type(got).__name__}`.")
     for key, shape in world.shapes.items():
-        require(key in got, f"There is no return for `{key}` in {world.says}, only for {list(got)}.")
+        require(key in got, f"Expected a return for `{key}` in {world.says}, got only {list(got)}.")
         value = got[key]
-        require(isinstance(value, torch.Tensor), f"The return is a `{type(value).__name__}`, and a tensor is wanted.")
+        require(isinstance(value, torch.Tensor), f"Expected the return to be a tensor, got a `{type(value).__name__}`.")
         if tuple(value.shape) != shape:
             _say_shape(world, value, shape)
     return got
@@ -174,14 +175,14 @@ def _asked(play: Callable[..., Any], world: _World) -> Mapping[Any, torch.Tensor
 
 def _say_shape(world: _World, value: torch.Tensor, shape: tuple[int, ...]) -> None:
     """Say why a return has another shape than the reward of a step."""
-    said = f"In {world.says}, a return has the shape {list(value.shape)}, and {list(shape)} is wanted. "
+    said = f"In {world.says}, expected a return of shape {list(shape)}, got {list(value.shape)}. "
     if len(value.shape) == 0 and shape != (1,):
-        fail(f"{said}A return for each copy, agent and number, please.")
+        fail(f"{said}Keep one return for each copy, agent and component.")
     if world.batch_size and value.ndim == len(shape) and value.shape[0] != shape[0]:
-        fail(f"{said}Time comes after the dimensions of the batch.")
+        fail(f"{said}Time comes after the batch dimensions.")
     if shape == (2,) and tuple(value.shape) == (1,):
-        fail(f"{said}The numbers of the vector are rewards for different things.")
-    fail(f"{said}" + ("A return for each, please." if value.ndim == 0 else "Which dimension is time?"))
+        fail(f"{said}The components of the vector are rewards for different things.")
+    fail(f"{said}" + ("Keep one return for each." if value.ndim == 0 else "Which dimension is time?"))
 
 
 def _compare(world: _World, got: Mapping[Any, torch.Tensor]) -> None:
@@ -195,11 +196,11 @@ def _compare(world: _World, got: Mapping[Any, torch.Tensor]) -> None:
         ratio = (value / factors).flatten()[0].item()
         said = f"In {world.says} the return of `{key}` is {value.flatten().tolist()}. "
         if ratio == steps:
-            fail(f"{said}That is the last reward alone.")
+            fail(f"{said}That is only the last reward.")
         if ratio == (steps + 1) / 2:
-            fail(f"{said}That is a mean over time, and a return is a sum.")
+            fail(f"{said}That is a mean over time, but a return is a sum.")
         if world.end < _MOST and ratio > total:
-            fail(f"{said}It goes on after the end of the episode.")
+            fail(f"{said}It continues after the end of the episode.")
         if ratio > total:
             fail(f"{said}It plays more than {_MOST} steps.")
         if bool((value / factors == ratio).all()):
@@ -242,39 +243,39 @@ SETUP += "import numpy as np\n"
 
 
 @exercise(
-    title="The heart of a wrapper",
+    title="The core of a wrapper",
     prompt="""
-        Write `_output_transform` of `KiteWrapper`. It takes the `Reading` that `Kite.step` returned, and gives back six
-        things: observation, reward, terminated, truncated, done, and a dictionary of further information. The effort is
-        a cost. A kite that has landed does not fly again, and in the evening you would have liked to go on: which of
-        the two is *terminated*? With `None` for done, it is the union of the two.
+        Write `_output_transform` of `KiteWrapper`. It takes the `Reading` that `Kite.step` returned, and returns six
+        values: observation, reward, terminated, truncated, done, and a dictionary of further information. The effort is
+        a cost. A kite that has landed does not fly again, while the evening only stops a flight that could go on: which
+        of the two is *terminated*? If you return `None` for done, it is the union of the two.
     """,
     stub=KITE_STUB,
     hints=[
         "`self.look(reading)` is the observation, as after a reset. The dictionary may be empty.",
-        "After an end that is *terminated* there is nothing more to win. One that is *truncated* is the end of the "
-        "recording only: the kite is still in the air.",
+        "After a *terminated* end there are no more rewards. A *truncated* end only stops the recording: the kite is "
+        "still in the air.",
         "`-reading.effort` is the reward, `reading.landed` is terminated, `reading.evening` is truncated.",
     ],
     solution=KITE,
     wrong=[
-        instead(
-            KITE, of="reading.landed, reading.evening", put="reading.evening, reading.landed", says="changed places"
-        ),
+        instead(KITE, of="reading.landed, reading.evening", put="reading.evening, reading.landed", says="swapped"),
         instead(
             KITE,
             of="reading.landed, reading.evening",
             put="reading.landed or reading.evening, False",
-            says="The evening is no landing",
+            says="The evening is not a landing",
         ),
         instead(
             KITE,
             of="reading.landed, reading.evening, None",
             put="False, False, reading.landed or reading.evening",
-            says="say that it is over, and neither",
+            says="say done, but neither",
         ),
-        instead(KITE, of="reading.landed, reading.evening", put="reading.landed, False", says="does not end it"),
-        instead(KITE, of="reading.landed, reading.evening", put="False, reading.evening", says="a landing is not"),
+        instead(
+            KITE, of="reading.landed, reading.evening", put="reading.landed, False", says="does not end the episode"
+        ),
+        instead(KITE, of="reading.landed, reading.evening", put="False, reading.evening", says="a landing does not"),
         instead(
             KITE,
             of="reading.evening, None",
@@ -284,8 +285,8 @@ SETUP += "import numpy as np\n"
         instead(KITE, of="-reading.effort", put="reading.effort", says="The effort is a cost"),
         instead(KITE, of="-reading.effort", put="reading.height", says="The reward is"),
         instead(KITE, of="self.look(reading), -r", put="self.look(self._env.reset()), -r", says="The height"),
-        instead(KITE, of=", None, {}", put="", says="Six things are wanted, and there are 4"),
-        instead(KITE, of=_OUTPUT, put=f"print({_OUTPUT[7:]})", says="It gave a `NoneType`"),
+        instead(KITE, of=", None, {}", put="", says="Expected six values, got 4"),
+        instead(KITE, of=_OUTPUT, put=f"print({_OUTPUT[7:]})", says="got a `NoneType`"),
     ],
     accepted=[
         KITE.replace(", None, {}", ', reading.landed or reading.evening, {"gust": reading.gust}'),
@@ -294,7 +295,7 @@ SETUP += "import numpy as np\n"
 )
 def kite(KiteWrapper: Any) -> Outcome:
     """Fly kites that land, that see the evening, and one that lands in the last minute; compare with the readings."""
-    what = "A class is wanted here, made of `GymLikeEnv`."
+    what = "Expected a subclass of `GymLikeEnv`."
     require(isinstance(KiteWrapper, type) and issubclass(KiteWrapper, GymLikeEnv), what)
     for pull, minutes in ((0.0, 30), (0.9, 8), (0.0, _until_landing())):
         _fly(KiteWrapper, pull, minutes)
@@ -306,21 +307,21 @@ def kite(KiteWrapper: Any) -> Outcome:
 
 
 def _until_landing() -> int:
-    """How many minutes a kite stays in the air that nobody holds."""
+    """How many minutes a kite stays in the air if nobody holds it."""
     kite = Kite(seed=1)
     kite.reset()
     return next(minute for minute in range(1, 100) if kite.step([0.0]).landed)
 
 
 def _fly(wrapper: Any, pull: float, minutes: int) -> None:
-    """Step a wrapped kite and another one of the same wind, and compare what they say."""
+    """Step a wrapped kite and another one in the same wind, and compare them."""
     env, other = wrapper(Kite(seed=1, minutes=minutes)), Kite(seed=1, minutes=minutes)
     td_, _ = env.reset(), other.reset()
     for minute in range(1, minutes + 1):
         reading = other.step([pull])
         raw = ask(env._output_transform, reading)
-        require(isinstance(raw, tuple), f"It gave a `{type(raw).__name__}`, and a tuple of six is wanted.")
-        require(len(raw) == 6, f"Six things are wanted, and there are {len(raw)}.")
+        require(isinstance(raw, tuple), f"Expected a tuple of six values, got a `{type(raw).__name__}`.")
+        require(len(raw) == 6, f"Expected six values, got {len(raw)}.")
         td = env.step(td_.set("action", torch.tensor([pull])))["next"]
         _judge(td, reading, f"After minute {minute} of {minutes}")
         if reading.landed or reading.evening:
@@ -333,25 +334,29 @@ def _judge(td: TensorDictBase, reading: Any, when: str) -> None:
     height, reward = td["height"].item(), td["reward"].item()
     require(
         abs(height - reading.height) < 1e-4,
-        f"{when} the kite is at {reading.height:g} m. The height in the data is {height:g}.",
+        f"{when}, the kite is at {reading.height:g} m, but the height in the data is {height:g}.",
     )
     if abs(reward + reading.effort) > 1e-4:
         what = " The effort is a cost." if abs(reward - reading.effort) < 1e-4 else ""
-        fail(f"{when} the effort is {reading.effort:g}. The reward is {reward:g}.{what}")
+        fail(f"{when}, the effort is {reading.effort:g}. The reward is {reward:g}.{what}")
     landed, evening = reading.landed, reading.evening
     terminated, truncated = td["terminated"].item(), td["truncated"].item()
     if (terminated, truncated) == (landed, evening):
         return
     if landed and evening:
         fail(
-            f"{when} it has landed, in the last minute. Both are true, and the data say terminated: {terminated}, "
-            f"truncated: {truncated}. Leave it to learners which of them counts."
+            f"{when}, it has landed, in the last minute. Both are true, but the data say terminated: {terminated}, "
+            f"truncated: {truncated}. Let learners decide which of them counts."
         )
     said = f"{when} it has {'landed' if landed else 'not landed'}, and it is {'' if evening else 'not '}evening. "
     if landed and truncated and not terminated:
-        fail(f"{said}The data say the opposite: the two have changed places.")
+        fail(f"{said}The data say the opposite: the two are swapped.")
     if evening and terminated:
-        fail(f"{said}The data say terminated. The evening is no landing: the kite is still in the air.")
+        fail(f"{said}The data say terminated. The evening is not a landing: the kite is still in the air.")
     if td["done"].item():
-        fail(f"{said}The data say that it is over, and neither terminated nor truncated.")
-    fail(f"{said}For the data a landing is not the end." if landed else f"{said}For the data, that does not end it.")
+        fail(f"{said}The data say done, but neither terminated nor truncated.")
+    fail(
+        f"{said}In the data, a landing does not end it."
+        if landed
+        else f"{said}In the data, that does not end the episode."
+    )

@@ -34,12 +34,12 @@ EXPECTILE = """
 
 
 @exercise(
-    title="Do as they did",
+    title="The loss of a clone",
     prompt="""
-        Write `clone_loss(logits, action)`. `logits`, of shape `[steps, actions]`, are what the network says in each
-        step; their softmax is the policy of the clone. `action`, of shape `[steps]`, holds the index of the action that
-        the teacher took. Return one number that is small if the clone gives the teacher's actions a high probability:
-        the mean of minus the log-probability of the actions taken. The check trains a clone with it.
+        Write `clone_loss(logits, action)`. `logits`, of shape `[steps, actions]`, are the network's outputs; their
+        softmax is the policy of the clone. `action`, of shape `[steps]`, holds the indices of the teacher's actions.
+        Return one number that is small if the clone gives the teacher's actions a high probability: the mean of minus
+        the log-probability of the actions taken. The check trains a clone with it.
     """,
     stub="""
         def clone_loss(logits, action):
@@ -47,18 +47,18 @@ EXPECTILE = """
             ...
     """,
     hints=[
-        "`log_prob = logits.log_softmax(-1)`, and then pick the entries of the actions taken.",
+        "Compute `log_prob = logits.log_softmax(-1)`, then pick the entries of the actions taken.",
         "`log_prob.gather(-1, action.unsqueeze(-1))` picks them. Then the mean, and a sign.",
     ],
     solution=CLONE,
     wrong=[
         instead(CLONE, of="-log_prob", put="log_prob", says="sign"),
         instead(CLONE, of="log_softmax", put="softmax", says="logarithm"),
-        instead(CLONE, of=".mean()", put=".sum()", says="sum over all steps"),
+        instead(CLONE, of=".mean()", put=".sum()", says="got the sum"),
         instead(CLONE, of="log_prob.gather(-1, action.unsqueeze(-1))", put="log_prob.amax(-1)", says="most probable"),
         instead(CLONE, of="-log_prob.gather", put="-logits.gather", says="not log-probabilities"),
         instead(CLONE, of="return -log_prob", put="return -log_prob.detach()", says="no gradient"),
-        instead(CLONE, of=".mean()", put=".squeeze(-1)", says="one number is wanted"),
+        instead(CLONE, of=".mean()", put=".squeeze(-1)", says="Expected one number"),
     ],
     accepted=[
         "def clone_loss(logits, action):\n    return torch.nn.functional.cross_entropy(logits, action)",
@@ -81,26 +81,26 @@ def clone_loss(clone_loss: Callable[..., Any]) -> Outcome:
         got,
         -taken.mean(),
         {
-            "The sign is the other way round: this is large for a good clone.": taken.mean(),
+            "The sign is wrong: this is large for a good clone.": taken.mean(),
             "The logarithm of the probabilities is missing.": -_taken(logits.detach().softmax(-1), action).mean(),
-            "That is the sum over all steps, and the mean is wanted.": -taken.sum(),
-            "It looks at the most probable action, not at the one that was taken.": -log_prob.amax(-1).mean(),
+            "Expected the mean over all steps, got the sum.": -taken.sum(),
+            "It uses the most probable action, not the one that was taken.": -log_prob.amax(-1).mean(),
             "These are logits, not log-probabilities.": -_taken(logits.detach(), action).mean(),
         },
     )
     walks = careful_walks()
     mean, teacher = clone(clone_loss, walks), sum(walks.returns) / len(walks.returns)
-    require(mean > 2 * teacher, f"The clone earns {mean:.0f} a walk on average, and its teacher {teacher:.0f}.")
-    return right(f"The clone earns {mean:.0f} a walk on average, and its teacher {teacher:.0f}: a good likeness.")
+    require(mean > 2 * teacher, f"The clone earns {mean:.0f} per walk on average, but its teacher earns {teacher:.0f}.")
+    return right(f"The clone earns {mean:.0f} per walk on average, its teacher {teacher:.0f}: a close match.")
 
 
 @exercise(
-    title="Doubt what nobody tried",
+    title="Penalize untried actions",
     prompt="""
-        Write `penalty(Q, action)`. `Q`, of shape `[steps, actions]`, is what the network says about each action, and
-        `action`, of shape `[steps]`, is the action that was taken. Return one number: the mean over the steps of
-        log Σₐ exp *Q*(*s*, *a*) minus the value of the action taken. The check trains with it, as `loss + 0.2 *
-        penalty`, beside plain Q-learning.
+        Write `penalty(Q, action)`. `Q`, of shape `[steps, actions]`, holds the network's values of all actions, and
+        `action`, of shape `[steps]`, the actions that were taken. Return one number: the mean over the steps of
+        log Σₐ exp *Q*(*s*, *a*) minus the value of the action taken. The check compares training with
+        `loss + 0.2 * penalty` to plain Q-learning.
     """,
     stub="""
         def penalty(Q, action):
@@ -109,7 +109,7 @@ def clone_loss(clone_loss: Callable[..., Any]) -> Outcome:
     """,
     hints=[
         "The values of the actions taken are `Q.gather(-1, action.unsqueeze(-1)).squeeze(-1)`.",
-        "`(Q.logsumexp(-1) - taken).mean()`: both have the shape `[steps]`.",
+        "Return `(Q.logsumexp(-1) - taken).mean()`: both terms have the shape `[steps]`.",
     ],
     solution=PENALTY,
     wrong=[
@@ -118,7 +118,7 @@ def clone_loss(clone_loss: Callable[..., Any]) -> Outcome:
         instead(PENALTY, of="Q.logsumexp(-1)", put="Q.sum(-1)", says="plain sum"),
         instead(PENALTY, of="Q.gather(-1, action.unsqueeze(-1)).squeeze(-1)", put="Q.amax(-1)", says="best action"),
         instead(PENALTY, of="Q.logsumexp(-1)", put="Q.amax(-1)", says="maximum alone"),
-        instead(PENALTY, of=".mean()", put=".sum()", says="sum over all steps"),
+        instead(PENALTY, of=".mean()", put=".sum()", says="got the sum"),
         instead(PENALTY, of="return (Q", put="return (Q.detach()", says="gradient"),
     ],
     accepted=[
@@ -134,19 +134,19 @@ def penalty(penalty: Callable[..., Any]) -> Outcome:
     values = Q.detach()
     taken, soft = _taken(values, action), values.logsumexp(-1)
     known = {
-        "The sign is the other way round: it rewards what it should punish.": (taken - soft).mean(),
+        "The sign is wrong: it rewards what it should penalize.": (taken - soft).mean(),
         "The action that was taken should not be pushed down as well.": soft.mean(),
         "That is the plain sum of the values; the largest ones should count most.": (values.sum(-1) - taken).mean(),
         "It pushes up the value of the best action, not of the one that was taken.": (soft - values.amax(-1)).mean(),
-        "The maximum alone pushes down one action at a time; the sum reaches all that are large.": (
+        "The maximum alone pushes down one action at a time; log-sum-exp reaches all large values.": (
             values.amax(-1) - taken
         ).mean(),
-        "That is the sum over all steps, and the mean is wanted.": (soft - taken).sum(),
+        "Expected the mean over all steps, got the sum.": (soft - taken).sum(),
     }
     _explain(got, (soft - taken).mean(), known)
     slope = torch.autograd.grad(ask(penalty, Q, action), Q)[0]
     wanted = (values.softmax(-1) - torch.nn.functional.one_hot(action, 4)) / len(action)
-    require(torch.allclose(slope, wanted, atol=1e-4), "The number is right, but a part of the gradient is missing.")
+    require(torch.allclose(slope, wanted, atol=1e-4), "The number is right, but part of the gradient is missing.")
     walks = careful_walks()
     plain, kept = q_learning(walks), q_learning(walks, penalty)
     words = (
@@ -157,11 +157,12 @@ def penalty(penalty: Callable[..., Any]) -> Outcome:
 
 
 @exercise(
-    title="The best of what was tried",
+    title="The expectile loss",
     prompt="""
-        Write `expectile_loss(error, tau)`. `error`, of shape `[steps]`, is *Q*(*S*, *A*) - *V*(*S*): positive where the
-        action taken was better than the value says. Return one number: the mean of the squared errors, each with a
-        weight: `tau` if it is positive, `1 - tau` if not. The check learns values with it, with two different `tau`.
+        Write `expectile_loss(error, tau)`. `error`, of shape `[steps]`, is *Q*(*S*, *A*) - *V*(*S*): positive where
+        the action taken was better than the value predicts. Return one number: the mean of the squared errors, each
+        weighted by `tau` if it is positive and by `1 - tau` otherwise. The check learns values with two different
+        `tau`.
     """,
     stub="""
         def expectile_loss(error, tau):
@@ -169,17 +170,17 @@ def penalty(penalty: Callable[..., Any]) -> Outcome:
             ...
     """,
     hints=[
-        "First the weights: what is the condition under which an error counts `tau`?",
-        "`weight = torch.where(error > 0, tau, 1 - tau)`, and then the mean of `weight * error**2`.",
+        "Start with the weights: under which condition is the weight `tau`?",
+        "With `weight = torch.where(error > 0, tau, 1 - tau)`, return the mean of `weight * error**2`.",
     ],
     solution=EXPECTILE,
     wrong=[
         instead(EXPECTILE, of="error > 0", put="error < 0", says="other way round"),
         instead(EXPECTILE, of="tau, 1 - tau", put="tau, tau", says="same weight"),
-        instead(EXPECTILE, of="error**2", put="error", says="squared"),
-        instead(EXPECTILE, of="error**2", put="error.abs()", says="squared"),
-        instead(EXPECTILE, of=".mean()", put=".sum()", says="sum over all steps"),
-        instead(EXPECTILE, of="tau, 1 - tau", put="tau, 0.0", says="do not count at all"),
+        instead(EXPECTILE, of="error**2", put="error", says="Square the errors"),
+        instead(EXPECTILE, of="error**2", put="error.abs()", says="Square the errors"),
+        instead(EXPECTILE, of=".mean()", put=".sum()", says="got the sum"),
+        instead(EXPECTILE, of="tau, 1 - tau", put="tau, 0.0", says="ignores the negative errors"),
     ],
     accepted=[
         """
@@ -198,10 +199,10 @@ def expectile_loss(expectile_loss: Callable[..., Any]) -> Outcome:
     known = {
         "It is the other way round: `tau` belongs to the positive errors.": ((1 - weight) * square).mean(),
         "All errors have the same weight.": (0.9 * square).mean(),
-        "The errors are to be squared; this is linear in them.": (weight * flat).mean(),
-        "The errors are to be squared, not only made positive.": (weight * flat.abs()).mean(),
-        "That is the sum over all steps, and the mean is wanted.": (weight * square).sum(),
-        "The negative errors do not count at all.": (0.9 * (flat > 0) * square).mean(),
+        "Square the errors; this is linear in them.": (weight * flat).mean(),
+        "Square the errors instead of taking their absolute value.": (weight * flat.abs()).mean(),
+        "Expected the mean over all steps, got the sum.": (weight * square).sum(),
+        "It ignores the negative errors.": (0.9 * (flat > 0) * square).mean(),
     }
     _explain(got, (weight * square).mean(), known)
     walks = careful_walks()
@@ -230,9 +231,9 @@ def _taken(values: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
 def _one_number(function: Callable[..., Any], values: torch.Tensor, other: Any) -> torch.Tensor:
     """Call it, and require one number that has a gradient."""
     found = ask(function, values, other)
-    require(isinstance(found, torch.Tensor), f"It gave a `{type(found).__name__}`, and a tensor is wanted.")
-    require(found.numel() == 1, f"It gave a tensor of shape {tuple(found.shape)}, and one number is wanted.")
-    require(found.requires_grad, "There is no gradient that could reach the network: is there a `detach`?")
+    require(isinstance(found, torch.Tensor), f"Expected a tensor, got a `{type(found).__name__}`.")
+    require(found.numel() == 1, f"Expected one number, got a tensor of shape {tuple(found.shape)}.")
+    require(found.requires_grad, "Expected a gradient that reaches the network, got no gradient. Is there a `detach`?")
     scalar: torch.Tensor = found.reshape(())
     return scalar
 
@@ -241,7 +242,7 @@ def _explain(got: torch.Tensor, wanted: torch.Tensor, known: dict[str, torch.Ten
     got = got.detach()
     if not torch.allclose(got, wanted, atol=1e-4):
         why = next((words for words, other in known.items() if torch.allclose(got, other, atol=1e-4)), "")
-        fail(why or f"{float(wanted):.4g} is wanted for the steps of the check, and it gave {float(got):.4g}.")
+        fail(why or f"For the steps of the check, expected {float(wanted):.4g}, got {float(got):.4g}.")
 
 
 def _picture(runs: dict[str, Any]) -> Trained:

@@ -62,7 +62,7 @@ _END, _PLEASE = orders.WORDS.index("<end>"), orders.WORDS.index("please")
     solution=COMPARED,
     wrong=[
         instead(COMPARED, of="chosen - rejected", put="rejected - chosen", says="the wrong way round"),
-        instead(COMPARED, of="return -torch", put="return torch", says="the other sign"),
+        instead(COMPARED, of="return -torch", put="return torch", says="the wrong sign"),
         instead(COMPARED, of=".mean()", put=".sum()", says="sum"),
         instead(COMPARED, of=".mean()", put="", says="one number"),
         instead(
@@ -94,34 +94,34 @@ def compare(preference_loss: Callable[..., Any]) -> Outcome:
     """Compare values, then train a reward model with the learner's loss."""
     chosen, rejected = torch.tensor([2.0, -1.0, 0.5]), torch.tensor([1.0, 1.0, 0.5])
     got = ask(preference_loss, chosen.clone().requires_grad_(), rejected.clone())
+    require(isinstance(got, torch.Tensor), f"Expected a tensor with a gradient, got a `{type(got).__name__}`.")
     require(
-        isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, which has no gradient. A tensor is wanted."
+        got.numel() == 1, f"Expected one number, the mean over the pairs, got {got.numel()} numbers for three pairs."
     )
-    require(got.numel() == 1, f"It gave {got.numel()} numbers for three pairs; one number is wanted, their mean.")
-    require(got.requires_grad, "It has no gradient: somewhere the tensor became a plain number.")
+    require(got.requires_grad, "It has no gradient. Did the tensor become a plain number somewhere?")
     value, gap = float(got.detach()), chosen - rejected
     each = -gap.sigmoid().log()
     said = f"For rewards {chosen.tolist()} and {rejected.tolist()} it is {value:.3f}."
     known = {
         "It is the wrong way round: small when the rejected texts have the larger rewards.": (each + gap).mean(),
-        "It has the other sign: training would make it as negative as it can.": -each.mean(),
-        "It is the sum over the pairs, which grows with their number; the mean is wanted.": each.sum(),
-        "It is the difference without the sigmoid: it falls for ever, as rewards grow.": -gap.mean(),
-        "It is without the logarithm: pairs that are wrong by far have no gradient.": -gap.sigmoid().mean(),
+        "It has the wrong sign: training would make it as negative as possible.": -each.mean(),
+        "It is the sum over the pairs, which grows with their number. Take the mean.": each.sum(),
+        "It is the difference without the sigmoid, which keeps falling as rewards grow.": -gap.mean(),
+        "It is without the logarithm, so badly ranked pairs have no gradient.": -gap.sigmoid().mean(),
     }  # fmt: skip
     why = next((words for words, wrong in known.items() if abs(value - float(wrong)) < 1e-4), "")
     require(abs(value - float(each.mean())) < 1e-4, f"{said} {why}".strip())
     far = as_number(ask(preference_loss, torch.tensor([-200.0]), torch.tensor([200.0])))
     require(
-        abs(far - 400) < 1e-2, f"For rewards that are wrong by 400 it is {far}: a number that is not finite, or cut."
+        abs(far - 400) < 1e-2, f"For rewards that are wrong by 400 it is {far}: the number is not finite, or clipped."
     )
     scores = train_scores(preference_loss)
     polite = scores["please"]
     shown = WordScores({word: score for word, score in scores.items() if word in sum(orders.SLOTS, ("please",))})
-    require(polite > 1, "Trained with it, a model does not find out what the waiter likes.", shown)
+    require(polite > 1, "A model trained with it does not learn what the waiter likes.", shown)
     return right(
-        "He likes one word, and the model found it. Its score says: an order with it wins against one without in about "
-        "nine of ten comparisons. He errs in one.",
+        "He likes one word, and the model found it. Its score says that an order with this word wins about nine of ten "
+        "comparisons against one without it. He errs in one.",
         shown,
     )
 
@@ -148,12 +148,12 @@ def _counts(text: str) -> torch.Tensor:
 
 
 @exercise(
-    title="The hand on the leash",
+    title="Adapt the penalty",
     prompt="""
         Write `next_coef(coef, kl, target)`: the coefficient after an update in which the KL divergence was `kl`. Let
         $e = \\text{kl} / \\text{target} - 1$, clipped to the range from -0.2 to 0.2; the new coefficient is
-        $1 + 0.1\\,e$ times the old one. This is `AdaptiveKLController` with a horizon of 10. The check lets your
-        function hold a policy that pulls.
+        $1 + 0.1\\,e$ times the old one. This is `AdaptiveKLController` with a horizon of 10. The check uses your
+        function to hold back a drifting policy.
     """,
     stub="""
         def next_coef(coef, kl, target):
@@ -187,8 +187,8 @@ def control(next_coef: Callable[..., Any]) -> Outcome:
     """Compare values, then close the loop around a policy that drifts to where score and penalty balance."""
     near, above = as_number(ask(next_coef, 0.5, 1.1, 1.0)), as_number(ask(next_coef, 0.5, 8.0, 1.0))
     went = f"At 8 times the target the coefficient goes from 0.5 to {above:.3f}"
-    require(above > 0.5, f"{went}: it falls when the policy is too far away, and lets it go further.")
-    require(abs(above - 0.6) > 1e-6, f"{went}, 10 times the step that is wanted.")
+    require(above > 0.5, f"{went}: it falls when the policy is too far away, and lets it drift further.")
+    require(abs(above - 0.6) > 1e-6, f"{went}, 10 times the expected step.")
     require(above < 0.6, f"{went}: it jumps. A single wild batch must not decide.")
     double = as_number(ask(next_coef, 1.0, 8.0, 1.0))
     require(
@@ -213,7 +213,7 @@ def control(next_coef: Callable[..., Any]) -> Outcome:
         coefs.append(as_number(next_coef(coefs[-1], kl, 2.0)))
     shown = Curves({"KL divergence": {"policy": kls}, "coefficient": {"penalty": coefs}}, x="update",
                    levels={"KL divergence": (2.0, "target")})  # fmt: skip
-    return right("The policy runs away, the coefficient follows it, and both settle where the target is.", shown)
+    return right("The policy drifts away, the coefficient follows it, and both settle at the target.", shown)
 
 
 @dataclass
@@ -316,12 +316,12 @@ def improve(
 
 
 @exercise(
-    title="Without the leash",
+    title="Without the penalty",
     prompt="""
         Write `token_rewards(score, log_ratio, coef)`: the rewards of the words of one answer, `[words]`. `log_ratio`
         is $\\log \\pi(a_t \\mid s_t) - \\log \\pi_{\\text{ref}}(a_t \\mid s_t)$ of each of its words. Each word costs
         `coef` times its log-ratio, and the last one also earns the `score`. The check improves a policy with your
-        rewards twice: with `coef=1.0`, and with `coef=0.0`. Guess what the second one will say.
+        rewards twice: with `coef=1.0`, and with `coef=0.0`. Guess what the second policy will say.
     """,
     stub="""
         def token_rewards(score, log_ratio, coef):
@@ -329,7 +329,7 @@ def improve(
             return rewards
     """,
     hints=[
-        "Two parts: a penalty at every word, and a score at the last one alone.",
+        "The reward has two parts: a penalty at every word, and the score at the last word only.",
         "`-coef * log_ratio` is the penalty of all words at once; a new tensor, which you may change.",
         "`rewards = -coef * log_ratio`, then `rewards[-1] += score`.",
     ],
@@ -341,7 +341,7 @@ def improve(
         instead(REWARDS, of="rewards[-1] += score", put="rewards[-1] = score", says="The last word has no penalty"),
         instead(REWARDS, of="-coef * log_ratio", put="-coef * log_ratio.abs()", says="earns something"),
         instead(REWARDS, of="-coef * log_ratio", put="-log_ratio", says="coefficient"),
-        instead(REWARDS, of="return rewards", put="return rewards.sum()", says="one for each word"),
+        instead(REWARDS, of="return rewards", put="return rewards.sum()", says="one reward for each word"),
         WrongAnswer(
             """
             def token_rewards(score, log_ratio, coef):
@@ -367,7 +367,7 @@ def unleash(token_rewards: Callable[..., Any]) -> Outcome:
     log_ratio = torch.tensor([0.5, -0.25, 1.0])
     got = ask(token_rewards, 2.0, log_ratio, 0.5)
     require(
-        isinstance(got, torch.Tensor) and got.shape == (3,), "The rewards are one for each word, a tensor of shape [3]."
+        isinstance(got, torch.Tensor) and got.shape == (3,), "Expected one reward for each word, a tensor of shape [3]."
     )
     assert isinstance(got, torch.Tensor)
     wanted = torch.tensor([-0.25, 0.125, 1.5])
@@ -396,7 +396,7 @@ def unleash(token_rewards: Callable[..., Any]) -> Outcome:
     )
     worst = max(texts, key=lambda text: text.split().count("please"))
     return right(
-        f'Without the penalty it says: "{worst}". The learned score is higher than ever, and the waiter is annoyed: '
+        f'Without the penalty it says: "{worst}". The learned score is higher than ever, but the waiter is annoyed: '
         "the policy has found what no comparison ever showed.",
         shown,
     )

@@ -1,4 +1,4 @@
-"""Exercise of lesson 40 on counts: a game noted in all nodes that it went through."""
+"""Exercise of lesson 40 on counts: record a game in every node that it visited."""
 
 from __future__ import annotations
 
@@ -36,34 +36,34 @@ NOTE = """
 @exercise(
     title="Visits and wins",
     prompt="""
-        Write `note(tree, td)`: note a game in the tree. `td` is its rollout from the root on, and in `tree` each step
-        is a node. The game visited the root and the node of each of its steps. Add 1 to the `count` of each of them,
-        and the result of the game to its `wins`: 1 if O (`"player1"`) has won, -1 if X (`"player0"`) has won, and 0 for
-        a draw.
+        Write `note(tree, td)`: record a game in the tree. `td` is its rollout from the root, and in `tree` each step
+        is a node. The game visited the root and the node of each of its steps. For each of these nodes, add 1 to
+        `count` and the result of the game to `wins`: 1 if O (`"player1"`) won, -1 if X (`"player0"`) won, 0 for a
+        draw.
     """,
     stub="""
         def note(tree, td):
-            # the actions that leave a node, child by child: node.selected_actions
+            # node.selected_actions: the action that leads to each child of a node
             ...
     """,
     hints=[
-        "Begin at the root, and go down by the actions of the game. Which child belongs to an action?",
-        "`node.selected_actions.tolist().index(action)` is the place of the child in `node.subtree`. The result comes "
-        "with the last step, and all nodes on the way get it.",
-        'The result is `(td["next", "player1", "reward"] - td["next", "player0", "reward"]).sum()`. For each node, the '
-        "root included: `node.count += 1` and `node.wins += result`.",
+        "Start at the root and follow the actions of the game. Which child belongs to an action?",
+        "`node.selected_actions.tolist().index(action)` is the index of the child in `node.subtree`. The result comes "
+        "with the last step, and all nodes on the path get it.",
+        'The result is `(td["next", "player1", "reward"] - td["next", "player0", "reward"]).sum()`. For each node, '
+        "including the root: `node.count += 1` and `node.wins += result`.",
     ],
     solution=NOTE,
     wrong=[
-        instead(NOTE, of="nodes:", put="nodes[1:]:", says="The root was visited by every game"),
-        instead(NOTE, of="nodes:", put="nodes[-1:]:", says="the last node alone"),
+        instead(NOTE, of="nodes:", put="nodes[1:]:", says="Every game visits the root"),
+        instead(NOTE, of="nodes:", put="nodes[-1:]:", says="only the last node"),
         instead(NOTE, of="nodes:", put="nodes[:-1]:", says="where a game ends"),
         instead(NOTE, of=' - td["next", "player0", "reward"]', put="", says="a game that X wins"),
         instead(NOTE, of=").sum()", put=").sum() * -1", says="the other way round"),
-        instead(NOTE, of="node.count += 1", put="node.count = 1", says="It is set and not added to"),
-        instead(NOTE, of="node.count += 1", put="pass", says="not counted"),
+        instead(NOTE, of="node.count += 1", put="node.count = 1", says="instead of adding"),
+        instead(NOTE, of="node.count += 1", put="pass", says="never increases `count`"),
         instead(NOTE, of="node.wins += result", put="node.wins += 1", says="whoever wins"),
-        instead(NOTE, of="node.wins += result", put="node.wins = result", says="the last game alone"),
+        instead(NOTE, of="node.wins += result", put="node.wins = result", says="only the last game"),
         instead(NOTE, of="place = nodes[-1].selected_actions.tolist().index(action)", put="place = 0",
                 says="'NoneType'"),
         instead(NOTE, of="[tree]", put="[tree, tree]", says="and how often"),
@@ -101,7 +101,7 @@ NOTE = """
     setup="import torch",
 )  # fmt: skip
 def note(note: Callable[..., Any]) -> Outcome:
-    """Note random games in a tree, and compare every node with a tree that is right."""
+    """Record random games in a tree, and compare every node with a correct tree."""
     games = random_games(START, GAMES)
     tree, truth = tree_of(games), tree_of(games)
     for game in games:
@@ -110,15 +110,15 @@ def note(note: Callable[..., Any]) -> Outcome:
     if _numbers(tree) != _numbers(truth):
         _explain(tree, truth, games)
     return right(
-        f"{GAMES} games are in the tree. Each node says how many of them passed through it, and their average result: "
-        "wins divided by count. A search does just that after each of its simulations. In the explorer, the area is "
-        "the one and the colour the other.",
+        f"{GAMES} games are in the tree. Each node shows how many of them passed through it, and their average result: "
+        "wins divided by count. A search does the same after each of its simulations. In the explorer, the area shows "
+        "the count and the colour the average.",
         TreeExplorer(tree, env=TicTacToeEnv()),
     )
 
 
 def _note(tree: Tree, td: TensorDictBase, numbers: Callable[[int, float], tuple[float, float]] | None = None) -> None:
-    """Note a game; ``numbers`` makes another count and result of a depth and the result, to make typical mistakes."""
+    """Record a game; ``numbers`` maps a depth and the result to a count and a result, to imitate typical mistakes."""
     result = _result(td)
     node: Any = tree
     for depth, action in enumerate([None, *td["action"].tolist()]):
@@ -161,17 +161,17 @@ def _explain(tree: Tree, truth: Tree, games: list[TensorDictBase]) -> None:
         if [one[1] for one in _numbers(other)] == results:
             fail(said + words)
     if all(abs(one) <= 1 for one in results):
-        fail(f"{said}The wins are those of the last game alone.")
+        fail(f"{said}`wins` holds the result of only the last game.")
     if all(not leaf or one == two[1] for one, two, leaf in zip(results, wanted, leaves, strict=True)):
-        fail(f"{said}Each node has the reward of its own step, and it is the result of the game that counts.")
-    fail(f"{said}Which games add to it what they should not?")
+        fail(f"{said}Each node has the reward of its own step. It should get the result of the game.")
+    fail(f"{said}Which games add the wrong result to it?")
 
 
 _MISTAKES: dict[str, Callable[[int, float], tuple[float, float]]] = {
     "The result is the other way round.": lambda depth, result: (1, -result),
-    "What of a game that X wins?": lambda depth, result: (1, max(result, 0.0)),
+    "What is the result of a game that X wins?": lambda depth, result: (1, max(result, 0.0)),
     "It adds 1 whoever wins.": lambda depth, result: (1, 1.0),
-    "The sign changes from step to step, and `wins` is about O in each node.": lambda depth, result: (
+    "The sign changes from step to step, but `wins` counts for O in every node.": lambda depth, result: (
         1,
         result if depth % 2 == 0 else -result,
     ),
@@ -181,13 +181,13 @@ _MISTAKES: dict[str, Callable[[int, float], tuple[float, float]]] = {
 def _explain_counts(said: str, counts: list[float], wanted: list[float], leaves: list[bool]) -> None:
     inner = [i for i, leaf in enumerate(leaves) if not leaf]
     if not any(counts):
-        fail(f"{said}Visits are not counted.")
+        fail(f"{said}It never increases `count`.")
     if max(counts) == 1:
-        fail(f"{said}It is set and not added to.")
+        fail(f"{said}It sets `count` instead of adding to it.")
     if counts[0] == 0 and counts[1:] == wanted[1:]:
-        fail(f"{said}The root was visited by every game, too.")
+        fail(f"{said}Every game visits the root, too.")
     if all(counts[i] == 0 for i in inner):
-        fail(f"{said}It notes the last node alone.")
+        fail(f"{said}It updates only the last node.")
     if all(one == (0 if leaf else two) for one, two, leaf in zip(counts, wanted, leaves, strict=True)):
-        fail(f"{said}The node where a game ends is a node of it, too.")
+        fail(f"{said}The node where a game ends is visited, too.")
     fail(f"{said}Which nodes does a game visit, and how often?")

@@ -1,4 +1,4 @@
-"""Exercise of lesson 40 on complete trees: what a node is worth if both sides play their best."""
+"""Exercise of lesson 40 on complete trees: the value of a node if both sides play optimally."""
 
 from __future__ import annotations
 
@@ -28,25 +28,26 @@ VALUE = """
 
 
 @exercise(
-    title="If both play their best",
+    title="If both play optimally",
     prompt="""
-        Write `value(node)`: what the game is worth at this node of a *complete* tree, if from there on both sides play
-        their best: 1 if O (`"player1"`) wins, -1 if X (`"player0"`) wins, 0 for a draw. O goes where the value is
-        greatest, X where it is least. The children are in `node.subtree`, `node.node_data["turn"]` is 0 if X is to move
-        and 1 if it is O, and a game is over where a node has no children: `node.is_terminal`. The steps that led to a
-        node may be several: `node.rollout`.
+        Write `value(node)`: the value of the game at this node of a *complete* tree if both sides play optimally from
+        there: 1 if O (`"player1"`) wins, -1 if X (`"player0"`) wins, 0 for a draw. O chooses the child with the highest
+        value, X the one with the lowest. The children are in `node.subtree`, `node.node_data["turn"]` is 0 if X is to
+        move and 1 if O is, and a game has ended where a node has no children: `node.is_terminal`. `node.rollout` holds
+        the steps that led to a node; there may be several.
     """,
     stub="""
         def value(node):
-            # the function may call itself for the children
+            # the function can call itself for the children
             ...
     """,
     hints=[
-        "At the end of a game the value is in the rewards of the last step that led there. Elsewhere it follows from "
-        "the values of the children.",
-        "`max` of the values of the children if O is to move, `min` if X is. The value of a child is `value(child)`.",
-        'At an end: `last = node.rollout["next"][-1]`, and `last["player1", "reward"] - last["player0", "reward"]` is '
-        "a tensor with one number, which `.item()` takes out.",
+        "At the end of a game, the value comes from the rewards of the last step that led there. Elsewhere it follows "
+        "from the values of the children.",
+        "Take the `max` of the children's values if O is to move, the `min` if X is. A child's value is "
+        "`value(child)`.",
+        'At the end, with `last = node.rollout["next"][-1]`, the value is '
+        '`(last["player1", "reward"] - last["player0", "reward"]).item()`.',
     ],
     solution=VALUE,
     wrong=[
@@ -60,7 +61,7 @@ VALUE = """
         instead(VALUE, of=' - last["player0", "reward"]', put="", says="What is the result where X has won"),
         instead(VALUE, of='["next"][-1]', put='["next"][0]', says="several steps may lead"),
         instead(VALUE, of='"player1", "reward"] - last["player0"', put='"player0", "reward"] - last["player1"',
-                says="Begin at the ends"),
+                says="Start at the ends"),
         instead(VALUE, of="value(child) for child in node.subtree", put="-value(child) for child in node.subtree",
                 says="Whose value is it"),
         instead(VALUE, of='max(values) if node.node_data["turn"] == 1 else min(values)', put="values[0]",
@@ -81,7 +82,7 @@ VALUE = """
     setup="import torch",
 )  # fmt: skip
 def value(value: Callable[..., Any]) -> Outcome:
-    """Ask at the nodes of complete trees, those with each step as a node first."""
+    """Check the nodes of complete trees, starting with those where each step is a node."""
     for compact in (False, True):
         for rows in STARTS:
             tree = complete_tree(rows, compact=compact)
@@ -97,14 +98,14 @@ def value(value: Callable[..., Any]) -> Outcome:
     moves = [int(child.branching_action) for child in tree.subtree]
     values = {move: int(value(child)) for move, child in sorted(zip(moves, tree.subtree, strict=True))}
     return right(
-        f"This is minimax. In the position of this lesson O's moves are worth {values}: only one of them is no loss, "
-        "and it is not the one that random games liked best."
+        f"This is minimax. In the position of this lesson, O's moves have the values {values}: only one of them does "
+        "not lose, and it is not the one that random games rated best."
     )
 
 
 def _as_number(got: Any) -> float:
     number = as_number(got)
-    require(not isinstance(number, bool), "It gave a `bool`, and a number is wanted.")
+    require(not isinstance(number, bool), "Expected a number, got a `bool`.")
     return float(number)
 
 
@@ -114,7 +115,7 @@ def _position(node: Tree) -> str:
 
 
 def _worth(node: Tree) -> int:
-    """What a node is worth to O."""
+    """The value of a node for O."""
     position = _position(node)
     return worth(position) * (1 if to_move(position) == "O" else -1)
 
@@ -124,7 +125,7 @@ def _explain(answers: list[float], nodes: list[Tree], compact: bool) -> None:
     wrong = [(got, node) for got, node in zip(answers, nodes, strict=True) if got != _worth(node)]
     # Far down: there a mistake is made, and further up it arrives.
     got, node = wrong[-1]
-    said = f"At\n{in_rows(_position(node))}\nit gave {got:g}, and the node is worth {_worth(node)}. "
+    said = f"At\n{in_rows(_position(node))}\nexpected {_worth(node)}, got {got:g}. "
     if compact:
         fail(f"{said}In this tree several steps may lead to a node. Which of them ended the game?")
     known = [words for words, choose in _MISTAKES.items() if answers == [_mistaken(one, choose) for one in nodes]]
@@ -132,7 +133,7 @@ def _explain(answers: list[float], nodes: list[Tree], compact: bool) -> None:
         fail(said + known[0])
     if not any(answer < 0 for answer in answers):
         fail(f"{said}What is the result where X has won?")
-    fail(f"{said}Begin at the ends of games: is the result right there? Then go up.")
+    fail(f"{said}Start at the ends of games: is the result right there? Then go up.")
 
 
 #: From the values of the children, whose turn it is and how far down the node is to the value of the node.
@@ -141,20 +142,22 @@ _Choice = Callable[[list[float], str, int], float]
 _MISTAKES: dict[str, _Choice] = {
     "It plays as if both wanted O to win.": lambda values, turn, depth: max(values),
     "It plays as if both wanted X to win.": lambda values, turn, depth: min(values),
-    "That is the mean of random play, and here both choose.": lambda values, turn, depth: sum(values) / len(values),
+    "That is the mean of random play, but here both sides choose.": lambda values, turn, depth: (
+        sum(values) / len(values)
+    ),
     "Each side plays for the other.": lambda values, turn, depth: min(values) if turn == "O" else max(values),
-    "It takes the first child, whatever the others are worth.": lambda values, turn, depth: values[0],
-    "Who is to move in the node that it is asked about? It is not always O.": lambda values, turn, depth: (
+    "It takes the first child, whatever the values of the others.": lambda values, turn, depth: values[0],
+    "Who is to move in this node? It is not always O.": lambda values, turn, depth: (
         min(values) if depth % 2 else max(values)
     ),
-    "Whose value is it? It is O's in each node, and needs no change of sign.": lambda values, turn, depth: (
+    "Whose value is it? It is O's in every node, so the sign never changes.": lambda values, turn, depth: (
         max(-one for one in values) if turn == "O" else min(-one for one in values)
     ),
 }
 
 
 def _mistaken(node: Tree, choose: _Choice, depth: int = 0) -> float:
-    """What a node is worth to one who makes a mistake on the way up."""
+    """The value of a node, computed with a mistake on the way up."""
     if not node.num_children:
         return _worth(node)
     values = [_mistaken(child, choose, depth + 1) for child in node.subtree]

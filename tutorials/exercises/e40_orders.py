@@ -1,4 +1,4 @@
-"""Exercise of lesson 40 on paths: the orders of moves that lead to one position."""
+"""Exercise of lesson 40 on paths: find all move orders that lead to one position."""
 
 from __future__ import annotations
 
@@ -30,37 +30,36 @@ ORDERS = """
 
 
 @exercise(
-    title="Orders of moves",
+    title="Find the move orders",
     prompt="""
-        Write `orders(tree, board)`: all orders of moves in the tree that lead to the position `board`, of shape
-        `[3, 3]`. The result is a list with a list of actions for each, such as `[[3, 1, 8], [8, 1, 3]]`; which one
-        comes first does not matter. In `tree` each step is a node. The position is not that of the root, and lies
-        anywhere below it.
+        Write `orders(tree, board)`: all move orders in the tree that lead to the position `board`, of shape `[3, 3]`.
+        Return a list with one list of actions per order, such as `[[3, 1, 8], [8, 1, 3]]`, in any order. In `tree` each
+        step is a node. The position is anywhere below the root.
     """,
     stub="""
         def orders(tree, board):
-            # tree.vertices(key_type="path") has all nodes by path,
+            # tree.vertices(key_type="path") maps each path to its node,
             # node.node_data["board"] is the position of a node
             ...
     """,
     hints=[
-        "Go through all nodes by path, and keep the paths at whose end the position is the one asked for.",
-        "A path counts children, and is no list of moves. `rollout_from_path` gives the steps along it.",
+        "Go through all nodes by path, and keep the paths that end at a node with this position.",
+        "A path holds the indices of children, not moves. `rollout_from_path` returns the steps along it.",
         'For each path with `(node.node_data["board"] == board).all()`, add '
         '`tree.rollout_from_path(path)["action"].tolist()` to the list.',
     ],
     solution=ORDERS,
     wrong=[
-        instead(ORDERS, of='tree.rollout_from_path(path)["action"].tolist()', put="list(path)", says="are places"),
+        instead(ORDERS, of='tree.rollout_from_path(path)["action"].tolist()', put="list(path)", says="of children"),
         instead(
             ORDERS,
             of='tree.rollout_from_path(path)["action"].tolist()',
             put='node.rollout["action"].tolist()',
-            says="the last move alone",
+            says="only the last move",
         ),
         instead(ORDERS, of="    return found", put="    return found[:1]", says="1 of the"),
         instead(ORDERS, of=").all()", put=").any() and path", says="compare all cells"),
-        instead(ORDERS, of="return found", put="return found[0]", says="a list with a list of actions"),
+        instead(ORDERS, of="return found", put="return found[0]", says="one list of actions per order"),
         instead(ORDERS, of='["action"].tolist()', put='["action"]', says="a `Tensor`"),
         WrongAnswer(
             """
@@ -81,7 +80,7 @@ ORDERS = """
                         found.append(td["action"].tolist())
                 return found
             """,
-            says="goes on after the position",
+            says="continues after the position",
         ),
         WrongAnswer(
             """
@@ -106,7 +105,7 @@ ORDERS = """
     setup="import torch",
 )  # fmt: skip
 def orders(orders: Callable[..., Any]) -> Outcome:
-    """Ask for every position of a tree of random games, and name the first that is not as it should be."""
+    """Check every position of a tree of random games, and name the first wrong one."""
     tree = tree_of(random_games(START, GAMES))
     truth = _orders(tree)
     for cells, wanted in truth.items():
@@ -116,9 +115,8 @@ def orders(orders: Callable[..., Any]) -> Outcome:
             _explain(got, wanted, board, tree)
     many = sum(len(wanted) > 1 for wanted in truth.values())
     return right(
-        f"The {GAMES} games came to {len(truth)} positions, and to {many} of them by more than one order of moves. "
-        "What was learned of a position in one order need not be learned again in another, if one knows that it is the "
-        "same."
+        f"The {GAMES} games reached {len(truth)} positions, {many} of them by more than one move order. "
+        "What you learn about a position in one order holds in all others, if you know that it is the same position."
     )
 
 
@@ -133,11 +131,11 @@ def _orders(tree: Tree) -> dict[tuple[int, ...], list[list[int]]]:
 
 
 def _as_orders(got: Any) -> list[list[int]]:
-    require(isinstance(got, list | tuple), f"It gave a `{type(got).__name__}`, and a list is wanted.")
+    require(isinstance(got, list | tuple), f"Expected a list, got a `{type(got).__name__}`.")
     odd = [one for one in got if not isinstance(one, list | tuple)]
     if odd:
         kind = type(odd[0]).__name__
-        fail(f"In the list is a `{kind}`, and a list with a list of actions for each order is wanted.")
+        fail(f"Expected one list of actions per order, got a list with a `{kind}`.")
     return [list(plain(one)) for one in got]
 
 
@@ -154,11 +152,11 @@ def _explain(got: list[list[int]], wanted: list[list[int]], board: torch.Tensor,
     paths = [list(path) for path in tree.vertices(key_type="path")]
     moved = len(wanted[0])
     if extra and all(len(one) == moved and one in paths for one in extra):
-        fail(f"{said}These are places of children, and moves are wanted.")
+        fail(f"{said}Expected moves, got indices of children.")
     if extra and moved > 1 and all(one in [order[-1:] for order in wanted] for one in extra):
-        fail(f"{said}That is the last move alone, and {moved} moves lead there.")
+        fail(f"{said}That is only the last move, but {moved} moves lead there.")
     if extra and all(any(one[: len(two)] == two for two in wanted) for one in extra):
-        fail(f"{said}A game goes on after the position, and the order ends with it.")
+        fail(f"{said}The game continues after the position, but the order should end there.")
     if len(extra) > len(wanted):
         fail(f"{said}{extra[0]} leads to another position: compare all cells.")
     if extra and all(sorted(one) == sorted(wanted[0]) for one in extra):
@@ -166,5 +164,5 @@ def _explain(got: list[list[int]], wanted: list[list[int]], board: torch.Tensor,
     if extra:
         fail(f"{said}{extra[0]} does not lead there.")
     if not got:
-        fail(f"{said}The position is in the tree, and not at the end of a game.")
+        fail(f"{said}The position is in the tree, but not at the end of a game.")
     fail(f"{said}These are {len(got)} of the {len(wanted)} orders in the tree.")

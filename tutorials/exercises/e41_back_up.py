@@ -1,4 +1,4 @@
-"""Exercise of lesson 41 on backing up: what a simulation found, added on the way back, for the player of each node."""
+"""Exercise of lesson 41 on backing up: add the result of a simulation to each node, from its player's view."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ BACK_UP = """
 
 
 @exercise(
-    title="Back up",
+    title="Back up the result",
     prompt="""
         Write `back_up(visits, value_sum, path, value, reward)`: the last phase of a simulation. `visits` and
-        `value_sum` are tensors with a number for each node, which you change in place. `path` are the nodes of the
-        simulation, from the root to the leaf. All values are those of the player to move *in the node*, and the players
-        take turns.
+        `value_sum` are tensors with one number per node, which you change in place. `path` lists the nodes of the
+        simulation, from the root to the leaf. Every value is from the point of view of the player to move *in the
+        node*, and the players take turns.
 
-        `value` is what the leaf is worth. Where the game is over it is 0, and then `reward` is what the last step
-        brought to the player who made it, 1 for a win. Where it is not over, `reward` is 0.
+        `value` is the value of the leaf. If the game has ended there, it is 0, and `reward` is the reward of the last
+        step for the player who made it, 1 for a win. Otherwise `reward` is 0.
     """,
     stub="""
         def back_up(visits, value_sum, path, value, reward):
-            # every node of the path was visited once more
+            # every node of the path gets one more visit
             ...
     """,
     hints=[
-        "Go from the leaf to the root, `reversed(path)`. The leaf gets `value`. What is that worth to the player who "
-        "moved there?",
-        "What one wins the other loses: one step up, the return is `-value`. And the last step may have brought a "
-        "reward, to the player who made it.",
+        "Go from the leaf to the root with `reversed(path)`. The leaf gets `value`. What is that worth to the player "
+        "who moved there?",
+        "One player's gain is the other's loss: one step up, the return is `-value`. The last step may also have a "
+        "reward, for the player who made it.",
         "In each node: `visits[node] += 1`, `value_sum[node] += value`, then `value = reward - value`. After the last "
         "step there are no more rewards: `reward = 0.0`.",
     ],
@@ -56,22 +56,22 @@ BACK_UP = """
     wrong=[
         instead(BACK_UP, of="reward - value", put="reward + value", says="the sign never changes"),
         instead(BACK_UP, of="reward - value", put="-value", says="the reward is lost"),
-        instead(BACK_UP, of="reward - value", put="value - reward", says="what is taken from what"),
+        instead(BACK_UP, of="reward - value", put="value - reward", says="Which one do you subtract"),
         instead(BACK_UP, of="\n        reward = 0.0", put="", says="each step of the path"),
         instead(BACK_UP, of="        value_sum[node] += value\n        value = reward - value\n",
                 put="        value = reward - value\n        value_sum[node] += value\n", says="one step too early"),
         instead(BACK_UP, of="reversed(path)", put="path", says="from the root down"),
-        instead(BACK_UP, of="reversed(path)", put="reversed(path[1:])", says="The root was visited"),
-        instead(BACK_UP, of="visits[node] += 1", put="visits[node] = 1", says="set and not added to"),
-        instead(BACK_UP, of="visits[node] += 1", put="pass", says="counts no visits"),
-        instead(BACK_UP, of="value_sum[node] += value", put="value_sum[node] = value", says="last simulation alone"),
-        instead(BACK_UP, of="value_sum[node] += value", put="pass", says="adds no values"),
-        instead(BACK_UP, of="for node in reversed(path):", put="for node in [path[-1]]:", says="the leaf alone"),
+        instead(BACK_UP, of="reversed(path)", put="reversed(path[1:])", says="The root is visited"),
+        instead(BACK_UP, of="visits[node] += 1", put="visits[node] = 1", says="instead of adding"),
+        instead(BACK_UP, of="visits[node] += 1", put="pass", says="never increases `visits`"),
+        instead(BACK_UP, of="value_sum[node] += value", put="value_sum[node] = value", says="only the last simulation"),
+        instead(BACK_UP, of="value_sum[node] += value", put="pass", says="never changes `value_sum`"),
+        instead(BACK_UP, of="for node in reversed(path):", put="for node in [path[-1]]:", says="only the leaf"),
     ],
     setup="import torch",
 )  # fmt: skip
 def back_up(back_up: Callable[..., Any]) -> Outcome:
-    """Let it back up every simulation of a search, and compare with the search's own numbers."""
+    """Back up every simulation of a search, and compare with the search's own numbers."""
     search = MCTS(TicTacToeEnv(), solver=False, seed=0).reset(start_of(START)).run(SIMULATIONS, record=True)
     tree, n = search.nodes, int(search.nodes.count[0])
     wanted = torch.from_numpy(tree.visits[0, :n].copy()), torch.from_numpy(tree.value_sum[0, :n].copy())
@@ -82,8 +82,8 @@ def back_up(back_up: Callable[..., Any]) -> Outcome:
     if not _same(_after(search, asked), wanted):
         _explain(back_up, search)
     return right(
-        f"After {SIMULATIONS} simulations, every node has the visits and the sum of the search that made the paths. A "
-        "single wrong sign, and the search would help the other player."
+        f"After {SIMULATIONS} simulations, every node has the same visits and sum as in the search that made the "
+        "paths. With a single wrong sign, the search would help the opponent."
     )
 
 
@@ -139,22 +139,22 @@ def _up(value: float, reward: float) -> tuple[float, float]:
 
 
 _MISTAKES = {
-    "On the way up the sign never changes: what one wins the other loses.": _rule(
+    "On the way up the sign never changes, but one player's gain is the other's loss.": _rule(
         lambda value, reward: (reward + value, 0.0)
     ),
-    "Where a game was won, the reward is lost on the way.": _rule(lambda value, reward: (-value, 0.0)),
-    "The reward belongs to the player who made the step, and the value to the other: what is taken from what?": _rule(
+    "Where a game was won, the reward is lost on the way up.": _rule(lambda value, reward: (-value, 0.0)),
+    "The reward belongs to the player who made the step, the value to the other. Which one do you subtract?": _rule(
         lambda value, reward: (value - reward, 0.0)
     ),
-    "It gives the reward to each step of the path, and one step brought it.": _rule(
+    "It gives the reward to each step of the path, but only the last step earned it.": _rule(
         lambda value, reward: (reward - value, reward)
     ),
-    "The value changes its sign one step too early: the leaf gets it as it is.": _rule(_up, early=True),
-    "It goes from the root down, and the value is that of the leaf.": _rule(_up, nodes=lambda path: path),
-    "The root was visited, too.": _rule(_up, nodes=lambda path: path[:0:-1]),
-    "It looks at the leaf alone.": _rule(_up, nodes=lambda path: path[-1:]),
-    "A count of visits is set and not added to.": _rule(_up, set_visits=True),
-    "The sum is that of the last simulation alone.": _rule(_up, set_sums=True),
+    "The value changes its sign one step too early: the leaf gets it unchanged.": _rule(_up, early=True),
+    "It goes from the root down, but the value belongs to the leaf.": _rule(_up, nodes=lambda path: path),
+    "The root is visited, too.": _rule(_up, nodes=lambda path: path[:0:-1]),
+    "It updates only the leaf.": _rule(_up, nodes=lambda path: path[-1:]),
+    "It sets `visits` instead of adding to it.": _rule(_up, set_visits=True),
+    "The sum holds only the last simulation.": _rule(_up, set_sums=True),
 }
 
 
@@ -163,9 +163,9 @@ def _explain(back_up: Callable[..., Any], search: MCTS) -> None:
     found = _after(search, back_up)
     known = [words for words, rule in _MISTAKES.items() if _same(found, _after(search, rule))]
     if not known and int(found[0].sum()) == 1:
-        known = ["It counts no visits."]
+        known = ["It never increases `visits`."]
     if not known and not found[1][1:].any():
-        known = ["It adds no values."]
+        known = ["It never changes `value_sum`."]
     for i in range(1, SIMULATIONS + 1):
         got, wanted = _after(search, back_up, i), _after(search, _rule(_up), i)
         if not _same(got, wanted):
@@ -178,7 +178,7 @@ def _explain(back_up: Callable[..., Any], search: MCTS) -> None:
     )
     mine, right_ = ((f"{int(one[0][node])} visits", f"a sum of {float(one[1][node]):g}") for one in (got, wanted))
     fail(
-        f"Simulation {i} has the path {path}, the value {value:g} and the reward {reward:g}. After it node {node} has "
-        f"{mine[0]} and {mine[1]}, and should have {right_[0]} and {right_[1]}. "
+        f"Simulation {i} has the path {path}, the value {value:g} and the reward {reward:g}. For node {node} after it, "
+        f"expected {right_[0]} and {right_[1]}, got {mine[0]} and {mine[1]}. "
         + (known[0] if known else "Whose value is it, and whose reward?")
     )

@@ -1,4 +1,4 @@
-"""Exercise of lesson 41 on the whole search: four phases put together, judged by how it plays."""
+"""Exercise of lesson 41 on the whole search: combine the four phases, and judge the result by its play."""
 
 from __future__ import annotations
 
@@ -58,17 +58,18 @@ def score(parent, child):
 
 
 @exercise(
-    title="A search of your own",
+    title="Write your own search",
     prompt="""
-        Write `own_search(position, simulations)`: a Monte Carlo tree search for tic-tac-toe, with the pieces of the
-        cell above. It returns a dictionary with the visits of each move, after so many simulations. Each of them
+        Write `own_search(position, simulations)`: a Monte Carlo tree search for tic-tac-toe, with the functions from
+        the cell above. Return a dictionary with the visits of each move after `simulations` simulations. Each
+        simulation
 
-        1. selects: as long as all moves of a node have been tried, go on to the child with the best `score`,
-        2. expands: if there is a move that was not tried, add a node for it,
-        3. evaluates: `playout(...)` from the node where the path ends. It is right at the end of a game, too,
-        4. backs up: one more visit for each node on the path, and the value, with its sign.
+        1. selects: while all moves of a node have been tried, go to the child with the best `score`,
+        2. expands: if a move has not been tried, add a node for it,
+        3. evaluates: `playout(...)` from the node where the path ends (this also works at the end of a game),
+        4. backs up: add one visit and the value, with the right sign, to each node on the path.
 
-        The check looks at how it plays.
+        The check judges how well it plays.
     """,
     stub="""
         def own_search(position, simulations):
@@ -82,8 +83,8 @@ def score(parent, child):
             return {move: child.visits for move, child in root.children.items()}
     """,
     hints=[
-        "Keep the path as a list of nodes. A node is to be gone through as long as it has as many children as moves, "
-        "and the game is not over there.",
+        "Keep the path as a list of nodes. Go on from a node while it has as many children as moves, and the game has "
+        "not ended there.",
         "To select: `max(node.children.values(), key=lambda child: score(node, child))`. To expand: take a move of "
         "`free(node.position)` that is not in `node.children`, and make `Node(after(node.position, move))`.",
         "To back up: `value = playout(path[-1].position)` is for the player to move where the path ends. Go through "
@@ -91,7 +92,7 @@ def score(parent, child):
     ],
     solution=SEARCH,
     wrong=[
-        instead(SEARCH, of="value = -value", put="pass", says="lets X make a line"),
+        instead(SEARCH, of="value = -value", put="pass", says="lets X complete a line"),
         instead(
             SEARCH,
             of="            node.value_sum += value\n            value = -value",
@@ -104,11 +105,11 @@ def score(parent, child):
         instead(SEARCH, of="score(parent, child)", put="-child.value_sum / child.visits", says="never again"),
         instead(SEARCH, of="reversed(path)", put="path", says="spread"),
         instead(SEARCH, of="playout(path[-1].position)", put="playout(position)", says="spread"),
-        instead(SEARCH, of="playout(path[-1].position)", put="playout(last.position)", says="Is it the new node"),
+        instead(SEARCH, of="playout(path[-1].position)", put="playout(last.position)", says="evaluate the new node"),
         instead(SEARCH, of="            path.append(last.children[untried[0]])\n", put="", says="0 visits in all"),
         instead(SEARCH, of="while free(path[-1].position) and ", put="while ", says="empty"),
         instead(SEARCH, of="reversed(path)", put="reversed(path[1:])", says="math domain error"),
-        instead(SEARCH, of="child.visits for move", put="child.value_sum for move", says="is no number of visits"),
+        instead(SEARCH, of="child.visits for move", put="child.value_sum for move", says="is not a number of visits"),
         instead(SEARCH, of="range(simulations)", put="range(simulations + 1)", says="in all"),
         instead(SEARCH, of="untried = [move for move in free(last.position) if move not in last.children]",
                 put="untried = [move for move in free(last.position)[1:] if move not in last.children]",
@@ -129,7 +130,7 @@ def own_search(own_search: Callable[..., Any]) -> Outcome:
         simulations = len(free(position))
         few = _as_visits(ask(own_search, position, simulations), position, simulations)
         untried = [move for move, visits in few.items() if not visits]
-        require(not untried, f"After {simulations} simulations it has tried {few}. Each move comes first once.")
+        require(not untried, f"After {simulations} simulations it has tried {few}. Try each move once first.")
         tries = [_as_visits(ask(own_search, position, SIMULATIONS), position, SIMULATIONS) for _ in range(TRIES)]
         found[position] = tries
     wrong = {
@@ -152,21 +153,21 @@ def _as_visits(got: Any, position: str, simulations: int) -> dict[int, int]:
     """Take what a search gave as the visits of each move, or end the check."""
     require(
         isinstance(got, dict),
-        f"It gave a `{type(got).__name__}`, and a dictionary with the visits of each move is wanted.",
+        f"Expected a dictionary with the visits of each move, got a `{type(got).__name__}`.",
     )
     said = f"After {simulations} simulations in\n{in_rows(position)}\nit gave {got}. "
     odd = [visits for visits in got.values() if not isinstance(visits, int)]
     if odd:
-        fail(f"{said}{odd[0]!r} is no number of visits.")
+        fail(f"{said}{odd[0]!r} is not a number of visits.")
     missing = [move for move in free(position) if move not in got]
-    require(not missing, f"{said}There are no visits of {some(missing)}.")
+    require(not missing, f"{said}Expected visits for every move, got no visits of {some(missing)}.")
     total = sum(got.values())
-    require(total == simulations, f"{said}These are {total} visits in all, and each simulation visits one move.")
+    require(total == simulations, f"{said}These are {total} visits in all, but each simulation should visit one move.")
     return got
 
 
 def _explain(found: dict[str, list[dict[int, int]]], wrong: dict[str, list[dict[int, int]]]) -> None:
-    """Tell from how it plays what may be wrong with it."""
+    """Guess the mistake from how it plays."""
     position = next(one for one, tries in wrong.items() if tries)
     visits, best = wrong[position][0], best_moves(position)
     said = (
@@ -175,15 +176,22 @@ def _explain(found: dict[str, list[dict[int, int]]], wrong: dict[str, list[dict[
     )
     once = [min(one.values()) <= 1 for tries in found.values() for one in tries]
     if sum(once) > len(once) / 2:
-        fail(f"{said}Moves are tried once and never again. What of the bonus for what was seldom tried?")
+        fail(f"{said}Moves are tried once and never again. Is the bonus for rarely tried moves missing?")
     if position == WIN_AT_ONCE and visits[best[0]] < SIMULATIONS / 50:
         fail(
-            f"{said}It avoids the move that makes a line. Whose value does a child have, and when does it change sign?"
+            f"{said}It avoids the move that completes a line. Whose value does a child hold, and when does it change "
+            "sign?"
         )
     if all(max(one.values()) - min(one.values()) <= 1 for one in found[position]):
-        fail(f"{said}All moves are visited about equally often. Is it the score that selects?")
+        fail(f"{said}All moves are visited about equally often. Do you select by the score?")
     if position == WIN_AT_ONCE:
-        fail(f"{said}The visits are spread, though one move wins. Which node is evaluated, and what comes back up?")
+        fail(
+            f"{said}The visits are spread, although one move wins. Which node do you evaluate, and which value do "
+            "you back up?"
+        )
     if position == BLOCK:
-        fail(f"{said}It lets X make a line. What is good for the player to move in a child is bad for the one before.")
-    fail(f"{said}It does not look far enough. Does the path get longer? Is it the new node that is evaluated?")
+        fail(
+            f"{said}It lets X complete a line. What is good for the player to move in a child is bad for the player "
+            "before."
+        )
+    fail(f"{said}It does not look far enough. Does the path get longer? Do you evaluate the new node?")

@@ -31,9 +31,9 @@ SCORES = """
 @exercise(
     title="The score of an action",
     prompt="""
-        Write `ucb1(visits, value_sum, c)`: the UCB1 scores of the actions of a node. `visits` says how often each was
-        taken, and `value_sum` is the sum of the returns of each, two tensors of shape `[actions]`. The node itself was
-        visited once more than all its actions together. An action that was never taken has the score `torch.inf`.
+        Write `ucb1(visits, value_sum, c)`: the UCB1 scores of the actions of a node. `visits` holds the number of
+        visits of each action and `value_sum` the sum of its returns, two tensors of shape `[actions]`. The node itself
+        has one visit more than all its actions together. An action without visits has the score `torch.inf`.
     """,
     stub="""
         def ucb1(visits, value_sum, c):
@@ -41,32 +41,33 @@ SCORES = """
             ...
     """,
     hints=[
-        "Two parts: the mean return of an action, and a bonus for what was seldom taken. Neither needs a loop.",
+        "The score has two parts: the mean return of an action, and a bonus for rarely taken ones. Neither needs a "
+        "loop.",
         "The bonus is `c` times the square root of: the logarithm of the visits of the node, divided by those of the "
         "action.",
         "With `total = 1 + visits.sum()`, the scores are `value_sum / visits + c * (total.log() / visits).sqrt()`. "
-        "`torch.where(visits > 0, scores, torch.inf)` puts infinity where nothing was taken.",
+        "`torch.where(visits > 0, scores, torch.inf)` gives infinity to actions without visits.",
     ],
     solution=SCORES,
     wrong=[
-        instead(SCORES, of="1 + visits.sum()", put="visits.sum()", says="was visited once more"),
+        instead(SCORES, of="1 + visits.sum()", put="visits.sum()", says="has one visit more"),
         instead(SCORES, of="value_sum / visits +", put="value_sum +", says="The sum of the returns grows"),
         instead(SCORES, of="value_sum / visits +", put="", says="Where is the mean return"),
         instead(SCORES, of=" + c * (total.log() / visits).sqrt()", put="", says="Where is the bonus"),
         instead(SCORES, of="c * (total.log() / visits).sqrt()", put="(c * total.log() / visits).sqrt()",
-                says="outside of the square root"),
+                says="outside the square root"),
         instead(SCORES, of="c * (", put="(", says="without c"),
         instead(SCORES, of="total.log()", put="total", says="Without the logarithm"),
         instead(SCORES, of="total.log()", put="total.log10()", says="natural logarithm"),
         instead(SCORES, of="/ visits).sqrt()", put="/ visits)", says="the square root of"),
         instead(SCORES, of="(total.log() / visits)", put="(visits / total.log())", says="The bonus grows with"),
-        instead(SCORES, of="+ c", put="- c", says="Seldom taken should be liked more"),
+        instead(SCORES, of="+ c", put="- c", says="should score higher"),
         instead(SCORES, of="torch.where(visits > 0, scores, torch.inf)", put="scores", says="nan"),
         instead(SCORES, of="torch.where(visits > 0, scores, torch.inf)", put="scores.nan_to_num(0.0)",
                 says="has the score 0"),
         instead(SCORES, of="scores, torch.inf", put="scores, -torch.inf", says="never will be"),
         instead(SCORES, of="return torch.where(visits > 0, scores, torch.inf)", put="return scores.argmax()",
-                says="a score for each action"),
+                says="one score for each action"),
     ],
     setup="import torch",
 )  # fmt: skip
@@ -75,15 +76,13 @@ def ucb1(ucb1: Callable[..., Any]) -> Outcome:
     for visits, sums, c in NODES:
         given = torch.tensor(visits), torch.tensor(sums)
         got = ask(ucb1, *given, c)
-        require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
-        shape = (
-            f"Its shape is {list(got.shape)}, and there are {len(visits)} actions: a score for each action is wanted."
-        )
+        require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+        shape = f"Expected one score for each action, shape [{len(visits)}], got {list(got.shape)}."
         require(got.shape == given[0].shape, shape)
         _check(got.double(), visits, sums, c)
     return right(
-        "A bonus is large where little is known, and shrinks with each visit. It grows, slowly, when all others are "
-        "visited, so that no action is given up for good."
+        "The bonus is large where little is known, and shrinks with each visit. It grows slowly while other actions "
+        "are visited, so no action is given up for good."
     )
 
 
@@ -101,17 +100,17 @@ def _check(got: torch.Tensor, visits: list[int], sums: list[float], c: float) ->
     if torch.allclose(scores, mean + c * (log / n).sqrt(), atol=1e-4):
         return
     known = {
-        "A node was visited once more than all its actions together.": mean + c * ((total - 1).log() / n).sqrt(),
-        "The sum of the returns grows with each visit: what of their mean?": sum_ + c * (log / n).sqrt(),
+        "A node has one visit more than all its actions together.": mean + c * ((total - 1).log() / n).sqrt(),
+        "The sum of the returns grows with each visit. Use their mean.": sum_ + c * (log / n).sqrt(),
         "Where is the mean return?": c * (log / n).sqrt(),
         "Where is the bonus?": mean,
-        "`c` stands outside of the square root.": mean + (c * log / n).sqrt(),
+        "`c` belongs outside the square root.": mean + (c * log / n).sqrt(),
         "It explores without c.": mean + (log / n).sqrt(),
         "Without the logarithm the bonus would never get small.": mean + c * (total / n).sqrt(),
-        "`log10` is another logarithm than the natural logarithm.": mean + c * (total.log10() / n).sqrt(),
+        "`log10` is not the natural logarithm.": mean + c * (total.log10() / n).sqrt(),
         "The bonus is the square root of that.": mean + c * log / n,
         "The bonus grows with the visits of the action.": mean + c * (n / log).sqrt(),
-        "Seldom taken should be liked more, and not less.": mean - c * (log / n).sqrt(),
+        "Rarely taken actions should score higher, not lower.": mean - c * (log / n).sqrt(),
     }
     reasons = [words for words, numbers in known.items() if torch.allclose(scores, numbers, atol=1e-4)]
     fail(said + (reasons[0] if reasons else "Compute one of them by hand: mean, then bonus."))

@@ -1,4 +1,4 @@
-"""Exercise of lesson 42 on symmetry: each position of Connect Four once more, as in a mirror."""
+"""Exercise of lesson 42 on symmetry: add the mirror image of each Connect Four position."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ MIRRORED = """
 """
 _KEYS = ("board", "turn", "mask", "action_probs", "outcome")
 _SAID = {
-    "turn": "In a mirror the same player is to move: `turn` has changed.",
-    "outcome": "In a mirror the same player wins: `outcome` has changed.",
-    "mask": "`mask` does not fit the mirrored board: a column that is full there is open by the mask, or the reverse.",
+    "turn": "`turn` has changed. In the mirror image, the same player is to move.",
+    "outcome": "`outcome` has changed. In the mirror image, the same player wins.",
+    "mask": "`mask` does not match the mirrored board: it marks a full column as legal, or an open one as illegal.",
     "action_probs": "`action_probs` still recommends the old columns. A move to the left becomes one to the right.",
 }
 
 
 @exercise(
-    title="In the mirror",
+    title="Mirror the positions",
     prompt="""
-        Connect Four looks the same in a mirror: left and right change places, and nothing else. So each position to
-        learn from gives another one for nothing. Write `mirrored(rows)`: `rows` is a TensorDict `[n]` with `"board"` of
-        shape `[n, 6, 7]`, `"turn"` `[n, 1]`, `"mask"` and `"action_probs"` `[n, 7]`, and `"outcome"` `[n]`. The result
-        is a TensorDict `[2 n]`: first the rows, then their mirror images in the same order.
+        Connect Four is symmetric: swap left and right, and nothing else changes. So each training position gives a
+        second one for free. Write `mirrored(rows)`: `rows` is a TensorDict `[n]` with `"board"` of shape `[n, 6, 7]`,
+        `"turn"` `[n, 1]`, `"mask"` and `"action_probs"` `[n, 7]`, and `"outcome"` `[n]`. Return a TensorDict `[2 n]`:
+        first the rows, then their mirror images in the same order.
     """,
     stub="""
         def mirrored(rows):
-            # x.flip(dim) turns a dimension round,
-            # torch.cat([td, other]) puts two TensorDicts behind each other
+            # x.flip(dim) reverses a dimension,
+            # torch.cat([td, other]) concatenates two TensorDicts
             ...
     """,
     hints=[
-        "Which of the five entries speak of columns? And in which of their dimensions?",
+        "Which of the five entries depend on the columns, and in which dimension?",
         "Work on a copy: `other = rows.clone()`.",
         'In `"board"`, `"mask"` and `"action_probs"` the columns are the last dimension: `rows[key].flip(-1)`.',
     ],
     solution=MIRRORED,
     wrong=[
-        instead(MIRRORED, of='"mask", "action_probs"', put='"action_probs"', says="`mask` does not fit"),
+        instead(MIRRORED, of='"mask", "action_probs"', put='"action_probs"', says="`mask` does not match"),
         instead(MIRRORED, of='"mask", "action_probs"', put='"mask"', says="recommends the old columns"),
         instead(MIRRORED, of='"board", "mask"', put='"mask"', says="board has not changed"),
         instead(MIRRORED, of='("board", "mask", "action_probs")', put='("board", "mask", "action_probs", "turn", '
@@ -74,25 +74,27 @@ _SAID = {
             def mirrored(rows):
                 return [rows, rows]
             """,
-            says="a TensorDict is wanted",
+            says="Expected a TensorDict",
         ),
     ],
     setup="import torch",
 )  # fmt: skip
 def mirrored(mirrored: Callable[..., Any]) -> Outcome:
-    """Mirror the positions of random games, some with full columns, and look at each entry."""
+    """Mirror the positions of random games, some with full columns, and check each entry."""
     rows = _positions()
     got = ask(mirrored, rows)
-    require(isinstance(got, TensorDictBase), f"It gave a `{type(got).__name__}`, and a TensorDict is wanted.")
+    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
     n = len(rows)
     require(
         got.batch_size == (2 * n,),
-        f"For {n} rows it gave a TensorDict {list(got.batch_size)}, and there should be twice as many rows: [{2 * n}].",
+        f"For {n} rows, expected twice as many, a TensorDict of batch size [{2 * n}], got {list(got.batch_size)}.",
     )
     missing = [key for key in _KEYS if got.get(key, None) is None]
     require(not missing, f"These entries are missing: {missing}.")
     for key in _KEYS:
-        require(torch.equal(got[key][:n], rows[key]), f"The first half should be the rows as they are: see `{key}`.")
+        require(
+            torch.equal(got[key][:n], rows[key]), f"The first half should be the unchanged rows, but `{key}` differs."
+        )
     _check_images(got[n:], rows)
     boards = {tuple(board.flatten().tolist()) for board in rows["board"]}
     new = {tuple(board.flatten().tolist()) for board in got["board"]} - boards
@@ -119,13 +121,13 @@ def _check_images(images: TensorDictBase, rows: TensorDictBase) -> None:
     if torch.equal(board, rows["board"]):
         fail("The board has not changed: the second half has the same positions.")
     if torch.equal(board, rows["board"].flip(-2)):
-        fail(f"The boards stand upside down, and discs hang from above:\n\n{board_text(board[5])}")
+        fail(f"The boards are upside down: the discs hang from the top.\n\n{board_text(board[5])}")
     if torch.equal(board, rows["board"].flip(0)):
-        fail("The order of the rows has changed, and the boards are as they were.")
+        fail("It reverses the order of the rows instead of the boards.")
     at = int((board != wanted).flatten(1).any(-1).to(torch.uint8).argmax())
     require(torch.equal(board, wanted), f"Row {at} of the second half is not the mirror image of row {at}.")
     if torch.equal(images["outcome"], rows["outcome"].flip(-1)):
-        fail("The second half has the outcomes of other rows. Which entries speak of columns?")
+        fail("The second half has the outcomes of other rows. Which entries depend on the columns?")
     for key, words in _SAID.items():
         wanted = rows[key].flip(-1) if key in ("mask", "action_probs") else rows[key]
         require(torch.equal(images[key], wanted), words)

@@ -1,4 +1,4 @@
-"""Exercise of lesson 42 on selection: the action that PUCT takes in a node, tried in a search."""
+"""Exercise of lesson 42 on selection: the action that PUCT selects in a node, tested in a search."""
 
 from __future__ import annotations
 
@@ -51,27 +51,28 @@ NODES = {
 @exercise(
     title="Select by PUCT",
     prompt="""
-        Write `select(prior, visits, value_sum, legal, c)`: the action that PUCT takes in a node. The first four are
-        tensors of shape `[actions]`: the probability of each action, how often it was taken, the sum of its returns,
-        and whether it is legal. The node itself was visited once more than all its actions together. The mean return
-        of an action that was never taken counts as 0.
+        Write `select(prior, visits, value_sum, legal, c)`: the action that PUCT selects in a node. The first four are
+        tensors of shape `[actions]`: the probability of each action, its number of visits, the sum of its returns, and
+        whether it is legal. The node itself has one visit more than all its actions together. The mean return of an
+        action without visits counts as 0.
 
-        The check plays tic-tac-toe with it, in a search.
+        The check also uses it in a search on tic-tac-toe.
     """,
     stub="""
         def select(prior, visits, value_sum, legal, c):
-            # x.sqrt(), x.argmax(), x.masked_fill(mask, value) and x.clamp(min=...) may be of use
+            # x.sqrt(), x.argmax(), x.masked_fill(mask, value) and x.clamp(min=...) may be useful
             ...
     """,
     hints=[
-        "Two parts: the mean return, and a bonus. The bonus has the prior in it, and shrinks as the action is taken.",
-        "`visits.clamp(min=1)` makes a division by 0 harmless, as the sum of the returns is 0 there.",
-        "With `n = 1 + visits.sum()`, the bonus is `c * prior * n.sqrt() / (1 + visits)`. Give what is illegal the "
-        "score minus infinity before you take `argmax()`.",
+        "The score has two parts: the mean return and a bonus. The bonus contains the prior and shrinks with each "
+        "visit.",
+        "Divide by `visits.clamp(min=1)` to avoid dividing by 0. The sum of the returns is 0 there anyway.",
+        "With `n = 1 + visits.sum()`, the bonus is `c * prior * n.sqrt() / (1 + visits)`. Set the score of illegal "
+        "actions to minus infinity before `argmax()`.",
     ],
     solution=SELECT,
     wrong=[
-        instead(SELECT, of="(1 + visits.sum()).sqrt()", put="visits.sum().sqrt()", says="was visited once itself"),
+        instead(SELECT, of="(1 + visits.sum()).sqrt()", put="visits.sum().sqrt()", says="has one visit of its own"),
         instead(SELECT, of="(1 + visits.sum()).sqrt()", put="(1 + visits.sum())", says="Without the square root"),
         instead(SELECT, of="(1 + visits.sum()).sqrt()", put="(1 + visits.sum()).log().sqrt()", says="no logarithm"),
         instead(SELECT, of="/ (1 + visits)", put="", says="does not shrink"),
@@ -81,13 +82,13 @@ NODES = {
         instead(SELECT, of="value_sum / visits.clamp(min=1)", put="value_sum", says="The sum of the returns"),
         instead(SELECT, of="value_sum / visits.clamp(min=1)", put="-value_sum / visits.clamp(min=1)",
                 says="the other way round"),
-        instead(SELECT, of="c * prior", put="prior", says="the same whatever `c` is"),
+        instead(SELECT, of="c * prior", put="prior", says="`c` has no effect"),
         instead(SELECT, of="c * prior *", put="c *", says="Where is the prior"),
         instead(SELECT, of="(mean + bonus)", put="bonus", says="Where is the mean return"),
         instead(SELECT, of="(mean + bonus)", put="mean", says="Where is the bonus"),
         instead(SELECT, of=".masked_fill(~legal, -torch.inf)", put="", says="is not legal"),
-        instead(SELECT, of=".argmax()", put="", says="the number of an action"),
-        instead(SELECT, of=".argmax()", put=".max()", says="a score, and"),
+        instead(SELECT, of=".argmax()", put="", says="Expected the index of an action"),
+        instead(SELECT, of=".argmax()", put=".max()", says="is a score"),
     ],
     accepted=[
         SELECT.replace(".argmax()", ".argmax().numpy()"),
@@ -96,7 +97,7 @@ NODES = {
     setup="import torch",
 )  # fmt: skip
 def select(select: Callable[..., Any]) -> Outcome:
-    """Ask about nodes with something special each, and then let it select in a search."""
+    """Check nodes that each have a special feature, then select in a search."""
     answers = [_asked(select, name, node) for name, node in NODES.items()]
     wanted = [_best(_scores(node)) for node in NODES.values()]
     if answers != wanted:
@@ -104,12 +105,12 @@ def select(select: Callable[..., Any]) -> Outcome:
     game = TicTacToeEnv()
     search = MCTS(game, rule=_Learner(select, 1.5), solver=False, seed=0).reset(game.reset()).run(_SIMULATIONS)
     rule: Any = search.rule
-    require(rule.right, "The nodes above are right, and in a search of tic-tac-toe it selects otherwise.")
+    require(rule.right, "The single nodes are right, but in a search on tic-tac-toe it does not follow the formula.")
     tried = int((search.visits > 0).sum())
     return right(
-        f"In {_SIMULATIONS} simulations of tic-tac-toe it kept to the formula in each node. All priors are the same "
-        f"there, and it tried {tried} of 9 moves. Where the prior is small, a move may never be tried: UCB1 tries all "
-        "of them first."
+        f"In {_SIMULATIONS} simulations of tic-tac-toe it followed the formula in each node. All priors are equal "
+        f"there, and it tried {tried} of 9 moves. A move with a small prior may never be tried; UCB1 tries every "
+        "move first."
     )
 
 
@@ -136,14 +137,14 @@ def _asked(select: Callable[..., Any], name: str, node: _Node) -> int:
     given = [torch.tensor(values) for values in node[:4]]
     got = ask(select, *given, node.c)
     if isinstance(got, torch.Tensor) and got.shape == given[0].shape and got.numel() > 1:
-        fail(f"It gave {len(node.prior)} numbers, and the number of an action is wanted: that of the best score.")
+        fail(f"Expected the index of an action, the one with the best score, got {len(node.prior)} numbers.")
     single = isinstance(got, int) or (isinstance(got, torch.Tensor) and got.numel() == 1)
-    require(single, f"It gave a `{type(got).__name__}`, and the number of an action is wanted.")
+    require(single, f"Expected the index of an action, got a `{type(got).__name__}`.")
     if isinstance(got, torch.Tensor) and got.dtype.is_floating_point:
-        fail(f"It gave {got.item():.3g}: that is a score, and the action that has it is wanted.")
+        fail(f"Expected the index of an action, got {got.item():.3g}, which is a score.")
     action, many = int(got), len(node.prior)
-    require(0 <= action < many, f"It gave {action} for {name}, which has actions from 0 to {many - 1}.")
-    require(node.legal[action], f"In {name} it takes action {action}, which is not legal.")
+    require(0 <= action < many, f"For {name}, expected an action from 0 to {many - 1}, got {action}.")
+    require(node.legal[action], f"In {name} it selects action {action}, which is not legal.")
     return action
 
 
@@ -151,25 +152,25 @@ def _asked(select: Callable[..., Any], name: str, node: _Node) -> int:
 _MISTAKES: dict[str, dict[str, Any]] = {
     "Where is the bonus?": {"only": "mean"},
     "Where is the mean return?": {"only": "bonus"},
-    "It does the same whatever `c` is.": {"c": 1.0},
+    "`c` has no effect.": {"c": 1.0},
     "Where is the prior?": {"flat": True},
-    "In a new node nothing was taken yet, but the node was visited once itself: else there is no bonus at all.": {
+    "In a new node no action has visits, but the node has one visit of its own. Without it there is no bonus at all.": {
         "root": lambda total: math.sqrt(total - 1)
     },
     "Without the square root of the visits, the bonus never gets small.": {"root": float},
-    "The bonus has no logarithm in it: that is UCB1's.": {"root": lambda total: math.sqrt(math.log(total))},
-    "The bonus does not shrink when the action is taken.": {"under": lambda n: 1.0},
-    "The bonus shrinks too slowly: only the visits of the node are under the root.": {
+    "The bonus has no logarithm in it: UCB1 has one, PUCT does not.": {
+        "root": lambda total: math.sqrt(math.log(total))
+    },
+    "The bonus does not shrink with the visits of the action.": {"under": lambda n: 1.0},
+    "The bonus shrinks too slowly: only the visits of the node are under the square root.": {
         "under": lambda n: math.sqrt(1 + n)
     },
-    "The bonus of an action that was never taken divides by 0. Is there something to add to its visits?": {
-        "under": lambda n: n
-    },
-    "The mean of an action that was never taken is 0 / 0 for it, and `nan` wins every comparison.": {
+    "The bonus of an action without visits divides by 0. What should you add to its visits?": {"under": lambda n: n},
+    "The mean of an action without visits is 0 / 0, and `argmax` picks `nan` first.": {
         "mean": lambda w, n: w / n if n else math.nan
     },
-    "The sum of the returns grows with each visit: what of their mean?": {"mean": lambda w, n: w},
-    "Good and bad are the other way round: returns are those of the player who is to move here.": {
+    "The sum of the returns grows with each visit. Use their mean.": {"mean": lambda w, n: w},
+    "The sign is the other way round: the returns are those of the player to move here.": {
         "mean": lambda w, n: -w / max(n, 1)
     },
 }
@@ -180,12 +181,12 @@ def _explain(answers: list[int], wanted: list[int]) -> None:
     at = next(i for i, (got, want) in enumerate(zip(answers, wanted, strict=True)) if got != want)
     name, node = list(NODES.items())[at]
     table = f"prior {node.prior}, visits {node.visits}, sums {node.value_sum}, c = {node.c:g}"
-    said = f"In {name} ({table}) it takes action {answers[at]}. "
+    said = f"In {name} ({table}) it selects action {answers[at]}. "
     for words, change in _MISTAKES.items():
         if answers == [_best(_scores(one, **change)) for one in NODES.values()]:
             fail(said + words)
     scores = [round(score, 2) for score in _scores(node)]
-    fail(f"{said}By PUCT the scores are {scores}. Compute one of them by hand.")
+    fail(f"{said}The PUCT scores are {scores}. Compute one of them by hand.")
 
 
 class _Learner(Rule):

@@ -1,4 +1,4 @@
-"""Exercise of lesson 42 on temperature: from visits to the probabilities that a move is drawn with."""
+"""Exercise of lesson 42 on temperature: turn visits into the probabilities of moves."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ MANY = torch.tensor([100, 800, 780, 0])
 
 
 @exercise(
-    title="Hot and cold",
+    title="Apply a temperature",
     prompt="""
-        Write `sharpen(visits, temperature)`: the probabilities that moves are drawn with, of the shape of `visits`,
-        which is `[*batch, actions]`. They are in proportion to `visits ** (1 / temperature)`. With a temperature of 1
-        these are the shares of the visits; the hotter, the more alike; and the colder, the more goes to the action
-        visited most. With a temperature of 0, that action gets all of it, and where several are visited most, the first
-        of them.
+        Write `sharpen(visits, temperature)`: the probabilities of the moves, proportional to
+        `visits ** (1 / temperature)`. They have the shape of `visits`, `[*batch, actions]`. With a temperature of 1
+        these are the shares of the visits; a higher temperature makes them more uniform; a lower one favours the most
+        visited action. With a temperature of 0, the most visited action has probability 1 (the first one, if there is
+        a tie).
 
-        With a temperature of 0.01 it should still work: `800 ** 100` is too large for a float.
+        It must also work with a temperature of 0.01, although `800 ** 100` is too large for a float.
     """,
     stub="""
         def sharpen(visits, temperature):
-            # the sum over actions: x.sum(-1, keepdim=True)
+            # to sum over actions: x.sum(-1, keepdim=True)
             ...
     """,
     hints=[
-        "Handle 0 first: `torch.nn.functional.one_hot` makes probabilities of the number of an action.",
-        "A power with a large exponent is too large, its logarithm is not: that of `n ** (1 / t)` is `log(n) / t`.",
-        "`softmax(-1)` takes logarithms, and gives probabilities that sum to 1. The logarithm of 0 is minus infinity, "
-        "and softmax makes 0 of it.",
+        "Handle 0 first: `torch.nn.functional.one_hot` turns the index of an action into probabilities.",
+        "A power with a large exponent overflows, but its logarithm does not: that of `n ** (1 / t)` is `log(n) / t`.",
+        "`softmax(-1)` turns logarithms into probabilities that sum to 1. The logarithm of 0 is minus infinity, which "
+        "softmax turns into 0.",
     ],
     solution=SHARPEN,
     wrong=[
@@ -56,7 +56,7 @@ MANY = torch.tensor([100, 800, 780, 0])
         instead(SHARPEN, of="visits.double().log() / temperature", put="visits.double() / temperature",
                 says="softmax of the visits themselves"),
         instead(SHARPEN, of="visits.double().log() / temperature", put="(1 + visits.double()).log() / temperature",
-                says="was never visited"),
+                says="without visits"),
         instead(SHARPEN, of=" / temperature", put="", says="the same as with 1"),
         instead(SHARPEN, of=".softmax(-1)", put=".exp()", says="sum to"),
         instead(SHARPEN, of=".softmax(-1)", put=".softmax(0)", says="mixes the roots"),
@@ -64,18 +64,18 @@ MANY = torch.tensor([100, 800, 780, 0])
         instead(SHARPEN, of="    if temperature == 0:\n        return torch.nn.functional.one_hot(visits.argmax(-1), "
                             "visits.shape[-1]).float()\n", put="", says="With a temperature of 0 "),
         instead(SHARPEN, of="torch.nn.functional.one_hot(visits.argmax(-1), visits.shape[-1]).float()",
-                put="visits.argmax(-1)", says="has the shape"),
+                put="visits.argmax(-1)", says="expected a result of shape"),
         instead(SHARPEN, of="torch.nn.functional.one_hot(visits.argmax(-1), visits.shape[-1]).float()",
-                put="(visits == visits.max(-1, keepdim=True).values).float()", says="Where several"),
+                put="(visits == visits.max(-1, keepdim=True).values).float()", says="If several"),
         instead(SHARPEN, of="visits.argmax(-1), visits.shape[-1]).float()",
-                put="visits.argmin(-1), visits.shape[-1]).float()", says="All of it should go"),
+                put="visits.argmin(-1), visits.shape[-1]).float()", says="should get all of it"),
         instead(SHARPEN, of="torch.nn.functional.one_hot(visits.argmax(-1), visits.shape[-1]).float()",
                 put="torch.zeros_like(visits)", says="[0.0, 0.0, 0.0, 0.0], of the visits [8, 4, 0, 20], sum to 0"),
     ],
     setup="import torch",
 )  # fmt: skip
 def sharpen(sharpen: Callable[..., Any]) -> Outcome:
-    """Sharpen the visits of several roots, of one, and of one with many; then go down to 0."""
+    """Sharpen the visits of several roots, of one root, and of one with many visits; then use a temperature of 0."""
     for temperature in (1.0, 0.5, 2.0):
         _check(sharpen, FEW, temperature)
     _check(sharpen, FEW[2], 0.5)
@@ -101,10 +101,10 @@ def _check(sharpen: Callable[..., Any], visits: torch.Tensor, temperature: float
         got = ask(sharpen, visits, temperature)
     except ZeroDivisionError:
         fail(f"{said}it divides by 0.")
-    require(isinstance(got, torch.Tensor), f"{said}it gave a `{type(got).__name__}`, and a tensor is wanted.")
+    require(isinstance(got, torch.Tensor), f"{said}expected a tensor, got a `{type(got).__name__}`.")
     require(
         got.shape == visits.shape,
-        f"{said}the result has the shape {list(got.shape)}, and `visits` has {list(visits.shape)}.",
+        f"{said}expected a result of shape {list(visits.shape)}, like `visits`, got {list(got.shape)}.",
     )
     got, wanted = got.double(), _wanted(visits, temperature)
     if torch.allclose(got, wanted, atol=1e-3):
@@ -117,26 +117,28 @@ def _check(sharpen: Callable[..., Any], visits: torch.Tensor, temperature: float
 def _explain(said: str, got: torch.Tensor, visits: torch.Tensor, temperature: float) -> None:
     """Name what is wrong with numbers of the right shape."""
     if bool((got < 0).any()):
-        fail(f"{said}A probability is not between 0 and 1 there.")
-    require(got.isfinite().all(), f"{said}A number in between is too large for a float, or is 0 / 0.")
+        fail(f"{said}A probability is not between 0 and 1.")
+    require(got.isfinite().all(), f"{said}An intermediate number is too large for a float, or is 0 / 0.")
     if temperature == 0:
         _explain_zero(said, got, visits)
     logits = visits.double().log() / temperature
     known = {
-        "That is a softmax of the visits themselves: one visit more is then e times as likely, or more.": (
+        "That is a softmax of the visits themselves: one more visit makes a move at least e times as likely.": (
             visits.double() / temperature
         ).softmax(-1),
-        "It is upside down: the colder, the more should go to the best.": _wanted(visits, 1 / temperature),
+        "It is upside down: a lower temperature should favour the most visited action.": _wanted(
+            visits, 1 / temperature
+        ),
         "That is the same as with 1.": _wanted(visits, 1.0),
-        "That mixes the roots: each row has probabilities of its own.": logits.softmax(0),
+        "It mixes the roots: each row has its own probabilities.": logits.softmax(0),
     }
     for words, numbers in known.items():
         if torch.allclose(got, numbers, atol=1e-3):
             fail(said + words)
     off = (got.sum(-1) - 1).abs().max() > 1e-3
     require(not off, f"{said}These sum to {got.sum(-1).flatten()[0]:.3g}.")
-    require(not bool((got[visits == 0] > 0).any()), f"{said}An action gets a share that was never visited.")
-    fail(f"{said}What are `visits ** {1 / temperature:g}`, and what are their shares?")
+    require(not bool((got[visits == 0] > 0).any()), f"{said}An action without visits gets a share.")
+    fail(f"{said}Compute `visits ** {1 / temperature:g}`, then their shares.")
 
 
 def _explain_zero(said: str, got: torch.Tensor, visits: torch.Tensor) -> None:
@@ -147,5 +149,5 @@ def _explain_zero(said: str, got: torch.Tensor, visits: torch.Tensor) -> None:
         tied = bool(((row == 1) == (count == count.max())).all())  # the one mistake that is named below
         require(abs(total - 1) < 1e-3 or tied, f"With a temperature of 0 one action gets all of it. {what}")
     most = visits == visits.max(-1, keepdim=True).values
-    require(not bool((got[~most] > 0).any()), f"{said}All of it should go to the action that was visited most.")
-    fail(f"{said}Where several were visited most, the first of them gets all of it.")
+    require(not bool((got[~most] > 0).any()), f"{said}The most visited action should get all of it.")
+    fail(f"{said}If several actions tie for the most visits, the first one gets all of it.")

@@ -172,7 +172,7 @@ class Exercise:
             return self._late(ended.stack), ""
         if ended.how == "memory":
             size = f"{MEMORY_LIMIT >> 30} GB"
-            return Outcome("error", f"It used more than {size} of memory. Does a list or a text grow without end?"), ""
+            return Outcome("error", f"It used more than {size} of memory. Does something grow without limit?"), ""
         if ended.value is None:
             how = f" ({ended.signal})" if ended.signal else ""
             return Outcome("error", f"The process that ran your code ended before the check did{how}."), ""
@@ -211,7 +211,7 @@ class Exercise:
 
     def _late(self, place: str | None) -> Outcome:
         where = f", at {place}" if place else ""
-        return Outcome("error", f"It was still running after {self.seconds:g} seconds{where}. Does the loop end?")
+        return Outcome("error", f"It was still running after {self.seconds:g} seconds{where}. Does the loop ever end?")
 
     def _todo(self) -> Outcome:
         names = " and ".join(f"`{name}`" for name in self.answers)

@@ -108,9 +108,9 @@ def value_of_truth() -> Value:
 
 def as_targets(got: Any, td: TensorDictBase) -> torch.Tensor:
     """Take what a learner's function gave as a number for each step, or end the check."""
-    require(isinstance(got, torch.Tensor), f"It gave a `{type(got).__name__}`, and a tensor is wanted.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
     shape, wanted = tuple(got.shape), tuple(td["next", "reward"].shape)
-    what = f"Its shape is {shape}, and {wanted} is wanted. Print the shape of each piece."
+    what = f"Expected shape {wanted}, got {shape}. Print the shape of each part."
     require(shape == wanted, what)
     return got.detach().float()
 
