@@ -7,7 +7,7 @@ import { REUSED, TERMINAL, actionName, childEdges, hasFlag, isThere, placeOf, si
 
 const [LARGEST, SMALLEST, WIDEST] = [13, 3, 7];
 const THIN = 0.3; // narrower parts of an icicle are not seen, in pixels
-const DARK = 0.45; // values farther from the middle are too strong for dark letters
+const STRONG = 0.3; // on the colours of values farther from the middle no letters can be read in both themes
 
 /** The radius of a node: its area is its share of the visits of the root. */
 export const radius = (tree, at) => Math.max(LARGEST * Math.sqrt(clamp(sizeOf(tree, at) / Math.max(sizeOf(tree, 0), 1), 0, 1)), SMALLEST);
@@ -141,7 +141,9 @@ export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoo
     }
     const text = n === 0 ? "root" : actionName(tree, tree.action[n]);
     if (tall >= 13 && wide > 16 && cutText(text, wide - 4, 11) === text) {
-      marks.push({ kind: "text", x: (x + x2) / 2, y: y + high / 2 + 4, text, anchor: "middle", fill: !faded && Math.abs(place) > DARK ? "paper" : "ink" });
+      const half = textWidth(text, 11) / 2 + 2;
+      if (!faded && Math.abs(place) > STRONG) marks.push({ kind: "rect", x: (x + x2) / 2 - half, x2: (x + x2) / 2 + half, y: y + high / 2 - 6, h: 12, fill: "paper", opacity: 0.75 });
+      marks.push({ kind: "text", x: (x + x2) / 2, y: y + high / 2 + 4, text, anchor: "middle", fill: "ink" });
     }
   }
   const outline = (n, stroke, width) => {

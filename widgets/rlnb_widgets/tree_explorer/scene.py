@@ -11,7 +11,7 @@ import numpy as np
 
 from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.display_svg import MARGIN, WIDTH, Part, stacked
-from rlnb_widgets._core.measures import text_width
+from rlnb_widgets._core.measures import cut_text, text_width
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import number, plural, shorten
 from rlnb_widgets.scenes.scene import Scene
@@ -32,8 +32,8 @@ from rlnb_widgets.tree_explorer.words import (
 _ROW, _INNER, _LEFT, _RIGHT, _COLUMN = 22.0, 42.0, 46.0, 84.0, 124.0
 _LARGEST, _SMALLEST, _WIDEST = 13.0, 3.0, 7.0
 _ICICLE_ROWS, _ICICLE_ROW, _MOST_ACTIONS, _BOARD = 8, 14.0, 12, 150.0
-#: Above this distance from the middle a colour is too strong for dark letters.
-_DARK = 0.45
+#: Farther from the middle than this, neither light nor dark letters can be read on a colour in both themes.
+_STRONG = 0.3
 
 
 def tree_svg(model: TreeModel, comparison: Comparison | None, positions: PositionDrawer, words: str) -> Svg:
@@ -103,10 +103,10 @@ def icicle_display(model: TreeModel) -> Display:
         _coloured(display, x, max(x2 - 1, x + 0.5), top, _ICICLE_ROW - 1, place)
         display.hit(x, x2, top, _ICICLE_ROW - 1, tip=node_words(model, node))
         if x2 - x > 26 and node:
-            role = "paper" if abs(place) > _DARK else "ink"
-            display.text(
-                x + 3, top + 10, model.action_text(int(nodes.action[node])), fill=role, size=9, within=x2 - x - 6
-            )
+            text = cut_text(model.action_text(int(nodes.action[node])), x2 - x - 6, 9)
+            if abs(place) > _STRONG:
+                display.box(x + 2, top + 1.5, text_width(text, 9) + 2, _ICICLE_ROW - 4, "paper", opacity=0.75)
+            display.text(x + 3, top + 10, text, size=9, within=x2 - x - 6)
     return display
 
 
