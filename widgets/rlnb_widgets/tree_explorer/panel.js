@@ -139,7 +139,9 @@ function arrow(change, now, write = short) {
 function paintTable({ heads, body, rows, listed, order, before, chosen, state }) {
   const { tree } = state;
   const columns = columnsOf(state);
-  heads.replaceChildren(h("th", { scope: "col" }, "action"), ...columns.map(([name, about]) => h("th", { scope: "col", title: about, "aria-label": `${name}, ${about}` }, name)), h("td"));
+  heads.replaceChildren(h("th", { scope: "col", style: "width:18%" }, "action"),
+    // Columns that are as wide as what is in them would move while a record is played.
+    ...columns.map(([name, about]) => h("th", { scope: "col", style: `width:${(75 / columns.length).toFixed(1)}%`, title: about, "aria-label": `${name}, ${about}` }, name)), h("td"));
   const places = new Map(order.map((i, place) => [i, place]));
   body.replaceChildren(...listed.map((i) => {
     const row = rows[i];
