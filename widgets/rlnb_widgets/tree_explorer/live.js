@@ -51,7 +51,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const ice = own(icicle({ look, onSelect: select }));
   const panel = own(nodePanel({ look, onSelect: select, onC: (c) => constant.set(c) }));
   const summary = summaryPanel({ look, onSelect: select });
-  const key = legend({ look });
+  const key = legend({ look, whole: () => large.value === "icicle", further: () => [tree, there].some((one) => one?.further()) });
   const bar = own(timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where, { jumpsApart: true }));
   const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });
   const filters = filterBar({

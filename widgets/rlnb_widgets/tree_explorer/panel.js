@@ -9,6 +9,8 @@ import { REUSED, TERMINAL, actionName, edgesTo, hasFlag, isThere, pathWords } fr
 
 const WAYS = 6; // to a node, written at the most
 const ROWS = 60; // of the table, at the most
+const BOARD = 196; // width of a position, as in live.css
+const SMALL = 10; // less high letters cannot be read
 
 /** The facts of a node, as pairs of name and value. */
 export function factsOf(tree, node) {
@@ -184,7 +186,8 @@ function sceneBox() {
       if (scene && of !== scene) {
         of = scene;
         view?.destroy();
-        view = sceneView(scene);
+        const read = scene.marks.filter((mark) => mark.kind !== "text" || (mark.size * BOARD) / scene.width >= SMALL);
+        view = sceneView({ ...scene, marks: read });
       }
       if (board?.frame && view) {
         if (view.el.parentNode !== el) el.replaceChildren(view.el);

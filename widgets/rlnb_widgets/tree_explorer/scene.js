@@ -96,8 +96,8 @@ export function itemMarks(item, [x, y], state) {
   const wide = textWidth(text, 10.5);
   const at = beside ? { x: x + around, y: y + 4 } : { x, y: y + around + 8, anchor: "middle" };
   const left = beside ? x + around : x - wide / 2;
-  marks.push({ kind: "rect", x: left - 1, x2: left + wide + 1, y: at.y - 9, h: 11, fill: "paper", opacity: 0.75 },
-    { kind: "text", ...at, text, size: 10.5, bold: changed || selected === node, fill: changed ? "bad" : "ink" });
+  marks.push({ kind: "rect", x: left - 1, x2: left + wide + 1, y: at.y - 9, h: 11, fill: changed ? "highlight" : "paper", opacity: 0.9 },
+    { kind: "text", ...at, text, size: 10.5, bold: changed || selected === node, fill: "ink" });
   let end = Math.max(left + wide, x + around);
   const fold = item.folded && !open ? childEdges(tree, node).filter((e) => !state.layout.at.has(tree.edgeChild[e])).length : 0;
   let badge = null;
@@ -109,7 +109,10 @@ export function itemMarks(item, [x, y], state) {
   }
   if (item.edge >= 0) {
     const up = y - 3 - Math.max(lineWidth(tree, item.edge) - 2, 0) / 2;
-    marks.push({ kind: "text", x: x - around + 1, y: up, text: actionName(tree, tree.edgeAction[item.edge]), size: 10.5, bold: true, anchor: "end", within: Math.max(state.layout.column - 36, 40) });
+    const action = actionName(tree, tree.edgeAction[item.edge]);
+    const within = Math.max(state.layout.column - 36, 40);
+    marks.push({ kind: "rect", x: x - around - Math.min(textWidth(action, 10.5), within), x2: x - around + 2, y: up - 9, h: 11, fill: "paper", opacity: 0.9 },
+      { kind: "text", x: x - around + 1, y: up, text: action, size: 10.5, bold: true, anchor: "end", within });
   }
   const top = Math.min(y - around + 3, y - 8);
   const low = beside ? Math.max(y + around - 3, y + 8) : at.y + 2;
