@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import re
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -254,7 +255,7 @@ def test_a_policy_chooses_the_measured_actions():
 def _fills(marks, phases):
     """The roles of the parts of a bar by the phases that their tips tell of."""
     marks = [inner for mark in marks for inner in mark.get("marks", [mark])]
-    parts = zip(marks, marks[1:], strict=False)
+    parts = pairwise(marks)
     told = [(after["tip"], mark["fill"]) for mark, after in parts if after["kind"] == "hit"]
     return {name: {fill for tip, fill in told if tip.endswith(words)} for name, words in phases.items()}
 

@@ -121,7 +121,15 @@ def test_the_picture_shows_tree_icicle_legend_summary_and_board():
     explorer = TreeExplorer(learned_search(PUCT(), 120))
     svg = explorer.to_svg()
     texts = words_of(svg)
-    for said in ("root action", "prior", "visits", "improved policy", "the whole tree, area: visits", "−1", "1"):
+    for said in (
+        "root action",
+        "prior",
+        "visits",
+        "improved policy",
+        "the whole tree, area: visits",
+        "\N{MINUS SIGN}1",
+        "1",
+    ):
         assert said in texts, said
     assert any(text.startswith("larger and wider: more visits; dark: line visited most") for text in texts)
     assert any(re.fullmatch(r"\+\d+", text) for text in texts)

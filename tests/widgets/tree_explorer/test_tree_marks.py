@@ -120,10 +120,10 @@ def _contrast(marks: list[dict[str, Any]], at: int, dark: int) -> float:
     wide = text_width(text["text"], text.get("size") or 11)
     x, y = text["x"] + (0 if text.get("anchor") == "middle" else wide / 2), text["y"] - 3
     for mark in marks[:at]:
-        if mark["kind"] == "rect" and mark.get("fill") and mark["x"] <= x <= mark["x2"]:
-            if mark["y"] <= y <= mark["y"] + mark["h"]:
-                share = mark.get("opacity") or 1
-                ground = (1 - share) * ground + share * _rgb(mark["fill"], dark)
+        filled = mark["kind"] == "rect" and mark.get("fill")
+        if filled and mark["x"] <= x <= mark["x2"] and mark["y"] <= y <= mark["y"] + mark["h"]:
+            share = mark.get("opacity") or 1
+            ground = (1 - share) * ground + share * _rgb(mark["fill"], dark)
     low, high = sorted((_luminance(ground), _luminance(_rgb(text.get("fill") or "ink", dark))))
     return (high + 0.05) / (low + 0.05)
 

@@ -16,7 +16,15 @@ from rlnb_widgets.batched_timeline.collector_model import (
     CollectorsModel,
 )
 from rlnb_widgets.batched_timeline.collector_text import frames_rate_text
-from rlnb_widgets.batched_timeline.scene import CROWDED, LEFT, RIGHT, crowded, detail_params, draw_shares, failure_display
+from rlnb_widgets.batched_timeline.scene import (
+    CROWDED,
+    LEFT,
+    RIGHT,
+    crowded,
+    detail_params,
+    draw_shares,
+    failure_display,
+)
 
 #: Colour role of each activity; the fill of a lane stays visible where somebody waits.
 WORKER_ROLES = {"collect": "c0", "write": "c2", "wait": "panel", "learner": "panel"}
@@ -154,7 +162,7 @@ class CollectorScene:
         found = [(role, words) for role, words, there in names if there]
         # A worker has two spans in a batch: it collects, and it writes.
         dense = any(crowded(2 * run.drawn // max(run.workers, 1)) for run in self.runs)
-        return found + [("c0", CROWDED)] if dense else found
+        return [*found, ("c0", CROWDED)] if dense else found
 
     def overview(self) -> Display:
         """Draw all batches of each run on one time scale, with the one at the playhead marked."""

@@ -125,7 +125,7 @@ class TimelineScene:
         occurs["wait"] |= occurs["learner"]
         found = [(ROLES[phase], words) for phase, words in names.items() if occurs[phase]]
         # An env has two spans in a turn: it acts, and it writes.
-        return found + [(ROLES["step"], CROWDED)] if any(crowded(2 * run.drawn) for run in self.runs) else found
+        return [*found, (ROLES["step"], CROWDED)] if any(crowded(2 * run.drawn) for run in self.runs) else found
 
     def overview(self) -> Display:
         """Draw all turns of each run on one time scale, with the step at the playhead marked."""

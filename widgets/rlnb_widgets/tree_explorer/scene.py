@@ -138,7 +138,7 @@ def root_display(model: TreeModel, tall: float) -> Display:
 
 
 def _written(x: float) -> str:
-    return number(x, 3).replace("-", "−")
+    return number(x, 3).replace("-", "\N{MINUS SIGN}")
 
 
 def _places(model: TreeModel) -> tuple[dict[int, tuple[float, float]], float, float]:
