@@ -132,12 +132,15 @@ def test_a_board_is_played_with_the_keyboard_and_lab_keeps_its_cells(lab: Lab, b
 
 
 def test_what_the_policy_thought_is_drawn_on_the_cells(lab: Lab, board: Locator) -> None:
-    thoughts = board.get_by_role("button", name="what the policy thought")
+    thoughts = board.get_by_role("button", name="thoughts of the policy")
     expect(thoughts).to_be_disabled()
     place(board, "row 1, column 1, empty").click()
     expect(thoughts).to_be_enabled()
     thoughts.click()
     expect(board.locator(".game-thought")).to_have_count(8)  # one for each action that was legal then
+    disc = place(board, "row 0, column 0, O")
+    cell, thought = disc.bounding_box(), disc.locator(".game-thought").bounding_box()
+    assert cell and thought and thought["y"] + thought["height"] <= cell["y"] + 0.19 * cell["height"]  # above the disc
     expect(place(board, "row 0, column 0, O, policy 64%")).to_be_visible()
     thoughts.click()
     expect(board.locator(".game-thought")).to_have_count(0)

@@ -71,8 +71,8 @@ def test_the_words_have_the_numbers():
     )
     assert "When the learner gets a batch, its weights are on average 1 versions old, at most 2." in words
     assert words.endswith(
-        "late collects 1.1 times as many frames per second as sync. Mean age of the weights of a batch, in versions: "
-        "sync 0; late 1."
+        "With late, there are 1.1 times as many frames per second as with sync. Mean age of the weights of a batch, "
+        "in versions: sync 0; late 1."
     )
 
 

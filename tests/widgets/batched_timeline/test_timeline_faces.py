@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import re
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,6 +12,8 @@ import pytest
 import torch
 from rlnb_widgets import BatchedEnvTimeline
 from rlnb_widgets._core.text import duration
+from rlnb_widgets.batched_timeline.model import PHASES
+from rlnb_widgets.batched_timeline.scene import CROWDED
 
 from rlnb.envs import CartPoleEnv, GymEnv, ParallelEnv, SerialEnv
 from rlnb.envs.batched import WorkerError
@@ -72,7 +75,8 @@ def test_the_words_have_the_numbers(serial, parallel):
         "41 % waits for the other envs and for signals; 18 % waits for the learner" in words
     )
     assert words.endswith(
-        "serial makes 1.1 times as many steps per second as parallel, where an env waits 35 % of its time."
+        "With serial, there are 1.1 times as many steps per second as with parallel, where an env waits 35 % of its "
+        "time."
     )
 
 
@@ -246,3 +250,25 @@ def test_a_policy_chooses_the_measured_actions():
 
     BatchedEnvTimeline(SerialEnv(2, lambda: GymEnv("CartPole-v1")), steps=5, policy=policy)
     assert seen == [torch.Size([2, 4])] * 8, "three to warm up, and five"
+
+
+def _fills(marks, phases):
+    """The roles of the parts of a bar by the phases that their tips tell of."""
+    marks = [inner for mark in marks for inner in mark.get("marks", [mark])]
+    parts = pairwise(marks)
+    told = [(after["tip"], mark["fill"]) for mark, after in parts if after["kind"] == "hit"]
+    return {name: {fill for tip, fill in told if tip.endswith(words)} for name, words in phases.items()}
+
+
+def test_what_an_env_waits_for_the_learner_has_the_colour_of_waiting(serial):
+    scene = BatchedEnvTimeline(serial)._scene
+    fills = _fills(scene.summary().marks, PHASES)
+    assert fills["wait"] == fills["learner"] == {"panel"} and fills["step"] == {"c0"}
+    assert ("c4", "learner at work") in scene.legend() and ("panel", "env waits") in scene.legend()
+    assert not any(CROWDED in words for _, words in scene.legend())
+
+
+def test_the_legend_tells_what_low_bars_are_where_there_are_some():
+    with SerialEnv(2, CartPoleEnv) as env, env.tracing() as trace:
+        env.rollout(90, break_when_any_done=False)
+    assert ("c0", CROWDED) in BatchedEnvTimeline(trace)._scene.legend()

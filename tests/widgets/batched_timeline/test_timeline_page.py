@@ -131,7 +131,8 @@ def test_batches_of_collectors_are_said_and_listed_with_their_versions(browse):
     found = browse(BatchedEnvTimeline(sync=sync_trace(), late=async_trace()), act)
     assert [found[key] for key in ("first", "End", "ArrowLeft", "Home")] == [1, 2, 1, 0]
     assert found["spoken"] == (
-        "batch 2: late: worker 0, version 0, learner has 2, 2 versions old, learner waited 15 µs"
+        "batch 2: late: made by worker 0 with version 0, 2 versions older than the learner's 2; "
+        "the learner waited 15 µs"
     )
     assert found["tabs"] == ["This batch", "Versions"]
     assert found["rows"] == [

@@ -45,7 +45,7 @@ test("a batch has its workers, versions and times", () => {
 });
 
 test("a batch is said in words", () => {
-  assert.equal(spokenBatch([collector], column2, 0), "batch 0: version 0, learner has 0, not older, learner waited 40 µs");
-  assert.equal(spokenBatch([collector], column2, 1), "batch 1: worker 1, version 1, learner has 3, 2 versions old, learner waited 5 µs");
+  assert.equal(spokenBatch([collector], column2, 0), "batch 0: made with version 0, the learner's own; the learner waited 40 µs");
+  assert.equal(spokenBatch([collector], column2, 1), "batch 1: made by worker 1 with version 1, 2 versions older than the learner's 3; the learner waited 5 µs");
   assert.equal(spokenBatch([collector], column2, 2), "batch 2");
 });

@@ -101,8 +101,8 @@ def test_a_click_selects_a_cell_of_the_ring_and_of_the_bars(browse):
 
     found, row, facts, spoken = browse(explorer(), act)
     assert found == [("2",), "2"] and row == ("5",)
-    assert facts == ["row number 5 of all", "step 0 of its 4 here", "2, 1.17 expected", "4"]
-    assert spoken.startswith("row 5, written as row number 5 of all, age 4 written after it")
+    assert facts == ["row 5, counted from the first", "step 0 of its 4 here", "2, 1.17 expected", "4"]
+    assert spoken.startswith("row 5, written as row 5, counted from the first, age 4 written after it")
 
 
 def test_the_record_plays_and_shows_what_was_overwritten(browse):

@@ -230,6 +230,8 @@ def test_what_was_thought_is_of_the_legal_actions():
 THOUGHTS = {
     "probs": ({"probs": [0.2, 0.8, 0.0]}, ("20%", "80%", "0%"), (0.2, 0.8, 0.0)),
     "values": ({"action_value": [-1.0, 3.0, 1.0]}, ("-1", "3", "1"), (0.0, 1.0, 0.5)),
+    "values near 0": ({"action_value": [-1.0, -3e-8, 1.0]}, ("-1", "0.00", "1"), (0.0, 0.5, 1.0)),
+    "small values": ({"action_value": [-1e-4, 0.0, 1e-4]}, ("-0.0001", "0", "0.0001"), (0.0, 0.5, 1.0)),
 }
 
 

@@ -65,7 +65,7 @@ def test_the_text_of_a_forest_tree():
         repr(TreeExplorer(diamond()))
         == """\
 TreeExplorer: Tree, 5 nodes, depth 2
-  Largest branch: 0 (75% of the root). Principal variation, largest: 0, 0.
+  Largest branch: 0 (75% of the root). The largest branch of each node: 0, 0.
   action  share
   ------  -----
   0       75.0%
@@ -121,9 +121,17 @@ def test_the_picture_shows_tree_icicle_legend_summary_and_board():
     explorer = TreeExplorer(learned_search(PUCT(), 120))
     svg = explorer.to_svg()
     texts = words_of(svg)
-    for said in ("root action", "prior", "visits", "improved policy", "the whole tree, area: visits", "-1", "1"):
+    for said in (
+        "root action",
+        "prior",
+        "visits",
+        "improved policy",
+        "the whole tree, area: visits",
+        "\N{MINUS SIGN}1",
+        "1",
+    ):
         assert said in texts, said
-    assert any(text.startswith("larger and wider: more visits; dark line: visited most") for text in texts)
+    assert any(text.startswith("larger and wider: more visits; dark: line visited most") for text in texts)
     assert any(re.fullmatch(r"\+\d+", text) for text in texts)
     assert "rlnb-scene" in svg and "prefers-color-scheme:dark" in svg
     rings = [c for c in re.findall(r"<circle[^>]*>", svg) if "s-ink" in c]
@@ -134,7 +142,7 @@ def test_the_picture_shows_tree_icicle_legend_summary_and_board():
 def test_a_shared_node_has_a_dashed_second_line_in_the_picture():
     svg = TreeExplorer(diamond()).to_svg()
     assert svg.count("stroke-dasharray") == 2 and len(re.findall(r'<path[^>]*d="M[^>]*stroke-width', svg)) == 6
-    assert "dashed: one more way to a node" in " ".join(words_of(svg))
+    assert "dashed: another way to the same node" in " ".join(words_of(svg))
 
 
 def test_names_and_labels_from_outside_are_escaped_and_shown_as_they_are():

@@ -9,9 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rlnb_widgets import TreeExplorer
+from rlnb_widgets._core.colors import ROLES
 from rlnb_widgets._core.display_svg import WIDTH
+from rlnb_widgets._core.measures import text_width
 from rlnb_widgets.tree_explorer import scene
 from rlnb_widgets.tree_explorer.payload import tree_payload
 
@@ -95,7 +98,39 @@ def test_the_number_of_visits_stands_at_the_same_place(both: tuple[Any, dict[str
 
 def test_boxes_of_the_icicle_are_as_wide_and_of_the_same_colours(both: tuple[Any, dict[str, Any]]) -> None:
     model, live = both
-    drawn = [mark for mark in _of(scene.icicle_display(model).marks, "rect") if mark["x2"] - mark["x"] >= 1.5]
+    rects = [mark for mark in _of(scene.icicle_display(model).marks, "rect") if mark["fill"] != "paper"]
+    drawn = [mark for mark in rects if mark["x2"] - mark["x"] >= 1.5]
     static = {(mark["x"], mark["x2"], mark["y"] - 14, mark["fill"], mark.get("opacity")) for mark in drawn}
     boxes = {(m["x"], m["x2"], m["y"], m["fill"], m.get("opacity")) for m in _of(live["icicle"], "rect") if "fill" in m}
     assert static and static <= boxes
+
+
+def _rgb(role: str, dark: int) -> np.ndarray:
+    return np.array([int(ROLES[role][dark][i : i + 2], 16) for i in (1, 3, 5)], float)
+
+
+def _luminance(colour: np.ndarray) -> float:
+    parts = colour / 255
+    return float(np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722])
+
+
+def _contrast(marks: list[dict[str, Any]], at: int, dark: int) -> float:
+    """The contrast of a text to what was painted below its middle."""
+    text, ground = marks[at], _rgb("paper", dark)
+    wide = text_width(text["text"], text.get("size") or 11)
+    x, y = text["x"] + (0 if text.get("anchor") == "middle" else wide / 2), text["y"] - 3
+    for mark in marks[:at]:
+        filled = mark["kind"] == "rect" and mark.get("fill")
+        if filled and mark["x"] <= x <= mark["x2"] and mark["y"] <= y <= mark["y"] + mark["h"]:
+            share = mark.get("opacity") or 1
+            ground = (1 - share) * ground + share * _rgb(mark["fill"], dark)
+    low, high = sorted((_luminance(ground), _luminance(_rgb(text.get("fill") or "ink", dark))))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("dark", [0, 1])
+def test_actions_can_be_read_on_every_colour_of_the_icicle(both: tuple[Any, dict[str, Any]], dark: int) -> None:
+    model, live = both
+    for marks in (json.loads(json.dumps(scene.icicle_display(model).marks)), live["icicle"]):
+        ratios = [_contrast(marks, i, dark) for i, mark in enumerate(marks) if mark["kind"] == "text"]
+        assert min(ratios, default=21) >= 4.5

@@ -16,10 +16,18 @@ from rlnb_widgets.batched_timeline.collector_model import (
     CollectorsModel,
 )
 from rlnb_widgets.batched_timeline.collector_text import frames_rate_text
-from rlnb_widgets.batched_timeline.scene import LEFT, RIGHT, detail_params, draw_shares, failure_display
+from rlnb_widgets.batched_timeline.scene import (
+    CROWDED,
+    LEFT,
+    RIGHT,
+    crowded,
+    detail_params,
+    draw_shares,
+    failure_display,
+)
 
 #: Colour role of each activity; the fill of a lane stays visible where somebody waits.
-WORKER_ROLES = {"collect": "c0", "write": "c2", "wait": "panel", "learner": "c4"}
+WORKER_ROLES = {"collect": "c0", "write": "c2", "wait": "panel", "learner": "panel"}
 LEARNER_ROLES = {"learn": "c4", "take": "c2", "wait": "panel"}
 _AGE_ROLE = "c3"
 _TITLE, _LEARNER, _GAP, _NUMBER, _AGES = 18.0, 10.0, 12.0, 11.0, 16.0
@@ -151,7 +159,10 @@ class CollectorScene:
             ("bad", "batch is lost", any(run.lost for run in self.runs)),
             (_AGE_ROLE, "how many versions old the weights of the batch are", any(run.batches for run in self.runs)),
         ]
-        return [(role, words) for role, words, there in names if there]
+        found = [(role, words) for role, words, there in names if there]
+        # A worker has two spans in a batch: it collects, and it writes.
+        dense = any(crowded(2 * run.drawn // max(run.workers, 1)) for run in self.runs)
+        return [*found, ("c0", CROWDED)] if dense else found
 
     def overview(self) -> Display:
         """Draw all batches of each run on one time scale, with the one at the playhead marked."""
@@ -191,7 +202,7 @@ class CollectorScene:
             ):
                 display.rect(begin, Param(f"to{i}"), top + _TITLE - 4, tall + 4, fill="highlight")
                 self._lanes(display, i, top, lane, 12 if lane > 20 else 2)
-            self._labels(display, run, top, lane)
+            self._labels(display, run, top, lane, lane > 20)
         with display.frame(LEFT, RIGHT, (0, Param("span"))):
             display.axis(height + 4, "duration")
         return display
@@ -245,7 +256,7 @@ class CollectorScene:
         display.numbers(*kept.held, kept.age, y - 1, size=10)
 
     @staticmethod
-    def _labels(display: Display, run: CollectorRun, top: float, lane: float) -> None:
+    def _labels(display: Display, run: CollectorRun, top: float, lane: float, versions: bool = False) -> None:
         name = "" if run.label == run.name else f" ({run.name})"
         display.text(0, top + 12, shorten(run.label, 60) + name, bold=True, size=12)
         display.text(LEFT - 8, top + _TITLE + 9, "learner", fill="muted", size=10, anchor="end")
@@ -254,6 +265,9 @@ class CollectorScene:
             middle = top + _TITLE + _LEARNER + 3 + worker * lane + min(max(lane - 2, 10), 13) / 2 + 3.5
             words = f"worker {worker}" if run.in_processes else "env"
             display.text(LEFT - 8, middle, words, fill="bad" if failed else "muted", size=10, anchor="end")
+            if versions:
+                below = top + _TITLE + _LEARNER + 3 + (worker + 1) * lane - 2
+                display.text(LEFT - 8, below, "version", fill="muted", size=10, anchor="end")
 
 
 def _lane(run: CollectorRun, tall: float, most: float) -> float:

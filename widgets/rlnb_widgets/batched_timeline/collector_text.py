@@ -66,8 +66,8 @@ def collectors_insight(model: CollectorsModel) -> str:
         return f"{work}, and the learner waits {_percent(run.learner_shares[-1])} of its time. {_age_words(run)}"
     fast, slow = max(measured, key=lambda run: run.rate), min(measured, key=lambda run: run.rate)
     times = fast.rate / slow.rate
-    words = f"{fast.label} collects {f'{times:.2g} times' if times >= 1.05 else 'about'} as many frames per second as "
-    words += slow.label
+    often = f"{times:.2g} times" if times >= 1.05 else "about"
+    words = f"With {fast.label}, there are {often} as many frames per second as with {slow.label}"
     ages = "; ".join(f"{run.label} {run.age.mean():.2g}" for run in measured)
     return f"{words}. Mean age of the weights of a batch, in versions: {ages}."
 

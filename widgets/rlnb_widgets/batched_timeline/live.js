@@ -20,10 +20,10 @@ export function spokenBatch(runs, column, batch) {
   const parts = runs.map((run) => [run, batchOf(run, column, batch)]).filter(([, found]) => found);
   const words = parts.map(([run, { workers, versions, current, age, waited }]) => {
     const one = versions.every((version) => version === versions[0]);
-    const made = `version ${one ? versions[0] : versions.join(", ")}, learner has ${current}`;
-    const old = age ? `${age} ${age === 1 ? "version" : "versions"} old` : "not older";
-    const who = workers.length === 1 && run.workers > 1 ? `worker ${workers[0]}, ` : "";
-    return `${runs.length > 1 ? `${run.label}: ` : ""}${who}${made}, ${old}, learner waited ${duration(waited)}`;
+    const who = workers.length === 1 && run.workers > 1 ? `by worker ${workers[0]} ` : "";
+    const made = `made ${who}with version ${one ? versions[0] : versions.join(", ")}`;
+    const old = age ? `${age} ${age === 1 ? "version" : "versions"} older than the learner's ${current}` : "the learner's own";
+    return `${runs.length > 1 ? `${run.label}: ` : ""}${made}, ${old}; the learner waited ${duration(waited)}`;
   });
   return `batch ${batch}${words.length ? `: ${words.join("; ")}` : ""}`;
 }
@@ -61,7 +61,7 @@ export default visualizer("batched-timeline", ({ model, root, playhead, own }) =
   const detail = chart("detail", `the ${unit} at the playhead`);
   const resets = chart("resets", "which envs were reset after which step");
   const blocks = runs.map((run) => (ofCollectors ? batchesPanel : rowsPanel)(run, column));
-  const words = h("p", { class: "bt-words", "aria-live": "polite" });
+  const words = h("p", { class: ofCollectors && runs.length > 1 ? "bt-words bt-long" : "bt-words", "aria-live": "polite" });
 
   const zoom = (factor) => {
     zoomed = factor ? clamp(params().span * factor, 2, whole) : 0;
@@ -69,8 +69,8 @@ export default visualizer("batched-timeline", ({ model, root, playhead, own }) =
     root.setAttribute("data-window", String(Math.round(zoomed)));
   };
   const knob = (key, label, text, factor) => keyButton(bar.keys, key, { text, label, onclick: () => zoom(factor) });
-  bar.el.append(h("span", { class: "rlnb-group", role: "group", "aria-label": `zoom the ${unit}` },
-    knob("+", "zoom in", "+", 0.5), knob("-", "zoom out", "−", 2), knob("0", `fit the ${unit}`, "fit", 0)));
+  bar.el.append(h("span", { class: "rlnb-group bt-zoom", role: "group", "aria-label": `zoom the ${unit}` },
+    "zoom", knob("+", "zoom in", "in", 0.5), knob("-", "zoom out", "out", 2), knob("0", `show all of the ${unit}`, "all", 0)));
   bar.keys["="] = bar.keys["+"];
   const parts = [
     { name: "step", title: `This ${unit}`, el: h("div", {}, detail) },

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rlnb_widgets._core.display import Columns, Display, Number, Param
+from rlnb_widgets._core.display_svg import WIDTH
+from rlnb_widgets._core.measures import SPAN_ROOM
 from rlnb_widgets._core.text import duration, plural, shorten
 from rlnb_widgets.batched_timeline.failure import Failure
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
@@ -15,6 +17,10 @@ from rlnb_widgets.batched_timeline.text import rate_text
 
 #: Colour role of each activity; the fill of a lane stays visible where an env waits.
 ROLES = {"step": "c0", "reset": "c1", "write": "c2", "wait": "panel", "learner": "c4"}
+#: The same in the shares of an env's time, where what the learner does is time that the env waits.
+SHARE_ROLES = {**ROLES, "learner": "panel"}
+#: What the legend says of a picture in which many spans share a pixel.
+CROWDED = "low: too close to draw one by one; the height is the share of the time"
 LEFT, RIGHT = 92.0, 12.0
 _TITLE, _LEARNER, _GAP = 18.0, 8.0, 10.0
 _MOST_LINES = 14
@@ -107,7 +113,7 @@ class TimelineScene:
                     f"{duration(1e6 * run.seconds)}, on average {run.at_work:.2g} of {plural(run.envs, 'env')} at work"
                 )
                 display.text(1, y + 13, words, fill="muted", size=10, anchor="end", within=270)
-                draw_shares(display, run.shares, PHASES, ROLES, "an env", y + 19, 18)
+                draw_shares(display, run.shares, PHASES, SHARE_ROLES, "an env", y + 19, 18)
         return display
 
     def legend(self) -> list[tuple[str, str]]:
@@ -116,7 +122,10 @@ class TimelineScene:
         occurs = {phase: bool(share > 0) for phase, share in zip(PHASES, shares.tolist(), strict=True)}
         names = {"step": "env runs its step", "reset": "env runs its reset", "write": "env writes its row"}
         names |= {"learner": "learner at work", "wait": "env waits"}
-        return [(ROLES[phase], words) for phase, words in names.items() if occurs[phase]]
+        occurs["wait"] |= occurs["learner"]
+        found = [(ROLES[phase], words) for phase, words in names.items() if occurs[phase]]
+        # An env has two spans in a turn: it acts, and it writes.
+        return [*found, (ROLES["step"], CROWDED)] if any(crowded(2 * run.drawn) for run in self.runs) else found
 
     def overview(self) -> Display:
         """Draw all turns of each run on one time scale, with the step at the playhead marked."""
@@ -244,6 +253,11 @@ def _lane(run: BatchRun, tall: float, most: float) -> float:
     return min(max(most / run.envs, 2.0), tall)
 
 
+def crowded(spans: int) -> bool:
+    """Whether so many spans in a lane of the static view are too close to be drawn one by one."""
+    return spans * SPAN_ROOM > WIDTH - LEFT - RIGHT
+
+
 def draw_shares(
     display: Display, shares: np.ndarray, phases: dict[str, str], roles: dict[str, str], who: str, y: float, tall: float
 ) -> None:
@@ -253,8 +267,12 @@ def draw_shares(
         display.rect(x, x + share, y, tall, fill=roles[phase])
         display.hit(x, x + share, y, tall, tip=f"{100 * share:.0f} % of its time {who} {means}")
         if share >= 0.08:
-            ink = "muted" if phase == "wait" else "paper"
-            display.text(x + share / 2, y + tall / 2 + 4, f"{100 * share:.0f} %", size=10, anchor="middle", fill=ink)
+            waits = roles[phase] == "panel"
+            words = f"{100 * share:.0f} %{' for the learner' if phase == 'learner' and share >= 0.2 else ''}"
+            ink = "muted" if waits else "paper"
+            display.text(x + share / 2, y + tall / 2 + 4, words, size=10, anchor="middle", fill=ink)
+        if x and roles[phase] == "panel" and share > 0:
+            display.line(x, y, x, y + tall, stroke="line")
         x += share
 
 

@@ -94,8 +94,8 @@ def timeline_insight(model: TimelineModel) -> str:
     measured = [run for run in model.runs if math.isfinite(run.rate)]
     if len(measured) > 1:
         fast, slow = max(measured, key=lambda run: run.rate), min(measured, key=lambda run: run.rate)
-        words = f"{fast.label} makes {fast.rate / slow.rate:.2g} times as many steps per second as {slow.label}"
-        return f"{words}, where an env waits {_waiting(slow)} % of its time."
+        words = f"With {fast.label}, there are {fast.rate / slow.rate:.2g} times as many steps per second as with"
+        return f"{words} {slow.label}, where an env waits {_waiting(slow)} % of its time."
     if not measured:
         return ""
     run = measured[0]

@@ -205,6 +205,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     words.textContent = `Moment ${here()} of ${head.moments.length - 1}: ${m.words}.`;
     about.textContent = [m.state, m.trajectories && `${m.trajectories}.`].filter(Boolean).join(" ");
     turn.textContent = `order: ${order.value}`;
+    turn.setAttribute("aria-label", `order: ${order.value}, of the cells`);
     guarded(cell, m, row, col, beta);
     guarded(pictures);
     for (const part of [tree, weights, slices]) guarded(part);

@@ -33,7 +33,7 @@ export function facts(m, row, column, beta) {
   const age = ageOf(m, row);
   if (age === null) found.push(["age", m.ordered ? "—" : "not known"]);
   else {
-    if (m.ordered) found.push(["written as", `row number ${n(m.written - 1 - age)} of all`]);
+    if (m.ordered) found.push(["written as", `row ${n(m.written - 1 - age)}, counted from the first`]);
     found.push(["age", age === 0 ? "the newest" : `${n(age)} written after it`]);
   }
   if (m.ordered) found.push(["in order of time", `${n(placeOf(m, row))} of ${n(m.length - 1)}`]);

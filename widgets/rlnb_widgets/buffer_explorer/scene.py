@@ -107,8 +107,8 @@ def ring_display(column: StateColumns, columns: int) -> Display:
         turn = Param("seam at")
         display.sector(MIDDLE, MIDDLE, inner - 2, RADIUS + 3, turn, turn, stroke="ink", width=2)
     with display.shown(Param("turns")):
-        display.poly([(Param(f"tip{k} x"), Param(f"tip{k} y")) for k in range(3)], fill="bad")
-        display.text(MIDDLE, MIDDLE + 27, Param("next"), fill="bad", anchor="middle")
+        display.poly([(Param(f"tip{k} x"), Param(f"tip{k} y")) for k in range(3)], fill="accent")
+        display.text(MIDDLE, MIDDLE + 27, Param("next"), fill="accent", anchor="middle")
         display.text(Param("zero x"), Param("zero y"), "0", fill="muted", size=10, anchor="middle")
     display.text(MIDDLE, MIDDLE - 6, Param("filled"), size=18, bold=True, anchor="middle")
     display.text(MIDDLE, MIDDLE + 11, Param("room"), fill="muted", anchor="middle")
@@ -127,8 +127,8 @@ def bars_display(column: StateColumns, name: str, role: str, expected: bool = Fa
     display.text(0, 28, Param(f"{name} to"), fill="muted")
     display.text(0, 43, Param(f"{name} about"), fill="muted", within=LEFT - 6)
     with display.shown(Param("selected")), display.frame(LEFT, RIGHT, (0, Param("cells"))):
-        display.rect(Param("slot"), Param("slot", 1), 0, height, fill="highlight", least=3)
-        display.line(Param("slot"), height + 4, Param("slot", 1), height + 4, stroke="ink", width=2)
+        display.rect(Param("slot"), Param("slot", 1), 0, height, fill="accent", opacity=0.25, least=3)
+        display.line(Param("slot"), height + 4, Param("slot", 1), height + 4, stroke="accent", width=2)
     with display.frame(LEFT, RIGHT, (0, Param("cells"))):
         display.bars(column(name), 2, height - 2, Param(f"{name} most"), role)
         if expected:
@@ -220,7 +220,7 @@ def legend_of(model: ExplorerModel) -> list[tuple[str, str]]:
         ("muted", "filled before the record began", any((m.age == -2).any() for m in moments)),
         ("good", f"written by this call{over}", any(m.touched.any() for m in moments)),
         ("c1", "drawn by this sample", any(len(m.drawn) for m in moments)),
-        ("bad", "written next", any(m.ring.ordered and not m.ring.frozen and m.ring.length for m in moments)),
+        ("accent", "written next", any(m.ring.ordered and not m.ring.frozen and m.ring.length for m in moments)),
         ("ink", "trajectories (arcs in two tones)", any(len(m.arcs.drawn) for m in moments)),
         ("bad", "too short for a slice (dashed)", short),
         ("c2", "slice", any(len(m.slices) for m in moments)),

@@ -216,8 +216,11 @@ export function barNumbers(m, order, beta) {
     const most = Math.max(columns[name].reduce((a, b) => Math.max(a, b), 0), line.reduce((a, b) => Math.max(a, b), 0));
     Object.assign(params, { [`${name} most`]: most, [`${name} to`]: `to ${short(most)}`, [`${name} about`]: about });
   };
-  if (m.expected.length) columns.expected = inOrder(overColumns(m, m.expected));
-  add("draws", overColumns(m, m.draws), m.expected.length ? "dashed: expected" : "expected: not known", columns.expected);
+  // Before the first sample nothing is expected, either.
+  const known = m.expected.some((share) => share > 0);
+  if (known) columns.expected = inOrder(overColumns(m, m.expected));
+  const about = known ? "dashed: expected" : m.draws.some((count) => count > 0) ? "expected: not known" : "none yet";
+  add("draws", overColumns(m, m.draws), about, columns.expected);
   const p = m.priorities;
   add("priorities", p ? overColumns(m, p.sums) : [], p ? `stored, sum ${text(p.total)}` : "");
   add("weights", p ? meanPriorities(m).map((mean) => weight(mean, p.least, beta)) : [], `at beta ${beta.toFixed(2)}`);

@@ -128,7 +128,7 @@ class _State:
 
 
 def _bars(moment: Moment, first: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    known, found = moment.expected.size > 0, moment.priorities
+    known, found = bool(moment.expected.any()), moment.priorities  # before the first sample nothing is expected
     columns = {
         "draws": np.roll(moment.draws.sum(0), -first),
         "expected": np.roll(moment.expected.sum(0), -first) if known else np.zeros(0),
@@ -136,7 +136,8 @@ def _bars(moment: Moment, first: int) -> tuple[dict[str, np.ndarray], dict[str, 
     }
     most = {name: float(values.max(initial=0)) for name, values in columns.items()}
     most["draws"] = max(most["draws"], most.pop("expected"))
-    params: dict[str, Any] = {"draws about": "dashed: expected" if known else "expected: not known"}
+    unknown = "expected: not known" if moment.draws.any() else "none yet"
+    params: dict[str, Any] = {"draws about": "dashed: expected" if known else unknown}
     params["priorities about"] = "" if found is None else f"stored, sum {number(found.total)}"
     for name, value in most.items():
         params |= {f"{name} most": value, f"{name} to": f"to {number(value, 3)}"}

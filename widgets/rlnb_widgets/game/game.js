@@ -48,7 +48,7 @@ export default visualizer("game", ({ model, root, own, listen }) => {
       swap: tool("s", "Swap sides", "swap sides", () => ask("swap"), "swap sides with the policy"),
     } : {}),
     let_policy: tool("p", "Policy moves for me", "let the policy move for me", () => ask("let_policy")),
-    thoughts: tool("t", "Thoughts", "what the policy thought", () => think(), "what the policy thought before its last move"),
+    thoughts: tool("t", "Thoughts", "thoughts of the policy", () => think(), "thoughts of the policy before its last move"),
   };
   const think = () => {
     thinking = !thinking;

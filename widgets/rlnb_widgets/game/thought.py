@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
+from rlnb_widgets._core.text import number as number_of
+
 _PROBABILITIES = ("action_probs", "probs", "probabilities")
 _LOGITS = ("logits",)
 _VALUES = ("action_value",)
@@ -45,7 +47,9 @@ def read_thought(data: TensorDictBase, legal: Sequence[bool]) -> Thought | None:
         if key in _VALUES:
             low, high = number[mask].min(), number[mask].max()
             shares = (number - low) / (high - low) if high > low else torch.ones_like(number)
-            words = [f"{v:.2g}" for v in number.tolist()]
+            # What is left of values that cancel out is a rounding error.
+            least = 0.005 * float(number[mask].abs().max())
+            words = ["0.00" if 0 < abs(v) < least else number_of(v, 2) for v in number.tolist()]
         else:
             if key in _LOGITS:
                 number = number.masked_fill(~mask, -torch.inf).softmax(-1)

@@ -33,6 +33,6 @@ export function fate(moment, box, boxes) {
 
 /** What is said of a box when it is looked at. */
 export function spoken(model, box, moment) {
-  const where = box < 0 ? `base env, ${model.env}` : `box ${box + 1} of ${model.boxes.length}, ${model.boxes[box].name}`;
+  const where = box < 0 ? `base env, ${model.env}` : `box ${model.boxes[box].title}, one of ${model.boxes.length}`;
   return moment ? `${where}, ${moment.label}` : where;
 }

@@ -5,7 +5,6 @@ import { crossing, fate, inwards, split, spoken } from "./lanes.js";
 
 const SIGNS = { new: "+", removed: "−", changed: "→", same: "", lost: "" };
 const MOST_KEYS = 3; // in a box; all of them are in the tables below
-const IN_A_BOX = ["gives", "takes", "writes", "inverse writes"];
 const keyList = (keys) => (keys.length ? keys.slice(0, MOST_KEYS).join(", ") + (keys.length > MOST_KEYS ? ` and ${keys.length - MOST_KEYS} more` : "") : "—");
 
 export default visualizer("transform-inspector", ({ model, root, own, listen }) => {
@@ -60,7 +59,7 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
       return h("div", {
         class: "ti-box", title: [title, ...lines.map(([what, keys]) => `${what} ${keys.join(", ") || "nothing"}`)].join("\n"), role: "option", id: `${id}-${i}`, "aria-selected": String(chosen), "data-box": i, "data-fate": state,
         onclick: () => box.set(i),
-      }, h("div", { class: "ti-name" }, title), ...lines.filter(([what]) => IN_A_BOX.includes(what)).map(([what, keys]) => h("div", { class: "ti-keys" }, h("span", { class: "rlnb-note" }, `${what} `), keyList(keys))),
+      }, h("div", { class: "ti-name" }, title), ...lines.filter(([, keys], i) => i < 2 || keys.length).map(([what, keys]) => h("div", { class: "ti-keys" }, h("span", { class: "rlnb-note" }, `${what} `), keyList(keys))),
       state === "failed" ? h("div", { class: "ti-failed" }, "stopped here") : null,
       state === "unreached" ? h("div", { class: "rlnb-note" }, "not reached") : null);
     };

@@ -16,8 +16,8 @@ _BOX, _TEXT, _ROOM = 176.0, 196.0, 536.0
 _LINE, _GAP = 15.0, 22.0
 _ROLES = {"new": "good", "removed": "bad", "changed": "accent", "same": "muted"}
 
-#: Colours of the two ways of data through the chain, and what they mean.
-WAYS = [("accent", "down: out of the env, after each reset and step"), ("c1", "up: into the env, before each step")]
+# Colours of the two ways of data through the chain, and what they mean.
+_OUT, _IN = ("accent", "down: out of the env, after each reset and step"), ("c4", "up: into the env, before each step")
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,11 @@ class _Line:
     text: str
     role: str
     picture: Picture | None = None
+
+
+def chain_legend(model: InspectorModel) -> list[tuple[str, str]]:
+    """Return role and meaning of the arrows that are drawn."""
+    return [_OUT, *([_IN] if any(box.invertible for box in model.boxes[:MAX_BOXES]) else [])]
 
 
 def chain_display(model: InspectorModel) -> Display:
@@ -70,7 +75,7 @@ def _height(line: _Line) -> float:
 
 def _arrows(display: Display, y: float, inward: bool) -> None:
     """Draw the arrows below a row: down, out of the env, and up if the transform has an inverse."""
-    for x, role, name in ((58, "accent", "down"), (118, "c1", "up")):
+    for x, role, name in ((58, "accent", "down"), (118, "c4", "up")):
         if name == "down" or inward:
             display.line(x, y + 2, x, y + _GAP - 2, stroke=role, width=2)
             display.glyph(x, y + (_GAP - 5 if name == "down" else 5), name, 8, role)

@@ -18,7 +18,7 @@ from rlnb_widgets._core.text import plural
 from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.transform_inspector.chain import assert_inspectable, inspector_model, with_moment
 from rlnb_widgets.transform_inspector.payload import inspector_payload
-from rlnb_widgets.transform_inspector.scene import WAYS, chain_display
+from rlnb_widgets.transform_inspector.scene import chain_display, chain_legend
 from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, What
 from rlnb_widgets.transform_inspector.session import CannotCopy, Session
 from rlnb_widgets.transform_inspector.text import inspector_headline, inspector_text, inspector_words
@@ -149,7 +149,7 @@ class TransformInspector(Visualizer):
         model, title = self.model, f"{self.model.env} and {plural(len(self.model.boxes), 'transform')}"
         if model.seed is not None and model.moments:
             title += f"; values of {model.moments[-1].label}, seed {model.seed}"
-        return stacked(title, self._explain(), [WAYS, chain_display(model)], {})
+        return stacked(title, self._explain(), [chain_legend(model), chain_display(model)], {})
 
     def _explain(self) -> str:
         return inspector_words(self.model)

@@ -51,8 +51,8 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const ice = own(icicle({ look, onSelect: select }));
   const panel = own(nodePanel({ look, onSelect: select, onC: (c) => constant.set(c) }));
   const summary = summaryPanel({ look, onSelect: select });
-  const key = legend({ look });
-  const bar = own(timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where));
+  const key = legend({ look, whole: () => large.value === "icicle", further: () => [tree, there].some((one) => one?.further()) });
+  const bar = own(timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where, { jumpsApart: true }));
   const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });
   const filters = filterBar({
     count: CHILDREN, onFind: find, onFilter, onFollow: (on) => { following = on; update(); }, act,
@@ -81,9 +81,10 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   views.el.classList.add("tx-views");
   views.el.append(filters.el);
   const sides = tabs([{ name: "node", title: "Selected node", el: h("div", {}, panel.el) }, { name: "root", title: "Root", el: h("div", {}, summary.el) }], { label: "details" });
-  const controls = h("div", { class: "tx-controls" }, phases.el, search.el);
-  const main = h("div", { class: `tx-main${there ? " tx-two" : ""}` }, h("div", {}, views.el, key.el), sides.el);
-  root.append(insight, reuse, parting, record, controls, words, main, notes.el);
+  const steps = h("div", { class: "tx-steps" }, phases.el, bar.jumps);
+  const controls = h("div", { class: "tx-controls" }, steps, kernel ? search.el : null);
+  const main = h("div", { class: `tx-main${there ? " tx-two" : ""}` }, h("div", {}, views.el, words, key.el), sides.el);
+  root.append(...[insight, reuse, parting, record, controls, main, notes.el, kernel ? null : search.el].filter(Boolean));
 
   /** The simulation that is looked at, by the number that the words below use. */
   function where() {
@@ -135,7 +136,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     view = null;
     const { tree: shown, records, head } = data;
     const { selected, t, phase } = look();
-    record.hidden = phases.el.hidden = words.hidden = records.count === 0;
+    record.hidden = steps.hidden = words.hidden = records.count === 0;
     if (views.shown !== large.value) views.show(large.value);
     bar.paint();
     const said = records.count ? phaseWords(shown, records, t, phase, (a) => actionName(shown, a), short) : "";

@@ -241,6 +241,8 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
       ArrowDown: ["sibling below", onKey], Home: ["root", onKey], Enter: ["fold or unfold", () => act(itemOf(active))],
     },
     focus: (options) => el.focus(options),
+    /** Whether more than one way to a node is laid out. */
+    further: () => layout.links.length > 0,
     /** Something changed that is looked up by look(). */
     update() {
       const { selected } = look();

@@ -9,6 +9,8 @@ import { REUSED, TERMINAL, actionName, edgesTo, hasFlag, isThere, pathWords } fr
 
 const WAYS = 6; // to a node, written at the most
 const ROWS = 60; // of the table, at the most
+const BOARD = 196; // width of a position, as in live.css
+const SMALL = 10; // less high letters cannot be read
 
 /** The facts of a node, as pairs of name and value. */
 export function factsOf(tree, node) {
@@ -61,7 +63,7 @@ export function nodePanel({ look, onSelect, onC }) {
     const way = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     if (!way || event.ctrlKey || event.metaKey || event.altKey) return;
     const rows = [...body.children];
-    const at = rows.findIndex((row) => Number(row.getAttribute("data-action")) === picked || (picked < 0 && row === rows[0]));
+    const at = rows.findIndex((row) => row.classList.contains("tx-picked"));
     const next = rows[Math.min(Math.max(at + way, 0), rows.length - 1)];
     picked = Number(next.getAttribute("data-action"));
     event.preventDefault();
@@ -90,7 +92,10 @@ export function nodePanel({ look, onSelect, onC }) {
     if (picked >= 0 && !rows.some((row) => row.action === picked)) picked = -1;
     const chosen = picked < 0 ? rows[order[0]] : rows.find((row) => row.action === picked);
     const before = new Map(ranking(c === own ? rows : scored(tree, node, own)).map((i, place) => [rows[i].action, place]));
-    paintTable({ heads, body, rows, order, before, chosen, state });
+    // While a record is played, no row changes its place: the actions are in order, unless the reader ranks them anew.
+    const listed = order.slice(0, ROWS);
+    if (state.records.count && c === own) listed.sort((a, b) => rows[a].action - rows[b].action);
+    paintTable({ heads, body, rows, listed, order, before, chosen, state });
     const hidden = order.length - Math.min(order.length, ROWS);
     hint.hidden = !slides && hidden === 0;
     hint.textContent = [slides && c !== own ? "Ranked anew by this constant; the search itself is as it was." : "", hidden ? `${hidden.toLocaleString("en")} more actions, with lower scores.` : ""].filter(Boolean).join(" ");
@@ -133,12 +138,16 @@ function arrow(change, now, write = short) {
   return [h("span", {}, h("small", {}, `${write(change[0])} → `), write(change[1])), "tx-new"];
 }
 
-function paintTable({ heads, body, rows, order, before, chosen, state }) {
+function paintTable({ heads, body, rows, listed, order, before, chosen, state }) {
   const { tree } = state;
   const columns = columnsOf(state);
-  heads.replaceChildren(h("th", { scope: "col" }, "action"), ...columns.map(([name, about]) => h("th", { scope: "col", title: about, "aria-label": `${name}, ${about}` }, name)), h("td"));
-  body.replaceChildren(...order.slice(0, ROWS).map((i, place) => {
+  heads.replaceChildren(h("th", { scope: "col", style: "width:18%" }, "action"),
+    // Columns that are as wide as what is in them would move while a record is played.
+    ...columns.map(([name, about]) => h("th", { scope: "col", style: `width:${(75 / columns.length).toFixed(1)}%`, title: about, "aria-label": `${name}, ${about}` }, name)), h("td"));
+  const places = new Map(order.map((i, place) => [i, place]));
+  body.replaceChildren(...listed.map((i) => {
     const row = rows[i];
+    const place = places.get(i);
     const moved = before.get(row.action) - place;
     const name = actionName(tree, row.action);
     const there = isThere(tree, row.child);
@@ -177,7 +186,8 @@ function sceneBox() {
       if (scene && of !== scene) {
         of = scene;
         view?.destroy();
-        view = sceneView(scene);
+        const read = scene.marks.filter((mark) => mark.kind !== "text" || (mark.size * BOARD) / scene.width >= SMALL);
+        view = sceneView({ ...scene, marks: read });
       }
       if (board?.frame && view) {
         if (view.el.parentNode !== el) el.replaceChildren(view.el);

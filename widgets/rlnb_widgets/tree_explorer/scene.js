@@ -7,7 +7,7 @@ import { REUSED, TERMINAL, actionName, childEdges, hasFlag, isThere, placeOf, si
 
 const [LARGEST, SMALLEST, WIDEST] = [13, 3, 7];
 const THIN = 0.3; // narrower parts of an icicle are not seen, in pixels
-const DARK = 0.45; // values farther from the middle are too strong for dark letters
+const STRONG = 0.3; // on the colours of values farther from the middle no letters can be read in both themes
 
 /** The radius of a node: its area is its share of the visits of the root. */
 export const radius = (tree, at) => Math.max(LARGEST * Math.sqrt(clamp(sizeOf(tree, at) / Math.max(sizeOf(tree, 0), 1), 0, 1)), SMALLEST);
@@ -96,8 +96,8 @@ export function itemMarks(item, [x, y], state) {
   const wide = textWidth(text, 10.5);
   const at = beside ? { x: x + around, y: y + 4 } : { x, y: y + around + 8, anchor: "middle" };
   const left = beside ? x + around : x - wide / 2;
-  marks.push({ kind: "rect", x: left - 1, x2: left + wide + 1, y: at.y - 9, h: 11, fill: "paper", opacity: 0.75 },
-    { kind: "text", ...at, text, size: 10.5, bold: changed || selected === node, fill: changed ? "bad" : "ink" });
+  marks.push({ kind: "rect", x: left - 1, x2: left + wide + 1, y: at.y - 9, h: 11, fill: changed ? "highlight" : "paper", opacity: 0.9 },
+    { kind: "text", ...at, text, size: 10.5, bold: changed || selected === node, fill: "ink" });
   let end = Math.max(left + wide, x + around);
   const fold = item.folded && !open ? childEdges(tree, node).filter((e) => !state.layout.at.has(tree.edgeChild[e])).length : 0;
   let badge = null;
@@ -109,7 +109,10 @@ export function itemMarks(item, [x, y], state) {
   }
   if (item.edge >= 0) {
     const up = y - 3 - Math.max(lineWidth(tree, item.edge) - 2, 0) / 2;
-    marks.push({ kind: "text", x: x - around + 1, y: up, text: actionName(tree, tree.edgeAction[item.edge]), size: 10.5, bold: true, anchor: "end", within: Math.max(state.layout.column - 36, 40) });
+    const action = actionName(tree, tree.edgeAction[item.edge]);
+    const within = Math.max(state.layout.column - 36, 40);
+    marks.push({ kind: "rect", x: x - around - Math.min(textWidth(action, 10.5), within), x2: x - around + 2, y: up - 9, h: 11, fill: "paper", opacity: 0.9 },
+      { kind: "text", x: x - around + 1, y: up, text: action, size: 10.5, bold: true, anchor: "end", within });
   }
   const top = Math.min(y - around + 3, y - 8);
   const low = beside ? Math.max(y + around - 3, y + 8) : at.y + 2;
@@ -141,7 +144,9 @@ export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoo
     }
     const text = n === 0 ? "root" : actionName(tree, tree.action[n]);
     if (tall >= 13 && wide > 16 && cutText(text, wide - 4, 11) === text) {
-      marks.push({ kind: "text", x: (x + x2) / 2, y: y + high / 2 + 4, text, anchor: "middle", fill: !faded && Math.abs(place) > DARK ? "paper" : "ink" });
+      const half = textWidth(text, 11) / 2 + 2;
+      if (!faded && Math.abs(place) > STRONG) marks.push({ kind: "rect", x: (x + x2) / 2 - half, x2: (x + x2) / 2 + half, y: y + high / 2 - 6, h: 12, fill: "paper", opacity: 0.75 });
+      marks.push({ kind: "text", x: (x + x2) / 2, y: y + high / 2 + 4, text, anchor: "middle", fill: "ink" });
     }
   }
   const outline = (n, stroke, width) => {

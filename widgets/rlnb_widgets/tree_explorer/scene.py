@@ -6,12 +6,13 @@ The page unfolds the tree, so that its script makes the same marks (``scene.js``
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.display_svg import MARGIN, WIDTH, Part, stacked
-from rlnb_widgets._core.measures import text_width
+from rlnb_widgets._core.measures import cut_text, text_width
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import number, plural, shorten
 from rlnb_widgets.scenes.scene import Scene
@@ -31,9 +32,9 @@ from rlnb_widgets.tree_explorer.words import (
 
 _ROW, _INNER, _LEFT, _RIGHT, _COLUMN = 22.0, 42.0, 46.0, 84.0, 124.0
 _LARGEST, _SMALLEST, _WIDEST = 13.0, 3.0, 7.0
-_ICICLE_ROWS, _ICICLE_ROW, _MOST_ACTIONS, _BOARD = 8, 14.0, 12, 150.0
-#: Above this distance from the middle a colour is too strong for dark letters.
-_DARK = 0.45
+_ICICLE_ROWS, _ICICLE_ROW, _MOST_ACTIONS, _BOARD = 8, 14.0, 12, 188.0
+#: Farther from the middle than this, neither light nor dark letters can be read on a colour in both themes.
+_STRONG = 0.3
 
 
 def tree_svg(model: TreeModel, comparison: Comparison | None, positions: PositionDrawer, words: str) -> Svg:
@@ -45,6 +46,8 @@ def tree_svg(model: TreeModel, comparison: Comparison | None, positions: Positio
     parts: list[Part] = [f"{tree_headline(model)}.", *(line for line in (*lines, *model.notes) if line)]
     parts.append(tree_display(model))
     parts += [scale_display(model)] if model.sized_by == "visits" else []
+    if comparison is not None:
+        parts += [f"The other tree: {tree_headline(comparison.other)}.", tree_display(comparison.other)]
     parts += ["; ".join(_legend_words(model)), icicle_display(model), root]
     svg = stacked(f"TreeExplorer: {model.name}, {plural(len(model.nodes), 'node')}", words, parts, {})
     if board is not None:
@@ -80,7 +83,7 @@ def tree_display(model: TreeModel) -> Display:
 def scale_display(model: TreeModel) -> Display:
     """Draw the scale of values, and say whose they are."""
     display = Display(14)
-    low, high = number(model.values.low, 3), number(model.values.high, 3)
+    low, high = _written(model.values.low), _written(model.values.high)
     x = text_width(low, 11) + 8
     display.text(0, 11, low, fill="muted")
     for i in range(21):
@@ -103,10 +106,10 @@ def icicle_display(model: TreeModel) -> Display:
         _coloured(display, x, max(x2 - 1, x + 0.5), top, _ICICLE_ROW - 1, place)
         display.hit(x, x2, top, _ICICLE_ROW - 1, tip=node_words(model, node))
         if x2 - x > 26 and node:
-            role = "paper" if abs(place) > _DARK else "ink"
-            display.text(
-                x + 3, top + 10, model.action_text(int(nodes.action[node])), fill=role, size=9, within=x2 - x - 6
-            )
+            text = cut_text(model.action_text(int(nodes.action[node])), x2 - x - 6, 9)
+            if abs(place) > _STRONG:
+                display.box(x + 2, top + 1.5, text_width(text, 9) + 2, _ICICLE_ROW - 4, "paper", opacity=0.75)
+            display.text(x + 3, top + 10, text, size=9, within=x2 - x - 6)
     return display
 
 
@@ -122,16 +125,20 @@ def root_display(model: TreeModel, tall: float) -> Display:
         bars.append(("improved policy", "c2", [row.improved or 0.0 for row in rows]))
     display.text(0, 12, "root action", bold=True)
     for i, (name, role, shares) in enumerate(bars):
-        x, most = 92.0 + 132 * i, max(max(shares), 1e-12)
+        x, most = 92.0 + 126 * i, max(max(shares), 1e-12)
         display.text(x, 12, name, fill="muted")
         for k, share in enumerate(shares):
-            display.box(x, 18 + 15 * k, 84 * share / most, 10, role, radius=2)
-            display.text(x + 84 * share / most + 4, 27 + 15 * k, f"{share:.0%}", size=9.5)
+            display.box(x, 18 + 15 * k, 80 * share / most, 10, role, radius=2)
+            display.text(x + 80 * share / most + 4, 27 + 15 * k, f"{share:.0%}", size=9.5)
     for k, row in enumerate(rows):
         display.text(0, 27 + 15 * k, shorten(model.action_text(row.action), 12), bold=row.action == model.best)
         if row.value is not None:
-            display.text(96.0 + 132 * len(bars), 27 + 15 * k, f"mean {number(row.value, 3)}")
+            display.text(96.0 + 126 * len(bars), 27 + 15 * k, f"mean {_written(row.value)}")
     return display
+
+
+def _written(x: float) -> str:
+    return number(x, 3).replace("-", "\N{MINUS SIGN}")
 
 
 def _places(model: TreeModel) -> tuple[dict[int, tuple[float, float]], float, float]:
@@ -211,6 +218,8 @@ def _node(display: Display, model: TreeModel, node: int, x: float, y: float, inn
     if node:
         action = model.action_text(int(nodes.action[node]))
         up = y - 3 - max(_line_width(model, int(nodes.edge[node])) - 2, 0) / 2
+        wide = min(text_width(action, 10.5), max(room, 40))
+        display.box(x - around - wide, up - 9, wide + 2, 11, "paper", opacity=0.9)
         display.text(x - around + 1, up, action, size=10.5, bold=True, anchor="end", within=max(room, 40))
     text = f"{int(nodes.size[node]):,}"
     if inner or not node:
@@ -220,18 +229,28 @@ def _node(display: Display, model: TreeModel, node: int, x: float, y: float, inn
     display.hit(x - around, x + around, y - around, 2 * around, tip=node_words(model, node))
 
 
+def _further(model: TreeModel) -> bool:
+    """Whether one of the lines that are drawn leads to a node that another line leads to."""
+    drawn, edges = set(model.open), model.edges
+    ways = ((node, int(edges.child[edge])) for node in drawn for edge in edges.of(node))
+    return any(child in drawn and int(model.nodes.parent[child]) != node for node, child in ways)
+
+
 def _legend_words(model: TreeModel) -> list[str]:
     more = "more visits" if model.sized_by == "visits" else "more nodes below"
     most = "visited most" if model.sized_by == "visits" else "largest branch"
-    words = [f"larger and wider: {more}", f"dark line: {most}"]
-    words += ["ring: end of the episode"] if model.nodes.terminal.any() else []
+    line = "line" if model.sized_by == "visits" else ""
+    words = [f"larger and wider: {more}", f"dark: {line} {most}".replace("  ", " ")]
+    words += ["ring: the episode ends"] if model.nodes.terminal.any() else []
     words += ["green ring: kept from the search before"] if 0 < model.reused < len(model.nodes) else []
-    words += ["dashed: one more way to a node"] if model.nodes.shared.any() else []
+    words += ["dashed: another way to the same node"] if _further(model) else []
     return [*words, "+n: children that are not drawn"]
 
 
 def _board(svg: Svg, scene: Scene, scale: float, y: float) -> None:
     svg.style(scene_style())
     svg.open(f"translate({MARGIN + WIDTH - scale * scene.width:.1f} {y + 8:.1f}) scale({scale:.4f})")
-    svg.raw(frame_svg(scene, -1))
+    # Numbers too small to read are left out.
+    read = (shape for shape in scene.background if shape.kind != "text" or scale * shape.points[2] >= 10)
+    svg.raw(frame_svg(replace(scene, background=tuple(read)), -1))
     svg.close()

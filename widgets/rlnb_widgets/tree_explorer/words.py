@@ -37,8 +37,8 @@ def best_words(model: TreeModel) -> str:
     what = "Best action" if model.kind == "search" else "Largest branch"
     share = f"{row.visits:,} visits, " if model.sized_by == "visits" else ""
     first = f"{what}: {model.action_text(model.best)} ({share}{row.share:.0%} of the root{mean})."
-    most = "visited most" if model.sized_by == "visits" else "largest"
-    return f"{first} Principal variation, {most}: {actions_text(model, way)}."
+    line = "Principal variation, visited most" if model.sized_by == "visits" else "The largest branch of each node"
+    return f"{first} {line}: {actions_text(model, way)}."
 
 
 def size_words(model: TreeModel) -> str:

@@ -37,7 +37,7 @@ class TreeFigure(go.Figure):
             parts.append(f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="5" fill="#4477aa"/>')
             for k, line in enumerate(text):
                 where = f'x="{at[0] + 8:.1f}" y="{at[1] + 4 + _LINE * k:.1f}"'
-                parts.append(f'<text {where} fill="#888888">{escape(line, quote=False)}</text>')
+                parts.append(f'<text {where} fill="#767676">{escape(line, quote=False)}</text>')
         height = 2 * _MARGIN + deep * row
         head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {height:.0f}" width="{_WIDTH:.0f}"'
         return f'{head} font-family="sans-serif" font-size="11"><title>Tree</title>{"".join(parts)}</svg>'

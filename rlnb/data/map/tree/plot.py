@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rlnb.data.map.tree.node import Tree
 
 _INFO = ("node_id", "count", "wins")
+# On the page's own background, light or dark; a grey that is read on both.
+_LOOKS = {"paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)", "font_color": "#767676"}
 # Figures with more nodes than this show a label only while the pointer is over its node.
 _MOST_LABELS = 60
 
@@ -85,7 +87,9 @@ def _nodes_and_edges(children: list[list[int]], labels: list[str], hovers: list[
     )
     blank = {"visible": False}
     figure = TreeFigure([edges, marks])
-    return figure.update_layout(showlegend=False, xaxis=blank, yaxis=blank, hovermode="closest", title_text="Tree")
+    return figure.update_layout(
+        showlegend=False, xaxis=blank, yaxis=blank, hovermode="closest", title_text="Tree", **_LOOKS
+    )
 
 
 def _boxes(children: list[list[int]], labels: list[str], hovers: list[str]) -> Figure:
@@ -99,7 +103,7 @@ def _boxes(children: list[list[int]], labels: list[str], hovers: list[str]) -> F
         hovertext=hovers,
         hoverinfo="text",
     )
-    return go.Figure([boxes]).update_layout(title_text="Tree")
+    return go.Figure([boxes]).update_layout(title_text="Tree", **_LOOKS)
 
 
 class TreeLayout(NamedTuple):
