@@ -66,7 +66,7 @@ JOIN = """
             put='one["done"][-1] = one["next", "done"][-1] = True',
             says="breaks the rule `root",
         ),
-        instead(JOIN, of="torch.cat", put="torch.stack", says="batch size [2, 9]"),
+        instead(JOIN, of="torch.cat", put="torch.stack", says="got [2, 9]"),
         instead(JOIN, of="[one, two]", put="[two, one]", says="where `one` should be"),
         WrongAnswer(
             """
@@ -84,7 +84,7 @@ JOIN = """
                 ends = one["next", "done"].flatten().nonzero().flatten()
                 return torch.cat([one[: ends[-1] + 1], two])
             """,
-            says="batch size [14], and [18]",
+            says="got [14]",
         ),
         WrongAnswer(
             """

@@ -54,7 +54,7 @@ RETURNS = """
     ],
     solution=RETURNS,
     wrong=[
-        instead(RETURNS, of='~last["terminated"]', put='~last["done"]', says="no value after the slice"),
+        instead(RETURNS, of='~last["terminated"]', put='~last["done"]', says="no value after"),
         instead(RETURNS, of='value(last["observation"]) * ~last["terminated"]', put="0.0", says="no value after"),
         instead(RETURNS, of=' * ~last["terminated"]', put="", says="after an episode that terminated"),
         instead(RETURNS, of='~last["terminated"]', put='last["terminated"]', says="the other way round"),
