@@ -112,7 +112,7 @@ def test_an_error_is_reported_with_the_line_it_came_from(body: str, says: str) -
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("while True: pass", ", at line 2 of your cell: `while True: pass`. Does the loop end?"),
+        ("while True: pass", ", at line 2 of your cell: `while True: pass`. Does the loop ever end?"),
         ("while True:\n  try:\n    while True: pass\n  except: pass", ""),
     ],
 )
@@ -191,7 +191,7 @@ def test_in_a_process_of_its_own_no_except_outlives_the_time() -> None:
     verdict = demo.try_source(
         function("while True:\n  try:\n    while True: rewards\n  except BaseException: pass"),
     )
-    says = "still running after 0.5 seconds, at line 4 of your cell: `while True: rewards`. Does the loop end?"
+    says = "still running after 0.5 seconds, at line 4 of your cell: `while True: rewards`. Does the loop ever end?"
     assert verdict.status == "error" and says in repr(verdict)
     assert not multiprocessing.active_children()
 
@@ -200,7 +200,7 @@ def test_in_a_process_of_its_own_no_except_outlives_the_time() -> None:
 def test_in_a_process_of_its_own_no_call_into_c_outlives_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exercises.apart._GRACE_SECONDS", 0.2)  # it cannot report where it stands
     verdict = demo.try_source(function("return sum(range(10**12))"))
-    assert verdict.status == "error" and "still running after 0.5 seconds. Does the loop end?" in repr(verdict)
+    assert verdict.status == "error" and "still running after 0.5 seconds. Does the loop ever end?" in repr(verdict)
     assert not multiprocessing.active_children()
 
 
@@ -445,7 +445,7 @@ def test_a_changed_input_is_told_with_its_place(change: Any, data: Any, where: s
     with pytest.raises(Stop) as stop:
         ask(change, data)
     name = change.__name__
-    message = f"`{name}` changed its input (argument 1{where}). Work on a copy, or write to something new."
+    message = f"`{name}` changed its input (argument 1{where}). Work on a copy instead."
     assert stop.value.outcome == Outcome("wrong", message)
 
 

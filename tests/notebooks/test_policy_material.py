@@ -85,7 +85,7 @@ def test_returns_stop_at_the_end_of_an_episode(gamma: float) -> None:
 
 def test_texts_have_names_and_no_measured_numbers() -> None:
     curves = Trained({"return": {"yours": [1.25, 2.5], "<b>": [0.0, 7.5]}}, x="batch")
-    assert repr(curves).startswith("return, over batchs: yours, <b>\n")
+    assert repr(curves).startswith("return by batch: yours, <b>\n")
     assert not re.search(r"1\.25|2\.5|7\.5", repr(curves))
     assert "<b>" not in svg_of(curves)
     spread = Spread({"a": torch.randn(9), "b": torch.randn(9)})

@@ -313,6 +313,7 @@ def test_an_interrupt_ends_the_workers_and_the_next_batch_starts_new_ones(kind):
     envs = [lambda: counted()] * 2
     with shut(kind(envs, failing(hang, at=21), frames_per_batch=10, track_policy_version=True)) as collector:
         collector.update_policy_weights_()
+        collector.next()  # the workers have started, and will hang before the interrupt comes
         usual = signal.signal(signal.SIGINT, signal.default_int_handler)
         timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
