@@ -305,7 +305,7 @@ def _same(one: torch.Tensor, two: torch.Tensor) -> bool:
         ),
         instead(VALUE_ITERATION, of=' * ~after["terminated"].squeeze(-1)', put="", says="after a terminated step"),
         instead(VALUE_ITERATION, of="gamma * ahead", put="ahead * 0.9", says="Wrong for gamma = 0.5"),
-        instead(VALUE_ITERATION, of="return new", put="return Q.argmax(-1)", says="and not the actions"),
+        instead(VALUE_ITERATION, of="return new", put="return Q.argmax(-1)", says="got the actions"),
         instead(VALUE_ITERATION, of="return new", put="return Q", says="Expected shape"),
     ],
     accepted=[

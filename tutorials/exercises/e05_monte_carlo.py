@@ -135,7 +135,7 @@ def _later(rewards: list[float], t: int, gamma: float) -> float:
         instead(MONTE_CARLO, of=" + gamma * G", put="", says="only its own reward"),
         instead(MONTE_CARLO, of="V[s] += alpha * (G - V[s])", put="V[s] = G", says="all the way to the return"),
         instead(MONTE_CARLO, of="V[s] += alpha * (G - V[s])", put="V[s] += alpha * G", says="only ever adds"),
-        instead(MONTE_CARLO, of="reversed(range(len(episode)))", put="range(len(episode))", says="before the step"),
+        instead(MONTE_CARLO, of="reversed(range(len(episode)))", put="range(len(episode))", says="got those before it"),
         instead(MONTE_CARLO, of="V = V.clone()", put="V = V", says="changed its input"),
         instead(MONTE_CARLO, of='episode["observation"]', put='episode["next", "observation"]', says="no step starts"),
         instead(MONTE_CARLO, of="    return V", put="    return G", says="got a `float`"),

@@ -100,7 +100,7 @@ def _step() -> TensorDict:
         instead(
             ROBOT, of="Composite(lamps=Binary(3)),\n", put="Composite(lamps=Binary(3)), speed=None\n", says="sends no"
         ),
-        WrongAnswer("robot_spec = dict(position=Bounded(-1, 1, shape=(2,)))", says="It is a `dict`"),
+        WrongAnswer("robot_spec = dict(position=Bounded(-1, 1, shape=(2,)))", says="got a `dict`"),
         WrongAnswer(
             "robot_spec = Composite(position=Bounded(-1, 1, shape=(2, 2)), direction=OneHot(4, shape=(2, 4)), "
             "panel=Composite(lamps=Binary(3, shape=(2, 3)), shape=(2,)), shape=(2,))",

@@ -63,7 +63,7 @@ _PART = 'td["next"][key].sum(time)'
         instead(PLAY, of='td["next"][key]', put="td[key]", says="Rewards are under"),
         WrongAnswer(
             'def play(env): return {"reward": env.rollout(50)["next", "reward"].sum(len(env.batch_size))}',
-            says="has `('team', 'reward')`",
+            says="keys `('team', 'reward')`",
         ),
         WrongAnswer(
             'def play(env): return env.rollout(50)["next", "reward"].sum(len(env.batch_size))',
@@ -284,7 +284,7 @@ SETUP += "import numpy as np\n"
         ),
         instead(KITE, of="-reading.effort", put="reading.effort", says="The effort is a cost"),
         instead(KITE, of="-reading.effort", put="reading.height", says="The reward is"),
-        instead(KITE, of="self.look(reading), -r", put="self.look(self._env.reset()), -r", says="The height"),
+        instead(KITE, of="self.look(reading), -r", put="self.look(self._env.reset()), -r", says="the height"),
         instead(KITE, of=", None, {}", put="", says="Expected six values, got 4"),
         instead(KITE, of=_OUTPUT, put=f"print({_OUTPUT[7:]})", says="got a `NoneType`"),
     ],
