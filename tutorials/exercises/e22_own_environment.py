@@ -72,7 +72,9 @@ _GOAL = 6
     ],
     solution=WALK,
     wrong=[
-        instead(WALK, of='"terminated": goal', put='"terminated": goal.squeeze(-1)', says="Expected `terminated` of shape"),
+        instead(
+            WALK, of='"terminated": goal', put='"terminated": goal.squeeze(-1)', says="Expected `terminated` of shape"
+        ),
         instead(WALK, of="return TensorDict(", put="return tensordict.update(", says="that it was given"),
         instead(
             WALK,
