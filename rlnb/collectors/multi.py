@@ -2,13 +2,13 @@
 
 How it works:
 
-- **Classes.** :class:`MultiCollector` is the part that all share; :class:`MultiSyncCollector` joins one batch of each
-  worker, :class:`MultiAsyncCollector` returns each as soon as it is complete, and :class:`AsyncCollector` has one
-  worker. They hold :class:`~rlnb.collectors.workers.CollectorWorkers`: the processes, and the memory shared with them.
+- **Classes.** :class:`MultiCollector` is what all share; :class:`MultiSyncCollector` joins one batch of each worker,
+  :class:`MultiAsyncCollector` returns each batch as soon as it is complete, and :class:`AsyncCollector` has one worker.
+  They hold :class:`~rlnb.collectors.workers.CollectorWorkers`: the processes, and the memory shared with them.
   A worker process runs a :class:`~rlnb.collectors.worker.CollectorHost`, which holds an ordinary
   :class:`~rlnb.collectors.Collector`: what a worker collects is what that collector would collect here.
-- **Processes.** They are those of ``ParallelEnv``: :class:`~rlnb.envs.batched.worker_pool.WorkerPool` starts, calls,
-  watches and ends them. It was given a host and two methods, ``signal`` and ``receive``, and no second protocol.
+- **Processes.** The pool that ``ParallelEnv`` uses, :class:`~rlnb.envs.batched.worker_pool.WorkerPool`, starts, calls,
+  watches and ends them. Collectors also use its methods ``signal`` and ``receive``, which do not wait for all workers.
 - **To a worker** goes, when it starts, what makes its collector (``Setup``: functions, policy and options, each
   pickled once). For each batch it gets a signal of one byte: collect, perhaps with a reset first (``ANEW``: the batch
   before was lost), perhaps with random actions (``RANDOM``). Anything else is a request that names a ``do_...`` method.
@@ -20,8 +20,8 @@ How it works:
 - **Weights** are in a block of shared memory, too (:class:`~rlnb.collectors.weights.SharedWeights`), with a version.
   ``update_policy_weights_`` writes it and sends nothing: a worker looks at the version when it begins a batch, and
   loads the weights under a lock, so that one version makes a whole batch.
-- **Memory** belongs to this process, which allocates it and passes a descriptor on. It has no name and no file: the
-  system frees it with the last process that has it, however that ends.
+- **Memory** belongs to this process, which allocates it and passes a file descriptor to the workers. It has neither a
+  name nor a file on disk, so the system frees it when the last process that uses it ends, however it ends.
 - **Life.** The constructor starts the workers. A worker that ends or does not answer in time ends all, with an error
   that names it, and so does an interrupt; the next batch starts new ones with the same weights. ``shutdown`` and the
   end of this process end them. Trajectory ids go on, ``n * id + worker``, so that no two workers share one.

@@ -413,7 +413,7 @@ class ActorPool:
         how = how_it_was_lost(self.ray, self.place(i), lost.__cause__)
         times = f" for the {_ordinal(n + 1)} time in a row" if n and self._in_a_row[i] > n else ""
         return WorkerError(
-            f"{self._name(i)} was lost in the middle of {what}{times}: {how}. Lost are the steps since its last batch. "
+            f"{self._name(i)} was lost in the middle of {what}{times}: {how}. The steps since its last batch are lost. "
             f"All workers were ended; collector.next() starts new ones. Ray says: {_first_line(lost.__cause__)}"
         )
 
@@ -564,7 +564,7 @@ class CollectorActor:
                 return self.failure
             if weights is not None or version != self.host.version:
                 self.host.do_load_weights(self.rank, version, None if weights is None else unpack(weights))
-            # The clock of another machine says nothing in this process.
+            # Clocks of two machines cannot be compared.
             answer: Collected = self.host._collect(signal)
             return answer._replace(moments=())
 

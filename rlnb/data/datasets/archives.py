@@ -40,7 +40,7 @@ class ArchiveMember(NamedTuple):
 
 
 def safe_path(folder: str | os.PathLike[str], name: str) -> Path:
-    """The path of a file in a folder, by a name that somebody else has chosen.
+    """Return the path of a file in a folder, by a name from an untrusted source.
 
     Args:
         folder: the folder.
@@ -454,7 +454,7 @@ def load_npy(
 def load_npz(
     file: str | os.PathLike[str] | IO[bytes], *, max_bytes: int = 2**30, name: str | None = None
 ) -> dict[str, np.ndarray]:
-    """Read all arrays of an npz file, but none with pickled objects.
+    """Read all arrays of an npz file; arrays of pickled objects are refused.
 
     Args:
         file: its path, or an opened file that is seekable.

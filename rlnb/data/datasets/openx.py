@@ -219,7 +219,7 @@ class OpenXExperienceReplay(BaseDatasetExperienceReplay):
         self.keep_metadata(self._texts.save())
 
     def _load(self, member: ArchiveMember) -> list[Any]:
-        """Load the steps of an episode; none for a file that is no episode."""
+        """Load the steps of an episode; an empty list for a file that does not hold one."""
         if not member.name.endswith(".pickle"):
             return []
         found = load_pickle(

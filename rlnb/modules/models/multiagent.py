@@ -98,7 +98,7 @@ class MultiAgentNetBase(nn.Module):
         self.__dict__["_net"] = deepcopy(net).to("meta").train(self.training)
 
     def _stacked(self, nets: Sequence[nn.Module]) -> TensorDictBase:
-        """Return the parameters of networks, stacked if the agents share none."""
+        """Return the parameters of networks, stacked if each agent has its own."""
         found = [TensorDict.from_module(net) for net in nets]
         if self.share_params:
             return found[0].clone(recurse=False)
@@ -493,7 +493,7 @@ class QMixer(Mixer):
     .. math::
         Q_{tot} = |W_2(s)|^T \; elu(|W_1(s)|^T q + b_1(s)) + V(s)
 
-    So the greatest value of each agent gives the greatest of all. Rashid et al., QMIX: Monotonic Value Function
+    So the joint value is greatest where the value of each agent is. Rashid et al., QMIX: Monotonic Value Function
     Factorisation for Deep Multi-Agent Reinforcement Learning, 2018 (arXiv:1803.11485), section 4.
 
     Args:
