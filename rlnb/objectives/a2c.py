@@ -120,6 +120,5 @@ class A2CLoss(ActorCriticLoss):
         if self._has_critic():
             loss, logs = self._critic_terms(data, self.clip_value)
             terms["loss_critic"] = self.critic_coeff * loss
-            del logs["explained_variance"]
             terms.update(logs)
         return self._terms(terms)

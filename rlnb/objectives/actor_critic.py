@@ -177,18 +177,18 @@ class ActorCriticLoss(LossModule):
         return found.detach().reshape(log_prob.shape)
 
     def _critic_terms(
-        self, data: TensorDictBase, clip: Tensor | float | None = None
+        self, data: TensorDictBase, clip: Tensor | float | None = None, *, explained: bool = False
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Compute the distance of values and targets, reduced, and numbers for logs.
 
         With ``clip``, a value counts as at most that far away from the one in the data (Schulman et al.'s PPO in
-        OpenAI's baselines).
+        OpenAI's baselines). With ``explained``, "explained_variance" is one of the numbers.
         """
         target = self._get(data, "value_target")
         value = self._value(data)
         if value.shape != target.shape:
             raise ValueError(self._wrong_shape(data, value, target))
-        kind, logs = self.loss_critic_type, {}
+        kind, logs = self.loss_critic_type, dict[str, Tensor]()
         if clip is None:
             loss = self._distance(value, target, kind, data)
         else:
@@ -196,8 +196,9 @@ class ActorCriticLoss(LossModule):
             near = old + (value - old).clamp(-clip, clip)
             loss = self._reduce(torch.max(distance_loss(value, target, kind), distance_loss(near, target, kind)), data)
             logs["value_clip_fraction"] = (near != value).to(value.dtype).mean()
-        with torch.no_grad():
-            logs["explained_variance"] = 1 - (target - value).var() / target.var().clamp_min(1e-12)
+        if explained:
+            with torch.no_grad():
+                logs["explained_variance"] = 1 - (target - value).var() / target.var().clamp_min(1e-12)
         return loss.squeeze(-1) if self.reduction == "none" else loss, logs
 
     def _wrong_shape(self, data: TensorDictBase, value: Tensor, target: Tensor) -> str:

@@ -433,10 +433,12 @@ class LossModule(TensorDictModuleBase):
     def _terms(self, terms: dict[str, Tensor]) -> TensorDict:
         """Make the result, and refuse terms that are not finite."""
         if self.check_finite:
-            losses = {name: term.detach() for name, term in terms.items() if name.startswith("loss")}
+            losses = {name: term for name, term in terms.items() if name.startswith("loss")}
             # One number is looked at, since each look waits for an accelerator.
-            totals = [term.sum() if term.ndim else term for term in losses.values()]
-            if totals and not math.isfinite(float(functools.reduce(torch.add, totals))):
+            with torch.no_grad():
+                totals = [term.sum() if term.ndim else term for term in losses.values()]
+                finite = not totals or math.isfinite(functools.reduce(torch.add, totals))
+            if not finite:
                 bad = [name for name, term in losses.items() if not bool(term.isfinite().all())]
                 raise FloatingPointError(not_finite(self, bad or list(losses), losses))
         return fast_tensordict(terms, torch.Size(()))

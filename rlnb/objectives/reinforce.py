@@ -103,6 +103,5 @@ class ReinforceLoss(ActorCriticLoss):
         terms = {"loss_actor": self._reduce(-log_prob * advantage, data)}
         if self.critic_network is not None:
             terms["loss_value"], logs = self._critic_terms(data, self.clip_value)
-            del logs["explained_variance"]
             terms.update(logs)
         return self._terms(terms)
