@@ -544,18 +544,21 @@ def libs(peer: str | None, python: str | None) -> None:
         print("libs: no environment has the libraries. Fix: make test-libs, which makes one, or --libs PYTHON.")
         return
     best = best_times("libs.py", {"rlnb": python, **({"torchrl": peer} if peer else {})}, rounds=1)
-    ours = {key: seconds for key, seconds in best["rlnb"].items() if not key.endswith(", own loop")}
+    ours = {key: seconds for key, seconds in best["rlnb"].items() if not key.endswith((", own loop", ", drawn ahead"))}
     own = {key: best["rlnb"][f"{key}, own loop"] for key in ours}
-    print("Libraries: rollouts of 1,000 steps with random actions   us/step: own loop, rlnb, torchrl")
+    ahead = {key: best["rlnb"].get(f"{key}, drawn ahead", math.nan) for key in ours}
+    print("Libraries, random actions, us/step: own loop with actions drawn ahead, own loop, rlnb, torchrl")
     for key, seconds in ours.items():
-        theirs = best.get("torchrl", {}).get(key, math.nan)
-        print(f"  {key:42s} {own[key] * 1e6:9.1f} {seconds * 1e6:9.1f} {theirs * 1e6:9.1f}")
+        columns = (ahead[key], own[key], seconds, best.get("torchrl", {}).get(key, math.nan))
+        print(f"  {key:42s} {' '.join(f'{column * 1e6:9.1f}' for column in columns)}")
     for key, seconds in ours.items():
         if "VMAS" not in key:  # which is torch, not numpy
             bound(f"{key}: us a step over the library's own loop", (seconds - own[key]) * 1e6, 15)
+            if not math.isnan(ahead[key]):
+                print(f"    over that loop without its drawing of actions: {(seconds - ahead[key]) * 1e6:.2f}")
     for key, seconds in ours.items():
         if theirs := best.get("torchrl", {}).get(key):
-            most = theirs / own[key]
+            most = theirs / min(own[key], best["rlnb"].get(f"{key}, drawn ahead", math.inf))
             ratio(f"{key} (no wrapper can reach {most:.2f}): TorchRL's time / ours", theirs / seconds, 3)
 
 

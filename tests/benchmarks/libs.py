@@ -25,30 +25,39 @@ CHEETAH, SWINGUP = "dm_control, cheetah run", "dm_control, cartpole swingup"
 TREASURE, SPIEL, BALANCE = "mo-gymnasium, deep-sea-treasure", "OpenSpiel, tic-tac-toe", "VMAS, balance (batch 32)"
 
 
-def own_loops() -> dict[str, Callable[[], object]]:
-    """The loops that the documentation of each library shows, with actions that were drawn before."""
-    return {
-        CHEETAH: dm_control_loop("cheetah", "run"),
-        SWINGUP: dm_control_loop("cartpole", "swingup"),
-        SPREAD: parallel_loop(parallel_envs()[SPREAD]),
-        ROCKS: parallel_loop(parallel_envs()[ROCKS]),
-        TIC_TAC_TOE: aec_loop(),
-        TREASURE: mo_gymnasium_loop(),
-        SPIEL: open_spiel_loop(),
-        BALANCE: vmas_loop(),
+def own_loops() -> dict[str, dict[str, Callable[[], object]]]:
+    """The loops of each library: with actions drawn ahead, and as its documentation shows it, which draws each one.
+
+    Drawing is no part of a wrapper, and all rollouts do it.
+    """
+    spread, rocks = parallel_envs().values()
+    loops: dict[str, Callable[[bool], Callable[[], object]]] = {
+        CHEETAH: lambda ahead: dm_control_loop("cheetah", "run", ahead),
+        SWINGUP: lambda ahead: dm_control_loop("cartpole", "swingup", ahead),
+        SPREAD: lambda ahead: parallel_loop(spread, ahead),
+        ROCKS: lambda ahead: parallel_loop(rocks, ahead),
+        TREASURE: mo_gymnasium_loop,
     }
+    alone = {TIC_TAC_TOE: aec_loop(), SPIEL: open_spiel_loop(), BALANCE: vmas_loop()}
+    found = {key: {"drawn ahead": loop(True), "own loop": loop(False)} for key, loop in loops.items()}
+    return found | {key: {"own loop": loop} for key, loop in alone.items()}
 
 
-def dm_control_loop(domain: str, task: str) -> Callable[[], object]:
+def dm_control_loop(domain: str, task: str, ahead: bool) -> Callable[[], object]:
     from dm_control import suite
 
     env = suite.load(domain, task)
-    actions = np.random.default_rng(0).uniform(-1, 1, (STEPS, *env.action_spec().shape))
+    spec = env.action_spec()
+
+    def draw() -> np.ndarray:
+        return np.random.uniform(spec.minimum, spec.maximum, size=spec.shape)
+
+    actions = [draw() for _ in range(STEPS)]
 
     def loop() -> None:
         env.reset()
         for action in actions:
-            if env.step(action).last():
+            if env.step(action if ahead else draw()).last():
                 env.reset()
 
     return loop
@@ -61,14 +70,18 @@ def parallel_envs() -> dict[str, Any]:
     return {SPREAD: simple_spread_v3.parallel_env(), ROCKS: rps_v2.parallel_env()}
 
 
-def parallel_loop(env: Any) -> Callable[[], object]:
+def parallel_loop(env: Any, ahead: bool) -> Callable[[], object]:
     env.reset()
-    actions = [{agent: env.action_space(agent).sample() for agent in env.agents} for _ in range(STEPS)]
+
+    def draw() -> dict[str, Any]:
+        return {agent: env.action_space(agent).sample() for agent in env.agents}
+
+    actions = [draw() for _ in range(STEPS)]
 
     def loop() -> None:
         env.reset()
         for action in actions:
-            env.step(action)
+            env.step(action if ahead else draw())
             if not env.agents:
                 env.reset()
 
@@ -96,7 +109,7 @@ def aec_loop() -> Callable[[], object]:
     return loop
 
 
-def mo_gymnasium_loop() -> Callable[[], object]:
+def mo_gymnasium_loop(ahead: bool) -> Callable[[], object]:
     import mo_gymnasium
 
     env = mo_gymnasium.make("deep-sea-treasure-v0")
@@ -105,7 +118,7 @@ def mo_gymnasium_loop() -> Callable[[], object]:
     def loop() -> None:
         env.reset()
         for action in actions:
-            _, _, terminated, truncated, _ = env.step(action)
+            _, _, terminated, truncated, _ = env.step(action if ahead else env.action_space.sample())
             if terminated or truncated:
                 env.reset()
 
@@ -168,16 +181,16 @@ def rollouts(library: str) -> dict[str, Callable[[], object]]:
 
 
 def main() -> None:
-    """Print the best seconds per step of each case and, for rlnb, of the library's own loop, as "..., own loop".
+    """Print the best seconds per step of each case and, for rlnb, of the library's own loops, as "..., own loop".
 
-    The two take turns for some seconds, since clock speeds drift by more than a wrapper costs.
+    They take turns for some seconds, since clock speeds drift by more than a wrapper costs.
     """
     library, rounds = sys.argv[1], int(sys.argv[2])
     torch.set_num_threads(1)
     own = own_loops() if library == "rlnb" else {}
     best: dict[str, float] = {}
     for key, run in rollouts(library).items():
-        cases = {key: run, f"{key}, own loop": own[key]} if own else {key: run}
+        cases = {key: run, **{f"{key}, {name}": loop for name, loop in own.get(key, {}).items()}}
         for case in cases.values():
             case()  # warms up
         began, done = time.perf_counter(), 0
