@@ -461,7 +461,8 @@ def training(peer: str | None, sb3: str | None, full: bool) -> None:
         sb3: an interpreter that has stable-baselines3.
         full: train until CartPole is solved, which takes half an hour; else for a few thousand frames.
     """
-    libraries = {"rlnb": sys.executable, **({"torchrl": peer} if peer else {}), **({"sb3": sb3} if sb3 else {})}
+    libraries = {"rlnb": sys.executable, "plain": sys.executable}
+    libraries |= {name: python for name, python in (("torchrl", peer), ("sb3", sb3)) if python}
     seeds, frames = 5, 0 if full else 8192
     print("Training on CartPole-v1, one thread, median of 5 seeds      frames/s of CPU   s to 475   frames to 475")
     for algorithm, adam in itertools.product(("ppo", "dqn"), ("plain",) if full else ("plain", "fused")):
@@ -478,10 +479,10 @@ def training(peer: str | None, sb3: str | None, full: bool) -> None:
         for name, own in medians.items():
             print(f"  {case} {name:10s} {own['fps']:30,.0f} {own['seconds']:17.1f} {own['frames']:15,.0f}")
         for name, target in (("torchrl", 2), ("sb3", 1.5)):
-            if name in medians:  # of each seed, since the libraries took turns in its run
-                pairs = zip(found["rlnb"], found[name], strict=True)
-                speed = statistics.median(ours["fps"] / theirs["fps"] for ours, theirs in pairs)  # type: ignore[operator]
-                ratio(f"{case}: frames a second, rlnb / {name}", speed, target)
+            if name in medians:
+                most = median_ratio(found["plain"], found[name])
+                what = f"{case}: frames a second, rlnb / {name} (a loop without a library {most:.2f})"
+                ratio(what, median_ratio(found["rlnb"], found[name]), target)
             if name in medians and full:
                 share = medians[name]["frames"] / medians["rlnb"]["frames"]
                 ratio(f"{case}: frames to 475, {name} / rlnb", share, 1)
@@ -490,6 +491,11 @@ def training(peer: str | None, sb3: str | None, full: bool) -> None:
     if not sb3:
         print("  sb3: not measured. Name an interpreter that has stable-baselines3: make bench SB3=path/to/python")
     print(run(sys.executable, "monitor.py", lines=None))
+
+
+def median_ratio(runs: list[Any], others: list[Any]) -> float:
+    """The median over seeds of the ratio of frames a second: in the run of a seed, the programs take turns."""
+    return statistics.median(run["fps"] / other["fps"] for run, other in zip(runs, others, strict=True))
 
 
 def median_of(runs: list[dict[str, float | None]], key: str) -> float:

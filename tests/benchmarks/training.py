@@ -197,6 +197,95 @@ def parts(package: str) -> list[Any]:
     return [importlib.import_module(f"{package}.{name}") for name in PARTS]
 
 
+def plain_ppo(seed: int, watch: Watch) -> None:
+    """PPO with torch and Gymnasium alone, and no other numbers than it needs: what no library can be faster than."""
+    env = gymnasium.make(ENV)
+    policy, critic = network(2, nn.Tanh, 0.01), network(1, nn.Tanh, 1.0)
+    parameters = [*policy.parameters(), *critic.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=PPO["lr"], eps=1e-5, **ADAM)
+    count, low, high = int(PPO["batch"]), 1 - PPO["clip"], 1 + PPO["clip"]
+    now, _ = env.reset(seed=seed)
+    watch.begin()
+    while True:
+        observation, after = torch.empty(count, 4), torch.empty(count, 4)
+        action, log_prob = torch.empty(count, 1, dtype=torch.int64), torch.empty(count, 1)
+        reward, ends = np.empty(count, np.float32), np.empty((count, 2), bool)
+        with torch.no_grad():
+            for t in range(count):
+                observation[t] = torch.from_numpy(now)
+                log_probs = policy(observation[t]).log_softmax(-1)
+                action[t] = torch.multinomial(log_probs.exp(), 1)
+                log_prob[t] = log_probs[action[t]]
+                now, reward[t], *ends[t], _ = env.step(action[t].item())
+                after[t] = torch.from_numpy(now)
+                if ends[t].any():
+                    now, _ = env.reset()
+            value, next_value = critic(observation), critic(after)
+            delta = reward + PPO["gamma"] * next_value[:, 0].numpy() * ~ends[:, 0] - value[:, 0].numpy()
+            advantage = np.empty((count, 1), np.float32)
+            last = 0.0
+            for t in reversed(range(count)):
+                advantage[t] = last = delta[t] + (0 if ends[t].any() else PPO["gamma"] * PPO["lmbda"] * last)
+        target = value + torch.from_numpy(advantage)
+        columns = observation, action, log_prob, torch.from_numpy(advantage), target
+        for _ in range(int(PPO["epochs"])):
+            for index in torch.randperm(count).split(int(PPO["minibatch"])):
+                seen, acted, before, gain, wanted = (column[index] for column in columns)
+                gain = (gain - gain.mean()) / (gain.std() + 1e-8)
+                log_probs = policy(seen).log_softmax(-1)
+                ratio = (log_probs.gather(-1, acted) - before).exp()
+                objective = torch.min(ratio * gain, ratio.clamp(low, high) * gain).mean()
+                entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+                total = 0.5 * nn.functional.mse_loss(critic(seen), wanted) - objective - 0.0 * entropy
+                optimizer.zero_grad()
+                total.backward()
+                nn.utils.clip_grad_norm_(parameters, PPO["norm"])
+                optimizer.step()
+        if watch.done(count, policy):
+            return
+
+
+def plain_dqn(seed: int, watch: Watch) -> None:
+    """DQN with torch and Gymnasium alone, and no other numbers than it needs."""
+    env, net, target = gymnasium.make(ENV), network(2, nn.ReLU), network(2, nn.ReLU)
+    target.load_state_dict(net.state_dict())
+    parameters = list(net.parameters())
+    optimizer = torch.optim.Adam(parameters, lr=DQN["lr"], **ADAM)
+    capacity, count = int(DQN["capacity"]), int(DQN["batch"])
+    observation, after = torch.empty(capacity, 4), torch.empty(capacity, 4)
+    action = torch.empty(capacity, 1, dtype=torch.int64)
+    reward, terminated = torch.empty(capacity, 1), torch.empty(capacity, 1, dtype=torch.bool)
+    columns = observation, action, reward, after, terminated
+    random, steps = np.random.default_rng(seed), 0
+    now, _ = env.reset(seed=seed)
+    watch.begin()
+    while True:
+        epsilon = max(DQN["eps"], 1 - (1 - DQN["eps"]) * steps / DQN["annealed"])
+        for _ in range(count):
+            row, steps = steps % capacity, steps + 1
+            observation[row] = torch.from_numpy(now)
+            with torch.no_grad():
+                best = net(observation[row]).argmax()
+            action[row] = best if random.random() >= epsilon else int(random.integers(2))
+            now, earned, over, cut, _ = env.step(action[row].item())
+            after[row], reward[row], terminated[row] = torch.from_numpy(now), float(earned), over
+            if over or cut:
+                now, _ = env.reset()
+        for _ in range(int(DQN["updates"]) if steps > DQN["first"] else 0):
+            index = torch.randint(min(steps, capacity), (int(DQN["minibatch"]),))
+            seen, acted, earned, following, over = (column[index] for column in columns)
+            with torch.no_grad():
+                wanted = earned + DQN["gamma"] * target(following).max(-1, keepdim=True).values * ~over
+            loss = nn.functional.smooth_l1_loss(net(seen).gather(-1, acted), wanted)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(parameters, DQN["norm"])
+            optimizer.step()
+        target.load_state_dict(net.state_dict())
+        if watch.done(count, net):
+            return
+
+
 def sb3(algorithm: str, seed: int, watch: Watch) -> None:
     """PPO or DQN with stable-baselines3."""
     from stable_baselines3 import DQN as AgentDQN
@@ -268,7 +357,7 @@ def main(library: str, algorithm: str, seed: int, frames: int, fused: bool) -> N
     """Train an agent and print the report.
 
     Args:
-        library: "rlnb", "torchrl" or "sb3".
+        library: "rlnb", "torchrl" or "sb3"; "plain" for torch and Gymnasium alone.
         algorithm: "ppo" or "dqn".
         seed: of networks, env and actions.
         frames: steps to take; 0: until CartPole is solved.
@@ -277,9 +366,12 @@ def main(library: str, algorithm: str, seed: int, frames: int, fused: bool) -> N
     ADAM["fused"] = fused
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    train = sb3 if library == "sb3" else {"ppo": ppo, "dqn": dqn}[algorithm]
     watch = Watch(frames or None, algorithm, seed)
-    train(algorithm if library == "sb3" else library, seed, watch)
+    if library == "plain":
+        {"ppo": plain_ppo, "dqn": plain_dqn}[algorithm](seed, watch)
+    else:
+        train = sb3 if library == "sb3" else {"ppo": ppo, "dqn": dqn}[algorithm]
+        train(algorithm if library == "sb3" else library, seed, watch)
     print(json.dumps(watch.report()))
 
 
