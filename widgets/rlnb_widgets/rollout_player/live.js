@@ -6,8 +6,7 @@ import { marksOf } from "./geometry.js";
 import { legend } from "./legend.js";
 import { rowPanel } from "./row.js";
 import { screensPanel } from "./screens.js";
-import { episodeAt, spoken, stripsPanel } from "./strips.js";
-import { turnWords } from "./turns.js";
+import { episodeAt, namesAt, spoken, stripsPanel, turnWords } from "./strips.js";
 
 export default visualizer("rollout-player", ({ model, root, playhead, own }) => {
   const head = model.get("_head");
@@ -17,37 +16,28 @@ export default visualizer("rollout-player", ({ model, root, playhead, own }) => 
   const selected = own(new Channel(model, "selected_env", (e) => clamp(Number(e) || 0, 0, head.labels.length - 1)));
   const focused = () => selected.value;
   const envs = () => (compared ? [0, 1] : [focused()]);
-  const marks = new Map();
-  const marksHere = () => {
-    const e = focused();
-    if (!marks.has(e)) marks.set(e, marksOf(head, columns, e));
-    return marks.get(e);
-  };
-  const focus = (e) => selected.set(e);
-  const returned = head.strips.filter((s) => s.role === "return").flatMap((s) => s.columns);
+  const marks = head.labels.map((_, e) => marksOf(head, columns, e));
   const summary = (e, t) => {
-    if (head.kinds[columns[head.code][e * head.steps + t]] === "padding") return "has ended";
+    if (namesAt(head, columns, e, t)[0] === "padding") return "has ended";
     const episode = `episode ${episodeAt(head, columns, e, t).split(" ")[0]}`;
     if (head.turns) return `${episode}, ${turnWords(head, columns, e, t, false, true)}`;
-    const sums = returned.slice(0, 4).map((c) => text(columns[c][e * head.steps + t])).join(", ");
-    return sums ? `${episode}, ${returned.length > 1 ? "returns" : "return"} ${sums}` : episode;
+    const sums = head.returns.slice(0, 4).map((c) => text(columns[c][e * head.steps + t])).join(", ");
+    return sums ? `${episode}, ${head.returns.length > 1 ? "returns" : "return"} ${sums}` : episode;
   };
 
   const turn = (t, after) => turnWords(head, columns, 0, t, after);
+  const focus = (e) => selected.set(e);
   const screens = own(screensPanel(head, blob, model.get("_pictures"), { focused, focus, t: () => playhead.t, summary, turn }));
-  const row = rowPanel(head, columns);
+  const row = rowPanel(head, columns, envs().length);
   const strips = own(stripsPanel(head, columns, playhead, envs));
-  const bar = own(timelineBar(playhead, marksHere));
+  const bar = own(timelineBar(playhead, () => marks[focused()]));
   const zoom = (key, label, text, factor) => keyButton(bar.keys, key, { text, label, onclick: () => strips.zoom(factor) });
   strips.el.append(h("span", { class: "rlnb-group rlnb-zoom", role: "group", "aria-label": "zoom" },
     "zoom", zoom("+", "zoom in", "in", 0.5), zoom("-", "zoom out", "out", 2), zoom("0", "show all steps", "all", 0)));
   bar.keys["="] = bar.keys["+"];
 
-  root.append(h("div", { class: "rlnb-layout" }, ...[
-    compared ? h("p", { class: "rlnb-parting" }, head.parting.text) : null,
-    screens.el, row.el, bar.el, strips.el, legend(head, columns, compared),
-    noteList(head.notes).el,
-  ].filter(Boolean)));
+  root.append(h("div", { class: "rlnb-layout" }, compared ? h("p", { class: "rlnb-parting" }, head.parting) : null,
+    screens.el, row.el, bar.el, strips.el, legend(head), noteList(head.notes).el));
 
   keyboard(root, bar.keys, strips.slider);
 

@@ -15,55 +15,48 @@ export function screensPanel(head, blob, pictures, { focused, focus, t: stepNow,
   const source = frameSource(head, blob, pictures, () => stages.forEach((s) => s.invalidate()));
   const many = head.labels.length > 1;
   const seen = source.kind !== "none";
-  const frameWidth = Math.max(Math.round((TALLEST * source.width) / source.height), 160);
-  const style = `max-width:${Math.round((TALLEST * source.width) / source.height)}px`;
+  const wide = Math.round((TALLEST * source.width) / source.height);
   const captions = [];
 
   const screen = (frameAt) => {
     if (!seen) return null;
-    stages.push(frameView(source, frameAt, { class: "rlnb-screen", style }));
+    stages.push(frameView(source, frameAt, { class: "rlnb-screen", style: `max-width:${wide}px` }));
     return stages.at(-1).el;
   };
 
-  const cell = (e) => {
+  const cell = (name, e) => {
     const caption = h("span", { class: "rlnb-caption" });
-    const button = h("button", { type: "button", class: "rlnb-cell", title: `show ${head.labels[e]} below`, onclick: () => focus(e) },
+    const button = h("button", { type: "button", class: "rlnb-cell", title: `show ${name} below`, onclick: () => focus(e) },
       screen(() => [e * head.steps + stepNow()]), caption);
     captions.push((t) => {
       const words = summary(e, t);
-      caption.replaceChildren(h("b", {}, head.labels[e]), ` ${words.replace("episode", "ep.")}`);
-      button.setAttribute("aria-label", `${head.labels[e]}, ${words}`);
+      caption.replaceChildren(h("b", {}, name), ` ${words.replace("episode", "ep.")}`);
+      button.setAttribute("aria-label", `${name}, ${words}`);
       button.setAttribute("aria-pressed", String(e === focused()));
     });
     return button;
   };
 
-  const single = () => {
-    const nowCaption = h("figcaption", { class: "rlnb-caption" });
-    const nextCaption = h("figcaption", { class: "rlnb-caption" });
-    const now = screen(() => [stepNow()]);
-    const next = screen(() => [nextFrame(head, 0, stepNow()), true]);
+  const figure = (name, next, frameAt) => {
+    const caption = h("figcaption", { class: "rlnb-caption" });
     captions.push((t) => {
-      const said = (words) => (words ? `: ${words}` : "");
-      nowCaption.replaceChildren(h("b", {}, "root"), ` at ${t.toLocaleString("en")}${said(turn(t, false))}`);
-      nextCaption.replaceChildren(h("b", {}, '"next"'), ` at ${(t + 1).toLocaleString("en")}${said(turn(t, true))}`);
+      const words = turn(t, next);
+      caption.replaceChildren(h("b", {}, name), ` at ${(t + Number(next)).toLocaleString("en")}${words && `: ${words}`}`);
     });
-    return [h("figure", { class: "rlnb-now" }, now, nowCaption), h("figure", { class: "rlnb-then" }, next, nextCaption)];
+    return h("figure", { class: next ? "rlnb-then" : "rlnb-now" }, screen(frameAt), caption);
   };
 
   const el = h("div", { class: `rlnb-screens ${many ? "rlnb-grid" : ""} ${head.parting ? "rlnb-pair" : ""}` });
   if (many) {
     el.setAttribute("role", "group");
     el.setAttribute("aria-label", head.parting ? "two rollouts" : "environments");
-    el.append(...head.labels.map((_, e) => cell(e)));
+    el.append(...head.labels.map(cell));
   } else if (seen) {
     // What two frames do not need is the table's.
-    el.style.setProperty("--rlnb-screens", `${2 * frameWidth + 12}px`);
-    el.append(...single());
+    el.style.setProperty("--rlnb-screens", `${2 * Math.max(wide, 160) + 12}px`);
+    el.append(figure("root", false, () => [stepNow()]), figure('"next"', true, () => [nextFrame(head, 0, stepNow()), true]));
   }
-  if (head.frames.note) {
-    el.append(h("p", { class: seen ? "rlnb-note" : "rlnb-note rlnb-empty" }, head.frames.note));
-  }
+  if (head.frames.note) el.append(h("p", { class: seen ? "rlnb-note" : "rlnb-note rlnb-empty" }, head.frames.note));
 
   return {
     el,
