@@ -45,4 +45,4 @@ def _reward_changes(model: PlayerModel) -> np.ndarray:
         before, after = values[:, :-1], values[:, 1:]
         found[:, 1:] |= ((before != after) & ~((before != before) & (after != after))).any(-1)
     # A reward that changes at every other step is no place to jump to.
-    return np.asarray(found & (2 * found.sum(1, keepdims=True) < found.shape[1]))
+    return np.asarray(found & (2 * found.sum(1, keepdims=True) < model.length))
