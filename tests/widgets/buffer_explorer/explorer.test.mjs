@@ -3,12 +3,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { leafName } from "../../../widgets/rlnb_widgets/buffer_explorer/controls.js";
-import { moved } from "../../../widgets/rlnb_widgets/buffer_explorer/live.js";
 import { facts } from "../../../widgets/rlnb_widgets/buffer_explorer/panels.js";
 import { fitting, lengthNumbers, verdict } from "../../../widgets/rlnb_widgets/buffer_explorer/slices.js";
 import {
-  ageOf, barNumbers, cellAt, cellOf, curveNumbers, filledIn, hit, meanPriorities, radii, reader, ringColumns, ringParams, rowsOf, slotOf,
-  stepWords, sumTree, trajectoryAt, weight, writing,
+  ageOf, barNumbers, cellAt, cellOf, curveNumbers, filledIn, hit, meanPriorities, reader, ringColumns, ringParams, rowsOf, slotOf,
+  stepWords, sumTree, weight,
 } from "../../../widgets/rlnb_widgets/buffer_explorer/values.js";
 
 // 8 rows, full, the cursor at row 2; trajectories 2-4, 5-0, 1.
@@ -50,10 +49,9 @@ test("ages and trajectories of an item", () => {
   assert.equal(ageOf(binned, 6), 0);
   const ranked = { ...m, ordered: false, age: Int32Array.of(5, -2, 0, 1, 2, 3, 4, 6) };
   assert.deepEqual([0, 1, 2].map((row) => ageOf(ranked, row)), [5, null, 0]);
-  assert.equal(trajectoryAt(m, 0, 0).step, 3);
-  assert.equal(trajectoryAt(m, 3, 0).length, 3);
-  assert.equal(trajectoryAt(m, 3, 1), null);
-  assert.deepEqual(facts(m, 1, 0, 0.5)[3], ["trajectory", "step 0 of its 1 here, it goes on"]);
+  const trajectory = (row, column) => Object.fromEntries(facts({ ...m, batches: 0 }, row, column, 0.5)).trajectory;
+  assert.deepEqual([0, 3, 1].map((row) => trajectory(row, 0)), ["step 3 of its 4 here", "step 1 of its 3 here", "step 0 of its 1 here, it goes on"]);
+  assert.equal(trajectory(3, 1), undefined);
   assert.deepEqual(facts(m, 1, 0, 0.5)[0], ["written as", "row 9, counted from the first"]);
   assert.deepEqual(facts(ranked, 1, 0, 0.5)[0], ["age", "not known"]);
   assert.deepEqual(facts(binned, 8, 0, 0.5), [["holds", "nothing yet"]]);
@@ -67,7 +65,8 @@ test("the orders are turns of each other", () => {
 });
 
 test("a point of the ring leads to its cell, and one beside it to none", () => {
-  const r = (112 + radii(m).inner) / 2;
+  const inner = 112 - 0.66 * 40;
+  const r = (112 + inner) / 2;
   const { from, to } = ringColumns(m, null, 1, 1);
   for (const order of ["physical", "chronological"]) {
     for (let c = 0; c < 8; c++) {
@@ -77,21 +76,10 @@ test("a point of the ring leads to its cell, and one beside it to none", () => {
   }
   assert.equal(hit(m, 150, 150, "physical"), null);
   assert.equal(hit(m, 1, 1, "physical"), null);
-  const two = { ...m, columns: 2 };
-  assert.equal(hit(two, 150, 150 - (radii(two).inner + 2), "physical").column, 1);
-});
-
-test("moves stay within the ring, in either order", () => {
-  assert.deepEqual([moved(m, 0, -1, "physical"), moved(m, 7, 1, "physical"), moved(m, 3, 10, "physical")], [0, 7, 7]);
-  assert.deepEqual([moved(m, 7, 1, "chronological"), moved(m, 1, 1, "chronological"), moved(m, 2, -1, "chronological")], [0, 1, 2]);
-  assert.equal(moved(binned, 4, 1, "physical"), 5);
+  assert.equal(hit({ ...m, columns: 2 }, 150, 150 - (112 - 1.66 * 23.52 + 2), "physical").column, 1);
 });
 
 test("a write appears row by row", () => {
-  const states = (phase) => [4, 5, 7, 0, 1, 2].map((row) => writing(m, row, phase));
-  assert.deepEqual(states(0), ["no", "yet", "yet", "yet", "yet", "no"]);
-  assert.deepEqual(states(0.6), ["no", "done", "done", "yet", "yet", "no"]);
-  assert.deepEqual(states(1), ["no", "done", "done", "done", "done", "no"]);
   const before = { ...m, ages: Uint8Array.of(10, 8, 6, 4, 2, 0, 0, 0), length: 5, cursor: 5 };
   const shown = (phase) => ringColumns(m, before, phase, 1);
   assert.deepEqual(shown(1).ages, [...m.ages], "kind 2 is the newest, 10 the oldest");

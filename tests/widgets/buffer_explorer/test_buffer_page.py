@@ -86,6 +86,29 @@ def test_keys_move_by_cells_and_moments_in_both_orders(browse):
     ]  # fmt: skip
 
 
+def test_moves_stay_within_the_ring(browse):
+    def act(page):
+        page.locator(RING).focus()
+        found = []
+        for key in (
+            "Home",
+            "ArrowLeft",
+            "ArrowDown",
+            "ArrowRight",
+            "o",
+            "ArrowDown",
+            "ArrowRight",
+            "ArrowUp",
+            "ArrowLeft",
+        ):
+            page.keyboard.press(key)
+            settle(page)
+            found.append(at(page, "row")[0])
+        return found
+
+    assert browse(explorer(), act) == ["0", "0", "7", "7", "7", "1", "1", "2", "2"]
+
+
 def test_a_click_selects_a_cell_of_the_ring_and_of_the_bars(browse):
     def act(page):
         box = page.locator(RING).bounding_box()

@@ -1,6 +1,6 @@
 // The panels with a slider: the sum tree with a draw that goes down it, the weights against beta, and slices of a length.
 
-import { button, clamp, h, reducedMotion } from "../_core/core.js";
+import { button, clamp, h, motion, reducedMotion } from "../_core/core.js";
 import { fitting, verdict } from "./slices.js";
 import { cellOf, rowsOf, short, stepWords, weight } from "./values.js";
 
@@ -34,17 +34,16 @@ function sliderPanel(part, words, { label = words, tools = null, lines, note, on
 export function treePanel({ moment, tree, row, column, onLeaf, starts, chart, repaint }) {
   let share = 0.5; // of the whole mass
   let depth = 0; // how far down
-  let timer = 0;
+  let fall = null;
   let seen = null;
   const words = h("p", { class: "be-step", "aria-live": "polite" });
   const act = (label, text, onclick) => button({ text, label, solid: true, onclick });
-  const down = act("one node down", "down", () => { stop(); move(1); });
-  const up = act("one node up", "up", () => { stop(); move(-1); });
-  const draw = () => { share = Math.random(); run(); };
+  const down = act("one node down", "down", () => { stop(); goTo(depth + 1); });
+  const up = act("one node up", "up", () => { stop(); goTo(depth - 1); });
   const panel = sliderPanel("tree", "number drawn", {
     label: "number drawn, as a share of the sum", min: 0, max: 1, step: 0.001, value: share, lines: [words],
     oninput: (value) => { stop(); share = value; goTo(bottom()); },
-    tools: h("span", { class: "rlnb-group" }, act("draw a number and go down", "draw", draw), up, down,
+    tools: h("span", { class: "rlnb-group" }, act("draw a number and go down", "draw", () => { share = Math.random(); run(); }), up, down,
       act("draw a number that leads to the selected cell", "to the selected cell", toSelected)),
     note: `Each node holds the sum of the two below it, so a random number finds its item in as many steps as there are levels, however large the buffer is. The library's own tree has up to 32 children per node; it finds the same item.${starts ? " The item found is the first row of a slice." : ""}`,
   });
@@ -53,25 +52,18 @@ export function treePanel({ moment, tree, row, column, onLeaf, starts, chart, re
   const total = () => tree().span(0, 0)[1];
   const mass = () => clamp(share, 0, 1 - 1e-12) * total();
   const leaf = () => tree().leafAt(mass());
-  function stop() { clearTimeout(timer); timer = 0; }
+  const stop = () => fall?.stop();
   function goTo(level) {
     depth = level;
     if (depth === bottom()) onLeaf(rowsOf(moment(), Math.floor(leaf() / moment().columns))[0], leaf() % moment().columns);
     update();
     repaint();
   }
-  function move(by) {
-    const to = clamp(depth + by, 0, bottom());
-    const moves = to !== depth;
-    if (moves) goTo(to);
-    return moves;
-  }
   function run() {
     stop();
-    if (reducedMotion()) return goTo(bottom());
-    goTo(0);
-    const tick = () => { if (move(1)) timer = setTimeout(tick, STEP_MS); };
-    timer = setTimeout(tick, STEP_MS);
+    if (reducedMotion() || !bottom()) return goTo(bottom());
+    fall = motion(STEP_MS * bottom(), (past) => { if (Math.floor(past * bottom()) !== depth) goTo(Math.floor(past * bottom())); });
+    fall.start();
   }
   function toSelected() {
     const m = moment();

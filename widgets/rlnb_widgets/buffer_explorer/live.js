@@ -4,19 +4,13 @@ import { Channel, clamp, drag, framed, guarded, h, keyButton, keyboard, legend, 
 import { slicesPanel, treePanel, weightsPanel } from "./controls.js";
 import { boxesPanel, cellPanel, facts, memoryPanel } from "./panels.js";
 import { lengthNumbers } from "./slices.js";
-import { barNumbers, cellAt, cellOf, curveNumbers, hit, reader, ringColumns, ringParams, rowAt, rowsOf, slotOf, sumTree } from "./values.js";
+import { barNumbers, cellAt, cellOf, curveNumbers, hit, reader, ringColumns, ringParams, rowsOf, slotOf, sumTree } from "./values.js";
 
 const ANIMATE_MS = 380;
 const ORDERS = ["physical", "chronological"];
 // Parameters that change while a cell is chosen or a draw goes down the tree; all else is painted once.
 const MOVING = ["chosen", "chosen to", "slot", "mass", "reached",
   ...Array.from({ length: 24 }, (_, i) => [`in${i}`, `on${i}`, `way${i}`, `way${i} to`]).flat()];
-
-/** The row that a move by `cells` leads to, in an order. */
-export function moved(m, row, cells, order) {
-  const slot = clamp(slotOf(m, cellOf(m, row), order) + cells, 0, m.cells - 1);
-  return rowsOf(m, cellAt(m, slot, order))[0];
-}
 
 export default visualizer("buffer-explorer", ({ model, root, playhead, own, listen }) => {
   let head = model.get("_head");
@@ -105,17 +99,11 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   });
 
   /** Bars, in which a click chooses a cell. */
-  const bars = () => ["draws", "priorities", "weights"].filter((name) => lists()[name]).map((name) => {
-    const known = charts.has(name);
-    const made = chart(name);
-    if (!known) {
-      drag(made.el, (event) => {
-        const found = made.at(event);
-        if (found) select(cellAt(moment(), clamp(Math.floor(found.value), 0, moment().cells - 1), order.value));
-        return Boolean(found);
-      });
-    }
-    return [name, made.el];
+  const bars = () => ["draws", "priorities", "weights"].filter((name) => lists()[name]).map((name) => [name, chart(name).el]);
+  drag(barsOfState, (event) => {
+    const found = bars().map(([name]) => chart(name).at(event)).find(Boolean);
+    if (found) select(cellAt(moment(), clamp(Math.floor(found.value), 0, moment().cells - 1), order.value));
+    return Boolean(found);
   });
 
   /** The tabs that there is something for; what slices are is not taught before the sampler draws some. */
@@ -148,11 +136,14 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     meanings.querySelectorAll("li").forEach((item, i) => item.classList.toggle("be-absent", !occurs(head.legend[i])));
   }
 
-  const go = (cells) => () => selection.set(moved(moment(), selection.value, cells, order.value));
+  const go = (cells) => () => {
+    const slot = clamp(slotOf(moment(), cellNow(), order.value) + cells, 0, moment().cells - 1);
+    selection.set(rowsOf(moment(), cellAt(moment(), slot, order.value))[0]);
+  };
   const end = (last) => () => {
     const m = moment();
-    const place = last ? Math.max(m.length - 1, 0) : 0;
-    selection.set(order.value === "chronological" && m.cells === m.size ? rowAt(m, place) : place);
+    const first = order.value === "chronological" && m.cells === m.size ? m.first : 0;
+    selection.set((first + (last ? Math.max(m.length - 1, 0) : 0)) % m.size);
   };
   const nextSampled = () => {
     const all = moment().sampled;

@@ -1,7 +1,7 @@
 // The parts that are text: the components, the cell that is selected, the memory.
 
 import { factList, h } from "../_core/core.js";
-import { ageOf, cellOf, filledIn, placeOf, rowsOf, short, trajectoryAt, weight } from "./values.js";
+import { ageOf, cellOf, filledIn, rowsOf, short, weight } from "./values.js";
 
 const MOST_CHIPS = 24;
 const n = (x) => x.toLocaleString("en");
@@ -33,12 +33,13 @@ export function facts(m, row, column, beta) {
   const found = [["age", age === null ? "not known" : age === 0 ? "the newest" : `${n(age)} written after it`]];
   if (m.ordered) {
     found.unshift(["written as", `row ${n(m.written - 1 - age)}, counted from the first`]);
-    found.push(["in order of time", `${n(placeOf(m, row))} of ${n(m.length - 1)}`]);
+    found.push(["in order of time", `${n((row - m.first + m.size) % m.size)} of ${n(m.length - 1)}`]);
   }
-  const arc = trajectoryAt(m, row, column);
-  if (arc) {
+  for (const arc of m.arcs) {
+    const step = (row - arc.start + m.size) % m.size;
+    if (arc.column !== column || step >= arc.length) continue;
     const ends = `${arc.begun ? "" : ", its beginning may be gone"}${arc.ended ? "" : ", it goes on"}`;
-    found.push(["trajectory", `${m.named ? `id ${arc.id}, ` : ""}step ${n(arc.step)} of its ${n(arc.length)} here${ends}`]);
+    found.push(["trajectory", `${m.named ? `id ${arc.id}, ` : ""}step ${n(step)} of its ${n(arc.length)} here${ends}`]);
   }
   if (m.batches) found.push(["drawn", `${n(m.draws[at])}, ${m.expected.length ? `${short(m.expected[at])} expected` : "expected: not known"}${where}`]);
   if (m.priorities?.total > 0) {

@@ -1,6 +1,6 @@
 // What the page computes of a recorded state: rows and cells, and the columns and parameters of the display lists.
 
-import { search, text, typed } from "../_core/core.js";
+import { clamp, search, text, typed } from "../_core/core.js";
 
 const ARRAYS = ["age", "ages", "edges", "draws", "expected", "drawn", "slices", "arcs", "lengths"];
 const [MIDDLE, RADIUS] = [150, 112]; // of the ring, as in values.py
@@ -40,23 +40,11 @@ export function filledIn(m, cell) {
   return Math.max(Math.min(to, m.length) - from, 0);
 }
 
-/** The trajectory that an item belongs to, and its step in it; null where none is known. */
-export function trajectoryAt(m, row, column) {
-  const stepIn = (arc) => (row - arc.start + m.size) % m.size;
-  const found = m.arcs.find((arc) => arc.column === column && stepIn(arc) < arc.length);
-  return found ? { ...found, step: stepIn(found) } : null;
-}
-
-/** How old a row is: how many rows were written after it; null where it is empty or not known. */
+/** How old a filled row is: how many rows were written after it; null where it is not known. */
 export function ageOf(m, row) {
-  if (row >= m.length) return null;
-  if (!m.ordered) return m.cells === m.size && m.age[row] >= 0 ? m.age[row] : null;
-  return (m.newest - row + m.size) % m.size;
+  if (m.ordered) return (m.newest - row + m.size) % m.size;
+  return m.cells === m.size && m.age[row] >= 0 ? m.age[row] : null;
 }
-
-/** The place of a row in order of time, 0 for the oldest, and the row at a place. */
-export const placeOf = (m, row) => (row - m.first + m.size) % m.size;
-export const rowAt = (m, place) => (place + m.first) % m.size;
 
 /** Sums of a [columns, cells] array over the columns; of an array without numbers none. */
 export function overColumns(m, values) {
@@ -79,33 +67,19 @@ export const cellAt = (m, slot, order) => (slot + firstCell(m, order)) % m.cells
 
 const gapOf = (m) => (m.cells <= 128 ? 0.12 : 0);
 
-/** Radii of the rings, the first column outermost: { thick, inner }. */
-export function radii(m) {
-  const thick = Math.min((0.42 * RADIUS) / m.columns, 40);
-  return { thick, inner: RADIUS - (m.columns - 1 + 0.66) * thick };
-}
-
-/** The cell and column under a point of the ring's picture, or null. */
+/** The cell and column under a point of the ring's picture, or null; the ring of the first column is outermost. */
 export function hit(m, px, py, order) {
   const [x, y] = [px - MIDDLE, py - MIDDLE];
-  const { thick, inner } = radii(m);
+  const thick = Math.min((0.42 * RADIUS) / m.columns, 40);
   const r = Math.hypot(x, y);
-  if (r > RADIUS + 24 || r < inner - 4) return null;
+  if (r > RADIUS + 24 || r < RADIUS - (m.columns - 1 + 0.66) * thick - 4) return null;
   const turn = (Math.atan2(x, -y) / TURN + 1) % 1;
-  const column = Math.min(Math.max(Math.floor((RADIUS - r) / thick), 0), m.columns - 1);
+  const column = clamp(Math.floor((RADIUS - r) / thick), 0, m.columns - 1);
   return { cell: cellAt(m, Math.min(Math.floor(turn * m.cells), m.cells - 1), order), column };
 }
 
 /** While a write is shown: how many of its rows are written when `phase` of it, 0 to 1, is over. */
 const writtenAt = (m, phase) => Math.round(m.wrote[1] * phase);
-
-/** Whether a row was written by this state's call, and is so already at `phase`: "no", "yet" or "done". */
-export function writing(m, row, phase) {
-  const [start, count] = m.wrote;
-  const place = (row - start + m.size) % m.size;
-  if (place >= count) return "no";
-  return place < writtenAt(m, phase) ? "done" : "yet";
-}
 
 // Columns and parameters of the lists; values.py computes the same for the static view.
 
@@ -113,7 +87,8 @@ export function writing(m, row, phase) {
 export function ringColumns(m, before, phase, sliceLen) {
   const cells = Array.from({ length: m.cells }, (_, cell) => cell);
   const old = phase < 1 && before?.cells === m.cells ? before.ages : null;
-  const done = (cell) => !old || ([2, 3].includes(m.edges[cell]) && writing(m, rowsOf(m, cell)[0], phase) === "done");
+  const placeOf = (cell) => (rowsOf(m, cell)[0] - m.wrote[0] + m.size) % m.size; // in the order of the write
+  const done = (cell) => !old || ([2, 3].includes(m.edges[cell]) && placeOf(cell) < writtenAt(m, phase));
   const plain = gapOf(m) ? 1 : 4;
   const found = {
     from: cells.map((cell) => cell / m.cells),

@@ -16,7 +16,7 @@ from rlnb_widgets.rollout_player.leaves import RolloutLeaf
 from rlnb_widgets.rollout_player.legend import legend_entries, meanings
 from rlnb_widgets.rollout_player.marks import jump_marks
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.scene import LEFT, PlayerScene
+from rlnb_widgets.rollout_player.scene import PlayerScene
 from rlnb_widgets.rollout_player.strips import Strip
 from rlnb_widgets.rollout_player.turns import Turns
 
@@ -43,7 +43,7 @@ def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     head["returns"] = [column for out, strip in pairs if strip.role == "return" for column in out["columns"]]
     head |= {"resets": columns.add(model.resets.ravel()), "resetKinds": list(RESETS)}
     head |= {"episode": columns.add(scene.numbers.ravel()), "episodes": scene.numbers.max(1).tolist()}
-    head |= {"list": scene.strips().payload(), "rows": scene.rows, "left": LEFT}
+    head["list"] = scene.strips().payload()
     head["recipes"] = [
         [kind, lane, columns.add(_small(of).ravel()), *settings] for kind, lane, of, settings in scene.recipes
     ]

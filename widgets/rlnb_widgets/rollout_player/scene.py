@@ -51,7 +51,7 @@ class PlayerScene:
     def params(self, t: int) -> dict[str, float]:
         """Return the parameters of the static view: everything is shown, and all of it is played."""
         steps = self.model.length
-        return {"t": t, "from": 0, "to": steps, "start": 0, "stop": steps}
+        return {"t": t, "from": 0, "to": steps, "start": 0, "stop": steps, "live": 0}
 
     def film(self, t: int) -> Display | None:
         """Draw frames, evenly over time and with that of step ``t``, or return None if there are none."""
@@ -97,7 +97,7 @@ class PlayerScene:
         labels = ("episodes", *(strip.label for strip in self.model.strips))
         for label, strip, (y, h) in zip(labels, (None, *self.model.strips), self.rows, strict=True):
             several = strip is not None and strip.kind in ("bands", "lanes")
-            # In low rows the value at the playhead stands to the right of the label.
+            # What the page shows at the playhead has room, too.
             room = LEFT - 30 if several else LEFT - 46 if h >= 30 else LEFT - 56
             display.text(0, y + 12, label, fill="muted", within=room)
             if strip is not None and several and len(self.envs) == 1:
@@ -124,6 +124,11 @@ class PlayerScene:
             display.hit(-_FAR, _FAR, -_FAR, 2 * _FAR)
             for i, (y, h) in enumerate(self.rows):
                 display.hit(Param("from"), Param("to"), y - 4, h + 8, name=str(i))
+        with display.shown(Param("live")):
+            # Values at the playhead; in low rows they stand to the right of the label.
+            for i, (y, h) in enumerate(self.rows):
+                x, down, room, anchor = (0, 26, LEFT - 40, None) if h >= 24 else (LEFT - 6, 12, 56, "end")
+                display.text(x, y + down, Param(f"value{i}"), size=12, anchor=anchor, within=room)
         return display
 
     def _names(self, display: Display, strip: Strip, y: float, h: float) -> None:

@@ -10,22 +10,19 @@ import { following, recipeColumns, zoomed } from "./geometry.js";
  * with 0 for all.
  */
 export function stripsPanel(head, columns, playhead, envs) {
-  const { rows, left } = head;
   const rules = Object.fromEntries(head.rules);
   let view = { from: 0, to: head.steps };
+  const valueIn = (i, e, t) => (i ? valueAt(head, columns, head.strips[i - 1], e, t) : episodeAt(head, columns, e, t));
+  const names = [...head.strips.keys(), head.strips.length].map((i) => `value${i}`);
+  const values = () => Object.fromEntries(names.map((name, i) => [name, valueIn(i, envs()[0], playhead.t)]));
   const chart = surface(head.list, recipeColumns(head, columns, envs), {
-    params: () => ({ t: playhead.t, from: view.from, to: view.to, start: playhead.start, stop: playhead.stop, env: envs()[0] }),
-    moving: ["t", "start", "stop"], tipOf, class: "rlnb-strip rlnb-strips", tabindex: 0, role: "slider",
+    params: () => ({ t: playhead.t, from: view.from, to: view.to, start: playhead.start, stop: playhead.stop, env: envs()[0], live: 1, ...values() }),
+    moving: ["t", "start", "stop", ...names], tipOf, class: "rlnb-strip rlnb-strips", tabindex: 0, role: "slider",
     "aria-label": "step of the rollout",
   });
   const { el } = chart;
-  const values = rows.map(([y, tall]) => h("span", {
-    class: "rlnb-value", style: tall >= 24 ? `top:${y + 14}px;left:0;width:${left - 40}px` : `top:${y}px;right:calc(100% - ${left - 6}px);max-width:56px` }));
-  const holder = h("div", { class: "rlnb-strips-holder" }, el, h("div", { class: "rlnb-values", "aria-hidden": "true" }, ...values));
-
   const stepOf = (hit) => clamp(Math.floor(hit.value), Math.ceil(view.from), Math.ceil(view.to) - 1);
   drag(el, (event) => playhead.seek(stepOf(chart.at(event))));
-  const valueIn = (i, e, t) => (i ? valueAt(head, columns, head.strips[i - 1], e, t) : episodeAt(head, columns, e, t));
 
   function tipOf(hit) {
     if (!hit?.name) return "";
@@ -40,18 +37,15 @@ export function stripsPanel(head, columns, playhead, envs) {
   }
 
   const update = () => {
-    const [e] = envs();
-    const t = playhead.t;
-    view = following(view, t, head.steps);
-    tellSlider(el, playhead.last, t, spoken(head, columns, e, t));
-    values.forEach((value, i) => { value.textContent = valueIn(i, e, t); });
+    view = following(view, playhead.t, head.steps);
+    tellSlider(el, playhead.last, playhead.t, spoken(head, columns, envs()[0], playhead.t));
     chart.invalidate();
   };
   const zoom = (factor) => {
     view = factor === 0 ? { from: 0, to: head.steps } : zoomed(view, factor, playhead.t, head.steps);
     chart.invalidate();
   };
-  return { el: holder, slider: el, update, zoom, destroy: chart.destroy };
+  return { el: h("div", { class: "rlnb-strips-holder" }, el), slider: el, update, zoom, destroy: chart.destroy };
 }
 
 /** How step t ends and how it begins, by name; "" where it is inside of an episode. */

@@ -31,7 +31,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   const tools = treeTools(tree, data.rows, "search keys, dtypes, shapes", ["Findings", "show only rows that break a rule, contain NaN or inf, or differ"]);
 
   const timed = data.steps > 1;
-  const [words, longest] = [h("span", {}), h("span", { class: "ted-longest", "aria-hidden": "true" })];
+  const [words, longest] = [h("span", {}), h("span", { style: "visibility:hidden", "aria-hidden": "true" })];
   let known = { element: -1 };
   const here = () => {
     if (known.element !== view.element) {

@@ -17,8 +17,6 @@ from rlnb_widgets.ted_explorer.values import Refs
 from rlnb_widgets.ted_explorer.verdicts import rules_line
 from rlnb_widgets.ted_explorer.views import VIEWS, share_text
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-"
-
 
 def ted_payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> str:
     """Return the model as JSON; equal models give equal text."""
@@ -154,10 +152,10 @@ def _cell(cell: Cell, ref: dict[str, Any] | None, leaf: bool) -> dict[str, Any]:
 
 
 def encode_entry(thumb: Thumb) -> str:
-    """Encode the levels of a thumbnail as letters, ``.`` for a gap.
+    """Encode the levels of a thumbnail as letters, from ``0`` on, and ``.`` for a gap.
 
     Example:
         >>> encode_entry(Thumb("spark", 1, (0, 1, 63, -1)))
-        'AB-.'
+        '01o.'
     """
-    return "".join("." if level < 0 else LETTERS[level] for level in thumb.levels)
+    return "".join("." if level < 0 else chr(ord("0") + level) for level in thumb.levels)

@@ -61,28 +61,27 @@ function spoken(row, ted) {
 }
 
 /**
- * Where step_mdp takes an entry at the playhead: [text, state], the state "good" or "bad" where the data were compared.
+ * Where step_mdp takes an entry at the playhead: [text, class], which tells good from bad where the data were compared.
  *
  * A comparison says nothing across an episode's end or beyond the data, so there is no check mark there.
  */
 export function carriedTo(row, { steps, t, ends, past }) {
-  if (row.mark) return [row.mark, "bad"];
-  if (row.carry !== "carried") return [row.carry ?? "", "open"];
-  if (steps !== null && t + 1 >= steps) return ["→ beyond", "open"];
-  if (steps !== null && ends) return [past ? "no reset" : "reset instead", "open"];
-  return steps !== null && row.holds ? ["→ ✓", "good"] : ["→", "open"];
+  if (row.mark) return [row.mark, "ted-bad"];
+  if (row.carry !== "carried") return [row.carry ?? "", "rlnb-quiet"];
+  if (steps !== null && t + 1 >= steps) return ["→ beyond", "rlnb-quiet"];
+  if (steps !== null && ends) return [past ? "no reset" : "reset instead", "rlnb-quiet"];
+  return steps !== null && row.holds ? ["→ ✓", "ted-good"] : ["→", "rlnb-quiet"];
 }
 
 function cellOf(row, side) {
   const cell = row[side];
   const box = h("div", { class: "ted-cell", "data-side": side, "data-key": side === "next" ? `next.${label(row)}` : label(row) });
   if (!cell) box.append(h("span", { class: "rlnb-quiet" }, row.node && !row.root && !row.next ? "" : "—"));
-  else if (cell.dtype === "?") box.append(h("span", { class: "ted-message", title: cell.message }, cell.message));
+  else if (cell.dtype === "?") box.append(h("span", { class: "ted-message ted-bad", title: cell.message }, cell.message));
   else {
     const more = row.node ? cell.note : cell.kept;
     box.append(h("span", { class: "ted-spec", title: `${cell.dtype} ${cell.shape}` },
       h("span", { class: "rlnb-quiet" }, cell.dtype), " ", shapeOf(cell.dims), more ? h("span", { class: "rlnb-quiet" }, ` ${more}`) : null));
-    box.classList.toggle("ted-whole", Boolean(row.node));
     if (!row.node) box.append(h("span", { class: "ted-value", "data-value": side }));
     if (cell.thumb) box.append(h("canvas", { class: "ted-thumb", "data-thumb": side, "aria-hidden": "true" }));
   }
@@ -92,7 +91,7 @@ function cellOf(row, side) {
 /** Bring the values of a row up to the playhead. */
 function updateRow(element, row, view) {
   const [words, state] = carriedTo(row, view);
-  element.querySelector(".ted-mark")?.replaceChildren(h("span", { class: `ted-${state}`, title: words }, words));
+  element.querySelector(".ted-mark")?.replaceChildren(h("span", { class: state, title: words }, words));
   for (const output of element.querySelectorAll("[data-value]")) {
     const cell = row[output.dataset.value];
     const now = view.showRange ? "" : valueText(view, cell.values, 3) || cell.preview;

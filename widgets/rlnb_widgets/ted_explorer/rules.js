@@ -7,14 +7,11 @@ export function rulesPanel(rules, line, go, copy) {
   const items = rules.map((rule) => {
     const kept = rule.places.length === 0;
     return h("li", { class: "ted-rule", "data-rule": rule.name, "data-kept": String(kept) },
-      h("span", { class: kept ? "ted-good ted-check" : "ted-bad ted-check", role: "img", "aria-label": kept ? "kept" : "broken" }, kept ? "✓" : "✗"),
-      h("span", { class: "ted-rule-name" }, rule.name),
-      h("span", { class: "rlnb-quiet" }, rule.sentence),
+      h("b", { class: kept ? "ted-good" : "ted-bad", role: "img", "aria-label": kept ? "kept" : "broken" }, kept ? "✓" : "✗"),
+      h("b", {}, rule.name), h("span", { class: "rlnb-quiet" }, rule.sentence),
       kept ? null : h("ul", { class: "ted-places" }, ...rule.places.map((place) => finding(place, go, copy))));
   });
-  return h("div", { class: "ted-panel" },
-    h("p", { class: "ted-rules-line" }, line),
-    h("ul", { class: "ted-rules" }, ...items));
+  return h("div", { class: "ted-panel" }, h("p", {}, h("strong", {}, line)), h("ul", { class: "ted-rules" }, ...items));
 }
 
 function finding(place, go, copy) {

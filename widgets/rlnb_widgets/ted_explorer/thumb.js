@@ -2,11 +2,9 @@
 
 import { paintOnce } from "../_core/core.js";
 
-const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
-
-/** The columns of a thumbnail [kind, rows, letters] by name: levels from 0 to 63, NaN for a gap. */
+/** The columns of a thumbnail [kind, rows, letters] by name: levels from 0, as "0", to 63, and NaN for a gap, a point. */
 export function columnsOf([kind, , letters]) {
-  const levels = Array.from(letters, (c) => (c === "." ? NaN : LETTERS.indexOf(c)));
+  const levels = Array.from(letters, (c) => (c === "." ? NaN : c.charCodeAt(0) - 48));
   const every = (odd) => levels.filter((_, i) => i % 2 === odd);
   return kind === "band" ? { floors: every(0), tops: every(1) } : { levels };
 }
