@@ -18,7 +18,7 @@ const m = {
   expected: new Float32Array(8).fill(0.375), arcs: [
     { column: 0, start: 2, length: 3, begun: true, ended: true }, { column: 0, start: 5, length: 4, begun: true, ended: true },
     { column: 0, start: 1, length: 1, begun: true, ended: false },
-  ], arcCount: 3, named: false, interleaved: 0, lengths: Int32Array.of(1, 1, 3, 1, 4, 1), priorities: null, slicing: null,
+  ], arcCount: 3, named: false, interleaved: 0, lengths: [[1, 1], [3, 1], [4, 1]], priorities: null, slicing: null,
 };
 const binned = { ...m, size: 10, length: 7, cursor: 7, first: 0, newest: 6, cells: 4 };
 

@@ -2,7 +2,7 @@
 
 import { button, clamp, h, motion, reducedMotion } from "../_core/core.js";
 import { fitting, verdict } from "./slices.js";
-import { cellOf, rowsOf, short, stepWords, weight } from "./values.js";
+import { cellOf, n, rowsOf, short, stepWords, weight } from "./values.js";
 
 const LEVEL = 22; // pixels, as in scene.py
 const STEP_MS = 550;
@@ -10,7 +10,7 @@ const STEP_MS = 550;
 /** What a leaf stands for. */
 export function leafName(m, leaf) {
   const [from, to] = rowsOf(m, Math.floor(leaf / m.columns));
-  const rows = to - from === 1 ? `row ${from.toLocaleString("en")}` : `one of rows ${from.toLocaleString("en")} to ${(to - 1).toLocaleString("en")}`;
+  const rows = to - from === 1 ? `row ${n(from)}` : `one of rows ${n(from)} to ${n(to - 1)}`;
   return m.columns > 1 ? `${rows}, column ${leaf % m.columns}` : rows;
 }
 
@@ -111,7 +111,7 @@ export function weightsPanel({ moment, curves, row, beta, onBeta, chart }) {
     const picture = chart();
     if (!p || !picture) return;
     panel.show(picture, beta(), beta().toFixed(2));
-    const parts = curves().map(([key, priority]) => `${name[key] ?? `row ${row().toLocaleString("en")} (solid)`}: ${short(weight(priority, p.least, beta()))}`);
+    const parts = curves().map(([key, priority]) => `${name[key] ?? `row ${n(row())} (solid)`}: ${short(weight(priority, p.least, beta()))}`);
     words.textContent = `Weight of the ${parts.join(", ")}. ${beta() === p.beta ? "This is the sampler's beta." : `The sampler's beta is ${short(p.beta)}.`}`;
     picture.el.setAttribute("aria-label", `weights at beta ${beta().toFixed(2)}: ${parts.join(", ")}`);
   };

@@ -1,10 +1,9 @@
 // The parts that are text: the components, the cell that is selected, the memory.
 
 import { factList, h } from "../_core/core.js";
-import { ageOf, cellOf, filledIn, rowsOf, short, weight } from "./values.js";
+import { ageOf, cellOf, filledIn, n, rowsOf, short, weight } from "./values.js";
 
 const MOST_CHIPS = 24;
-const n = (x) => x.toLocaleString("en");
 
 /** A long name with places where a line may end: before its capital letters. */
 const breakable = (name) => name.split(/(?=[A-Z][a-z])/).flatMap((part) => [part, h("wbr")]);

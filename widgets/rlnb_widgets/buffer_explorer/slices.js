@@ -1,20 +1,16 @@
 // Slices of a length: whether there are any, and why not. Pure functions.
 
-/** How many trajectories are long enough for a slice, at how many places it can begin, and the longest. */
+import { n } from "./values.js";
+
+/** How many trajectories are long enough for a slice, at how many places it can begin, and the longest; of [length, count] pairs. */
 export function fitting(lengths, size) {
-  const found = { fit: 0, total: 0, starts: 0, longest: 0 };
-  for (let i = 0; i < lengths.length; i += 2) {
-    const [length, count] = [lengths[i], lengths[i + 1]];
-    const fit = length >= size ? count : 0;
-    found.total += count;
-    found.fit += fit;
-    found.starts += (length - size + 1) * fit;
-    found.longest = Math.max(found.longest, length);
-  }
-  return found;
+  const fits = lengths.filter(([length]) => length >= size);
+  const sum = (some, each = () => 1) => some.reduce((all, [length, count]) => all + each(length) * count, 0);
+  const starts = sum(fits, (length) => length - size + 1);
+  return { fit: sum(fits), total: sum(lengths), starts, longest: Math.max(0, ...lengths.map(([length]) => length)) };
 }
 
-const many = (n, one, more = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : more}`;
+const many = (count, one, more = `${one}s`) => `${n(count)} ${count === 1 ? one : more}`;
 
 /** The verdict on slices of a length. */
 export function verdict(m, size, strict) {
@@ -25,7 +21,7 @@ export function verdict(m, size, strict) {
   if (!total) return "";
   if (fit) {
     const rest = fit === total ? "" : ` ${many(total - fit, ...are)} ${strict ? "too short and left out" : "shorter and drawn whole"}.`;
-    return `A slice of ${rows} fits into ${fit.toLocaleString("en")} of ${all}, at ${many(starts, "start")}.${rest}${mixed}`;
+    return `A slice of ${rows} fits into ${n(fit)} of ${all}, at ${many(starts, "start")}.${rest}${mixed}`;
   }
   if (!strict) return `No trajectory has ${rows}: each is drawn whole, since strict_length is False.${mixed}`;
   return `A slice of ${rows} is impossible: the longest ${m.interleaved ? "run" : `of ${all}`} has ${many(longest, "row")}.${mixed}`;
@@ -38,7 +34,7 @@ export function lengthNumbers({ lengths }, size) {
   const bins = Math.min(span, 120);
   const binOf = (length) => Math.min(Math.floor((length / span) * bins), bins - 1);
   const [fits, short] = [new Float64Array(bins), new Float64Array(bins)];
-  for (let i = 0; i < lengths.length; i += 2) (lengths[i] < size ? short : fits)[binOf(lengths[i])] += lengths[i + 1];
+  for (const [length, count] of lengths) (length < size ? short : fits)[binOf(length)] += count;
   return {
     columns: { "long enough": fits, "too short": short },
     params: { bins, edge: binOf(size), "most lengths": Math.max(...fits, ...short, 1), longest: `longest: ${many(longest, "row")}` },

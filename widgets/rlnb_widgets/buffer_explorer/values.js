@@ -18,6 +18,7 @@ export function reader(head, blob) {
     if (m.priorities) m.priorities = { ...m.priorities, sums: typed(blob, ...m.priorities.sums) };
     m.arcs = grouped(m.arcs, 5).map(([column, start, length, id, flags]) => ({ column, start, length, id, begun: (flags & 1) > 0, ended: (flags & 2) > 0 }));
     m.slices = grouped(m.slices, 3);
+    m.lengths = grouped(m.lengths, 2);
     // Each item once, as [row, column], in the order of the draws.
     m.sampled = [...new Set(m.drawn)].map((position) => [Math.floor(position / m.all), position % m.all]);
     return m;
@@ -53,7 +54,7 @@ export function overColumns(m, values) {
   return sums;
 }
 
-const n = (x) => x.toLocaleString("en");
+export const n = (x) => x.toLocaleString("en");
 export const short = (x, digits = 3) => text(Number(x.toPrecision(digits)));
 
 // Where cells lie on the ring and in the bars, in physical or chronological order.

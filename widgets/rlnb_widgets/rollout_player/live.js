@@ -1,12 +1,12 @@
 // The RolloutPlayer: frames above strips under one playhead, with the TED row beside them.
 
-import { Channel, clamp, framed, h, keyButton, keyboard, noteList, text, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, clamp, framed, h, keyButton, keyboard, noteList, timelineBar, visualizer } from "../_core/core.js";
 import { decode } from "./columns.js";
 import { marksOf } from "./geometry.js";
 import { legend } from "./legend.js";
 import { rowPanel } from "./row.js";
 import { screensPanel } from "./screens.js";
-import { episodeAt, namesAt, spoken, stripsPanel, turnWords } from "./strips.js";
+import { spoken, stripsPanel } from "./strips.js";
 
 export default visualizer("rollout-player", ({ model, root, playhead, own }) => {
   const head = model.get("_head");
@@ -14,23 +14,12 @@ export default visualizer("rollout-player", ({ model, root, playhead, own }) => 
   const columns = decode(head.columns, blob, head.labels.length * head.steps);
   const compared = head.parting !== null;
   const selected = own(new Channel(model, "selected_env", (e) => clamp(Number(e) || 0, 0, head.labels.length - 1)));
-  const focused = () => selected.value;
-  const envs = () => (compared ? [0, 1] : [focused()]);
+  const envs = () => (compared ? [0, 1] : [selected.value]);
   const marks = head.labels.map((_, e) => marksOf(head, columns, e));
-  const summary = (e, t) => {
-    if (namesAt(head, columns, e, t)[0] === "padding") return "has ended";
-    const episode = `episode ${episodeAt(head, columns, e, t).split(" ")[0]}`;
-    if (head.turns) return `${episode}, ${turnWords(head, columns, e, t, false, true)}`;
-    const sums = head.returns.slice(0, 4).map((c) => text(columns[c][e * head.steps + t])).join(", ");
-    return sums ? `${episode}, ${head.returns.length > 1 ? "returns" : "return"} ${sums}` : episode;
-  };
-
-  const turn = (t, after) => turnWords(head, columns, 0, t, after);
-  const focus = (e) => selected.set(e);
-  const screens = own(screensPanel(head, blob, model.get("_pictures"), { focused, focus, t: () => playhead.t, summary, turn }));
+  const screens = screensPanel(head, columns, blob, model.get("_pictures"), playhead, selected, own);
   const row = rowPanel(head, columns, envs().length);
   const strips = own(stripsPanel(head, columns, playhead, envs));
-  const bar = own(timelineBar(playhead, () => marks[focused()]));
+  const bar = own(timelineBar(playhead, () => marks[selected.value]));
   const zoom = (key, label, text, factor) => keyButton(bar.keys, key, { text, label, onclick: () => strips.zoom(factor) });
   strips.el.append(h("span", { class: "rlnb-group rlnb-zoom", role: "group", "aria-label": "zoom" },
     "zoom", zoom("+", "zoom in", "in", 0.5), zoom("-", "zoom out", "out", 2), zoom("0", "show all steps", "all", 0)));
@@ -43,7 +32,7 @@ export default visualizer("rollout-player", ({ model, root, playhead, own }) => 
 
   const paint = () => {
     row.update(playhead.t, envs());
-    screens.update(playhead.t);
+    screens.update();
     strips.update();
     Object.assign(root.dataset, { t: playhead.t, step: spoken(head, columns, envs()[0], playhead.t) });
   };

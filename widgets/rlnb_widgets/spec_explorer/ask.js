@@ -27,7 +27,7 @@ export function askBox(model, onDots) {
   const picks = h("div", { class: "spec-picks", role: "group", "aria-label": "values to pick" });
   const out = h("div", { role: "status", "aria-live": "polite" });
   const note = h("p", { class: "rlnb-note" }, "To try a value, a Python kernel is needed: run the notebook, or call try_value in code.");
-  const el = h("div", { class: "spec-ask" }, h("div", { class: "spec-heading" }, "Try a value"), ...(kernel ? [field, picks] : [note]), out);
+  const el = h("div", { class: "spec-ask" }, h("strong", {}, "Try a value"), ...(kernel ? [field, picks] : [note]), out);
   let row = null;
   let asked = 0;
   let timer = 0; // until what is typed is sent, and then until one should know that no answer came

@@ -11,10 +11,7 @@ const PICKABLE = 24; // numbers that a click may set at once
 
 /** Make the pane. Returns { el, show(row, samples), drawn(samples), copy(), focus(), destroy() }. */
 export function detailsPane(model, pictures) {
-  const title = h("div", { class: "rlnb-title" });
-  const facts = h("div", { class: "spec-facts" });
-  const more = h("div", { class: "rlnb-quiet spec-more" });
-  const picture = h("div", { class: "spec-picture" });
+  const [title, facts, more, picture] = ["rlnb-title", "spec-facts", "rlnb-quiet spec-more", "spec-picture"].map((name) => h("div", { class: name }));
   const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
   let current = null;
   let samples = null;

@@ -14,13 +14,12 @@ const MOST_SEED = 2 ** 31 - 1;
 export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
   const data = JSON.parse(model.get("payload"));
   const { rows } = data;
-  const place = new Map(rows.map((row, i) => [row, i]));
   const seed = own(new Channel(model, "seed", (v) => clamp(Math.round(Number(v) || 0), 0, MOST_SEED)));
   const selected = own(new Channel(model, "selected", (v) => (Array.isArray(v) ? v : [])));
   const drawn = () => JSON.parse(model.get("samples"));
   let samples = drawn();
   let showSamples = true;
-  const drawnOf = (row) => (showSamples ? samples.rows[place.get(row)] ?? null : null);
+  const drawnOf = (row) => (showSamples ? samples.rows[rows.indexOf(row)] ?? null : null);
   const details = own(detailsPane(model, data.pictures));
   let current = null;
   let atLeaves = data.leaves;

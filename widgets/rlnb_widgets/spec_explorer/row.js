@@ -10,8 +10,7 @@ export const traits = (row) => [row.kind, row.dtype, row.device, row.shape, row.
 
 /** What a screen reader says of a row. */
 export function spoken(row) {
-  const found = (row.diff ?? []).map(([, text]) => text);
-  return [label(row), row.kind, `${row.dtype} ${row.shape}`.trim(), row.domain, ...found].filter(Boolean).join("; ");
+  return [label(row), row.kind, `${row.dtype} ${row.shape}`.trim(), row.domain, ...(row.diff ?? []).map(([, text]) => text)].filter(Boolean).join("; ");
 }
 
 /** The columns of a picture by name: bars of samples, and where tried values are, legal or not. */

@@ -8,14 +8,7 @@ import { drawThumb } from "./thumb.js";
 import { valueText } from "./values.js";
 
 /** A flat index as one index for each dimension. */
-export function unravel(flat, shape) {
-  const index = [];
-  for (const size of [...shape].reverse()) {
-    index.unshift(flat % size);
-    flat = Math.floor(flat / size);
-  }
-  return index;
-}
+export const unravel = (flat, shape) => shape.reduceRight(([rest, index], size) => [Math.floor(rest / size), [rest % size, ...index]], [flat, []])[1];
 
 /** The path of one side of a row in the whole, and the code that reads it at the playhead: td["next", "reward"][3]. */
 export const pathOf = (row, side) => (side === "next" ? ["next", ...row.path] : row.path);

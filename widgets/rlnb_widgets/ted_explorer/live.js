@@ -56,11 +56,10 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
     if (place.path.length) tree.select(place.path);
   };
   const broken = data.rules.reduce((n, rule) => n + rule.places.length, 0);
-  const forms = own(data.forms ? formsPanel(data.forms) : null);
   const parts = [
     { name: "entries", el: h("div", {}, toolbar(view, data.rows, tree, tools, elements > 1 ? elementPicker(elements, element) : null), tree.el), onshow: () => tree.repaint() },
     data.rules.length && { name: "rules", note: broken ? `✗ ${broken}` : "✓", el: rulesPanel(data.rules, data.rulesLine, go, details.copyText) },
-    forms && { name: "forms", el: forms.el }, walk && { name: "steps", el: walk.el, onshow: () => walk.show() },
+    data.forms && { name: "forms", el: formsPanel(data.forms, own) }, walk && { name: "steps", el: walk.el, onshow: () => walk.show() },
   ].filter(Boolean).map((part) => ({ ...part, title: data.tabs[part.name] }));
   const panels = tabs(parts, { onchoose: (name) => shown.set(name) });
   const notes = data.notes.map((note) => h("p", { class: "rlnb-note" }, note));

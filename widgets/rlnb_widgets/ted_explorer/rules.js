@@ -18,8 +18,7 @@ function finding(place, go, copy) {
   const leads = place.side !== null || place.t !== null;
   const what = `${place.where}: ${place.found}`;
   return h("li", {},
-    leads ? h("button", { type: "button", class: "ted-place", title: "go to this entry and step", onclick: () => go(place) }, what)
-      : h("span", { class: "ted-place" }, what),
+    h(leads ? "button" : "span", { class: "ted-place", ...(leads ? { type: "button", title: "go to this entry and step", onclick: () => go(place) } : {}) }, what),
     h("div", {}, h("span", { class: "rlnb-quiet" }, "likely cause "), place.cause),
     h("div", {}, h("span", { class: "rlnb-quiet" }, "fix "), h("code", { class: "rlnb-code" }, place.fix), " ",
       button({ text: "copy", label: "copy the fix", onclick: () => copy(place.fix) })));

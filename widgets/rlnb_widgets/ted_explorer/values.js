@@ -17,7 +17,7 @@ export function valueText(view, ref, digits = 4, at = view.t) {
   const numbers = numbersAt(view, ref, at);
   if (!numbers) return "";
   const parts = ref.complex
-    ? numbers.flatMap((x, i) => (i % 2 ? [] : [`${short(x, digits)}${signed(numbers[i + 1], digits)}j`]))
+    ? numbers.flatMap((x, i) => (i % 2 ? [] : [`${short(x, digits)}+${short(numbers[i + 1], digits)}j`.replace("+-", "-")]))
     : numbers.map((x) => (ref.bool ? (x ? "True" : "False") : short(x, digits)));
   if (ref.of === 1) return parts[0];
   return `[${parts.join(", ")}${ref.of > ref.n ? `, … ${ref.of} values` : ""}]`;
@@ -25,11 +25,6 @@ export function valueText(view, ref, digits = 4, at = view.t) {
 
 function short(x, digits) {
   return Number.isFinite(x) && !Number.isInteger(x) ? text(Number(x.toPrecision(digits))) : text(x);
-}
-
-function signed(x, digits) {
-  const written = short(x, digits);
-  return written.startsWith("-") ? written : `+${written}`;
 }
 
 /** The ends of episodes of one batch element: kind -> sorted steps. */
@@ -51,8 +46,8 @@ const MEANING = {
 /** The longest that `stepWords` says of these data, nearly: its sentences about the last steps of each kind. */
 export function longestWords(marks, steps, past = new Set()) {
   // At the last step nothing follows; the one before may say more.
-  const at = [...Object.values(marks), [...past]].flatMap((list) => list.slice(-2));
-  const said = [steps - 1, ...at, ...at.map((t) => t - 1)].filter((t) => t >= 0).map((t) => stepWords(marks, steps, t, past));
+  const at = [...Object.values(marks), [...past]].flatMap((list) => list.slice(-2)).flatMap((t) => [t, t - 1]);
+  const said = [steps - 1, ...at].filter((t) => t >= 0).map((t) => stepWords(marks, steps, t, past));
   return said.reduce((a, b) => (b.length > a.length ? b : a), "");
 }
 
