@@ -84,7 +84,7 @@ def _over(moment: Moment, column: int) -> dict[str, np.ndarray]:
     found, slice_len = moment.arcs.drawn, moment.slicing.slice_len if moment.slicing else 1
     own = np.flatnonzero(found.column == column)
     length, begin = found.length[own], found.start[own] / size
-    columns = {
+    columns: dict[str, np.ndarray] = {
         f"drawn{column}": drawn,
         f"arcs from{column}": begin,
         # A gap, since the first and the last trajectory, which meet at the seam, may have one tone.

@@ -110,10 +110,8 @@ def _dots(lane: Lane, values: np.ndarray) -> list[list[Any]]:
     if lane.kind in ("cells", "bits"):
         on = [i for i in range(lane.n) if values[:, i].any()]
         legal = lane.kind == "bits" or len(on) == 1
-        at = [math.floor(i * cells_of(lane) / lane.n) + 0.5 for i in range(lane.n)]
-        return [
-            [at[i], bool(legal and i not in lane.barred and set(values[:, i]) <= {0.0, 1.0})] for i in on[:MAX_DOTS]
-        ]
+        good = [legal and i not in lane.barred and set(values[:, i]) <= {0.0, 1.0} for i in on[:MAX_DOTS]]
+        return [[i * cells_of(lane) // lane.n + 0.5, bool(fits)] for i, fits in zip(on, good, strict=False)]
     flat = values[:MAX_DOTS, 0]
     if lane.kind == "choices":
         return [[_rounded(x - lane.start, -1, lane.n) + 0.5, _is_choice(lane, float(x))] for x in flat]
