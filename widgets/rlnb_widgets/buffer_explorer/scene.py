@@ -314,7 +314,7 @@ def _ring_and_words(model: ExplorerModel, t: int, column: StateColumns) -> Displ
     lines += [(draw_words(moment), "ink")] if moment.batches else []
     y = 40.0
     for i, (text, role) in enumerate(lines):
-        bold = i == 0
+        bold = i == 0 and len(model.moments) > 1  # what the moment is
         wrapped = textwrap.wrap(" ".join(text.split()), 62 if bold else 70, break_on_hyphens=False)
         for line in wrapped[:_MOST_LINES]:
             display.text(RING + 20, y, line, fill=role, size=11, bold=bold)
