@@ -20,6 +20,8 @@ TRAJ_IDS_KEYS = ((COLLECTOR, TRAJ_IDS), (TRAJ_IDS,))
 MASK_KEYS = ((COLLECTOR, MASK), (MASK,))
 #: The episode number of each step, as datasets store it.
 EPISODE = "episode"
+#: Where the trajectory of stored steps is looked for; the first one that exists counts.
+TRAJECTORY_KEYS = (*TRAJ_IDS_KEYS, (EPISODE,))
 #: Names of entries that may hold trajectory ids.
 TRAJECTORY_NAMES = (EPISODE, TRAJ_IDS, "traj")
 

@@ -3,24 +3,24 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { leafName } from "../../../widgets/rlnb_widgets/buffer_explorer/controls.js";
-import { marksOf, moved } from "../../../widgets/rlnb_widgets/buffer_explorer/live.js";
 import { facts } from "../../../widgets/rlnb_widgets/buffer_explorer/panels.js";
 import { fitting, lengthNumbers, verdict } from "../../../widgets/rlnb_widgets/buffer_explorer/slices.js";
-import { descend, levelsOf, massOf, stepWords } from "../../../widgets/rlnb_widgets/buffer_explorer/sumtree.js";
 import {
-  ageOf, arcsOf, barNumbers, cellAt, cellOf, curveNumbers, filledIn, hit, leavesOf, meanPriorities, radii, reader, ringColumns, ringParams, rowsOf,
-  sampled, slotOf, spanOf, trajectoryAt, treeNumbers, turnOf, weight, writing,
+  ageOf, barNumbers, cellAt, cellOf, curveNumbers, filledIn, hit, meanPriorities, reader, ringColumns, ringParams, rowsOf, slotOf,
+  stepWords, sumTree, weight,
 } from "../../../widgets/rlnb_widgets/buffer_explorer/values.js";
 
 // 8 rows, full, the cursor at row 2; trajectories 2-4, 5-0, 1.
 const m = {
-  size: 8, limit: 8, length: 8, cursor: 2, first: 2, written: 10, ordered: true, turns: true, seam: true, all: 1, cells: 8, columns: 1,
-  wrote: [5, 5], age: Int32Array.of(1, 0, 7, 6, 5, 4, 3, 2), touched: Uint8Array.of(2, 2, 0, 0, 0, 1, 1, 1),
-  drawn: Int32Array.of(0, 5, 5), drawnCount: 3, slices: new Int32Array(0), batches: 1, draws: Int32Array.of(1, 0, 0, 0, 0, 2, 0, 0),
-  expected: new Float32Array(8).fill(0.375), arcs: Int32Array.of(0, 2, 3, -1, 3, 0, 5, 4, -1, 3, 0, 1, 1, -1, 1), arcCount: 3,
-  named: false, interleaved: 0, lengths: Int32Array.of(1, 1, 3, 1, 4, 1), priorities: null, slicing: null,
+  size: 8, length: 8, cursor: 2, first: 2, newest: 1, written: 10, ordered: true, turns: true, seam: true, all: 1, cells: 8, columns: 1,
+  wrote: [5, 5], age: new Int32Array(0), ages: Uint8Array.of(3, 2, 10, 9, 8, 7, 5, 4), edges: Uint8Array.of(3, 3, 1, 1, 1, 2, 2, 2),
+  sampled: [[0, 0], [5, 0]], drawnCount: 3, slices: [], batches: 1, draws: Int32Array.of(1, 0, 0, 0, 0, 2, 0, 0), about: { draws: "dashed: expected", priorities: "" },
+  expected: new Float32Array(8).fill(0.375), arcs: [
+    { column: 0, start: 2, length: 3, begun: true, ended: true }, { column: 0, start: 5, length: 4, begun: true, ended: true },
+    { column: 0, start: 1, length: 1, begun: true, ended: false },
+  ], arcCount: 3, named: false, interleaved: 0, lengths: [[1, 1], [3, 1], [4, 1]], priorities: null, slicing: null,
 };
-const binned = { ...m, size: 10, limit: 10, length: 7, cursor: 7, first: 0, cells: 4, age: Int32Array.of(4, 2, 0, -1) };
+const binned = { ...m, size: 10, length: 7, cursor: 7, first: 0, newest: 6, cells: 4 };
 
 test("cells share the rows evenly, and every row lies in its cell", () => {
   assert.deepEqual([0, 1, 2, 3].map((c) => rowsOf(binned, c)), [[0, 3], [3, 5], [5, 8], [8, 10]]);
@@ -31,80 +31,73 @@ test("cells share the rows evenly, and every row lies in its cell", () => {
   assert.deepEqual([0, 1, 2, 3].map((c) => filledIn(binned, c)), [3, 2, 2, 0]);
 });
 
-test("a moment is read from bytes once", () => {
-  const blob = new Uint8Array(4 * 8 + 8);
-  new Int32Array(blob.buffer, 0, 8).set(m.age);
-  blob.set(m.touched, 32);
+test("a moment is read from bytes once, its trajectories and samples as values", () => {
+  const blob = new Uint8Array(32);
+  blob.set([3, 2, 0, 5, 5, 9, 0, 2, 3, 7, 1, 1, 0, 1, 6, 2]);
   const none = ["u1", 0, 0];
-  const head = { moments: [{ words: "w", age: ["i4", 0, 8], touched: ["u1", 32, 8], draws: none, expected: none, drawn: none, slices: none, arcs: none, lengths: none, priorities: null }] };
-  const frame = reader(head, blob);
-  assert.deepEqual([[...frame(0).age], [...frame(0).touched]], [[...m.age], [...m.touched]]);
+  const moment = { words: "w", all: 2, age: none, ages: ["u1", 0, 2], edges: none, draws: none, expected: none, drawn: ["u1", 2, 4], slices: ["u1", 6, 3], arcs: ["u1", 6, 10], lengths: none, priorities: null };
+  const frame = reader({ moments: [moment] }, blob);
+  assert.deepEqual([[...frame(0).ages], frame(0).sampled, frame(0).slices], [[3, 2], [[0, 0], [2, 1], [4, 1]], [[0, 2, 3]]]);
+  assert.deepEqual(frame(0).arcs, [
+    { column: 0, start: 2, length: 3, id: 7, begun: true, ended: false }, { column: 1, start: 0, length: 1, id: 6, begun: false, ended: true },
+  ]);
   assert.equal(frame(0), frame(0));
 });
 
-test("ages, trajectories and samples of an item", () => {
+test("ages and trajectories of an item", () => {
   assert.deepEqual([0, 1, 2, 7].map((row) => ageOf(m, row)), [1, 0, 7, 2]);
   assert.equal(ageOf(binned, 6), 0);
-  assert.equal(trajectoryAt(m, 0, 0).step, 3);
-  assert.equal(trajectoryAt(m, 3, 0).length, 3);
-  assert.deepEqual(arcsOf(m).map((arc) => [arc.begun, arc.ended]), [[true, true], [true, true], [true, false]]);
-  assert.deepEqual(sampled(m), [[0, 0], [5, 0]]);
-  assert.deepEqual(sampled({ ...m, all: 2 }), [[0, 0], [2, 1]]);
-  assert.deepEqual(facts(m, 1, 0, 0.5)[3], ["trajectory", "step 0 of its 1 here, it goes on"]);
+  const ranked = { ...m, ordered: false, age: Int32Array.of(5, -2, 0, 1, 2, 3, 4, 6) };
+  assert.deepEqual([0, 1, 2].map((row) => ageOf(ranked, row)), [5, null, 0]);
+  const trajectory = (row, column) => Object.fromEntries(facts({ ...m, batches: 0 }, row, column, 0.5)).trajectory;
+  assert.deepEqual([0, 3, 1].map((row) => trajectory(row, 0)), ["step 3 of its 4 here", "step 1 of its 3 here", "step 0 of its 1 here, it goes on"]);
+  assert.equal(trajectory(3, 1), undefined);
+  assert.deepEqual(facts(m, 1, 0, 0.5)[0], ["written as", "row 9, counted from the first"]);
+  assert.deepEqual(facts(ranked, 1, 0, 0.5)[0], ["age", "not known"]);
   assert.deepEqual(facts(binned, 8, 0, 0.5), [["holds", "nothing yet"]]);
 });
 
 test("the orders are turns of each other", () => {
   assert.deepEqual([...Array(8).keys()].map((slot) => cellAt(m, slot, "chronological")), [2, 3, 4, 5, 6, 7, 0, 1]);
   for (const order of ["physical", "chronological"]) for (let c = 0; c < 8; c++) assert.equal(cellAt(m, slotOf(m, c, order), order), c);
-  assert.equal(turnOf(m, 2, "chronological"), 0);
-  assert.equal(turnOf(m, 1, "chronological"), 7 / 8);
-  for (const order of ["physical", "chronological"]) for (let c = 0; c < 8; c++) assert.ok(Math.abs(spanOf(m, c, order)[0] - turnOf(m, c, order)) < 1e-9);
+  const turned = (order) => ringParams(m, null, 1, order, 0, 0).turned / (2 * Math.PI);
+  assert.deepEqual([turned("physical"), turned("chronological")], [-0, -2 / 8]);
 });
 
 test("a point of the ring leads to its cell, and one beside it to none", () => {
-  const r = (112 + radii(m).inner) / 2;
+  const inner = 112 - 0.66 * 40;
+  const r = (112 + inner) / 2;
+  const { from, to } = ringColumns(m, null, 1, 1);
   for (const order of ["physical", "chronological"]) {
     for (let c = 0; c < 8; c++) {
-      const angle = Math.PI * spanOf(m, c, order).reduce((a, b) => a + b);
+      const angle = Math.PI * (from[c] + to[c]) + ringParams(m, null, 1, order, 0, 0).turned;
       assert.deepEqual(hit(m, 150 + r * Math.sin(angle), 150 - r * Math.cos(angle), order), { cell: c, column: 0 });
     }
   }
   assert.equal(hit(m, 150, 150, "physical"), null);
   assert.equal(hit(m, 1, 1, "physical"), null);
-  const two = { ...m, columns: 2 };
-  assert.equal(hit(two, 150, 150 - (radii(two).inner + 2), "physical").column, 1);
-});
-
-test("moves stay within the ring, in either order", () => {
-  assert.deepEqual([moved(m, 0, -1, "physical"), moved(m, 7, 1, "physical"), moved(m, 3, 10, "physical")], [0, 7, 7]);
-  assert.deepEqual([moved(m, 7, 1, "chronological"), moved(m, 1, 1, "chronological"), moved(m, 2, -1, "chronological")], [0, 1, 2]);
-  assert.equal(moved(binned, 4, 1, "physical"), 5);
+  assert.equal(hit({ ...m, columns: 2 }, 150, 150 - (112 - 1.66 * 23.52 + 2), "physical").column, 1);
 });
 
 test("a write appears row by row", () => {
-  const states = (phase) => [4, 5, 7, 0, 1, 2].map((row) => writing(m, row, phase));
-  assert.deepEqual(states(0), ["no", "yet", "yet", "yet", "yet", "no"]);
-  assert.deepEqual(states(0.6), ["no", "done", "done", "yet", "yet", "no"]);
-  assert.deepEqual(states(1), ["no", "done", "done", "done", "done", "no"]);
-  const before = { ...m, age: Int32Array.of(4, 3, 2, 1, 0, -1, -1, -1), length: 5, cursor: 5 };
-  const shown = (phase) => [...ringColumns(m, before, phase, "physical", 1).ages];
-  assert.deepEqual(shown(1), [3, 2, 10, 9, 8, 7, 5, 4], "kind 2 is the newest, 10 the oldest");
-  assert.deepEqual(shown(0).slice(5), [0, 0, 0], "what was empty is so until it is written");
-  assert.deepEqual(ringColumns(m, before, 0.6, "physical", 1).edges.slice(5), [2, 2, 2].map((kind, i) => (i < 3 ? kind : 0)));
+  const before = { ...m, ages: Uint8Array.of(10, 8, 6, 4, 2, 0, 0, 0), length: 5, cursor: 5 };
+  const shown = (phase) => ringColumns(m, before, phase, 1);
+  assert.deepEqual(shown(1).ages, [...m.ages], "kind 2 is the newest, 10 the oldest");
+  assert.deepEqual([...shown(0).ages].slice(5), [0, 0, 0], "what was empty is so until it is written");
+  assert.deepEqual(shown(0.6).edges, [1, 1, 1, 1, 1, 2, 2, 2], "outlines of what is written, and not of what is written over later");
   assert.equal(ringParams(m, before, 0.6, "physical", 0, 0).next, "next: row 0");
   assert.equal(ringParams(m, before, 1, "physical", 0, 0).next, "next: row 2");
 });
 
 test("columns and parameters of the ring", () => {
-  const found = ringColumns(m, null, 1, "chronological", 4);
+  const found = ringColumns(m, null, 1, 4);
   assert.deepEqual(found.drawn0, [1, 0, 0, 0, 0, 1, 0, 0]);
   assert.deepEqual(found.arcs0, [2, 1, 2], "the arcs of three and one are shorter than a slice of four");
-  assert.deepEqual(found["arcs from0"], [0, 3 / 8, 7 / 8]);
+  assert.deepEqual(found["arcs from0"], [2 / 8, 5 / 8, 1 / 8]);
   const params = ringParams(m, null, 1, "chronological", 5, 0);
-  assert.deepEqual([params.slot, params.seam, params.in0, params.chosen], [3, 1, 1, 3 / 8]);
-  const sliced = { ...m, slices: Int32Array.of(0, 5, 3, 0, 6, 2) };
-  const lanes = ringColumns(sliced, null, 1, "physical", 1);
+  assert.deepEqual([params.slot, params.seam, params.in0, params.chosen], [3, 1, 1, 5 / 8]);
+  assert.equal(params.upright, -params.zero);
+  const lanes = ringColumns({ ...m, slices: [[0, 5, 3], [0, 6, 2]] }, null, 1, 1);
   assert.deepEqual([lanes["slices0 from0"], lanes["slices1 from0"], lanes["slices2 from0"]], [[5 / 8], [6 / 8], []], "beside each other");
 });
 
@@ -114,30 +107,25 @@ test("bars lie in the order of the cells", () => {
   assert.deepEqual([params["draws to"], params["draws about"]], ["to 2", "dashed: expected"]);
 });
 
-test("marks by what was done", () => {
-  const moments = [{ what: "look", overwrote: 0 }, { what: "extend", overwrote: 0 }, { what: "extend", overwrote: 3 }, { what: "sample", overwrote: 0 }];
-  assert.deepEqual(marksOf(moments), { extend: [1, 2], overwriting: [2], sample: [3] });
-});
+const treeOf = (sums, columns = 1) => sumTree({ cells: sums.length / columns, columns, priorities: { sums } });
 
 test("the tree adds up, and a mass finds the leaf that the running sum does", () => {
   const leaves = Float64Array.of(1, 0, 2, 0.5, 0, 3, 0);
-  const levels = levelsOf(leaves);
-  assert.deepEqual(levels.map((level) => level.length), [1, 2, 4, 7]);
-  for (const level of levels) assert.equal(level.reduce((a, b) => a + b), 6.5);
+  const tree = treeOf(leaves);
+  assert.deepEqual([0, 1, 2, 3].map((depth) => tree.columns[`sum${depth}`]), [[6.5], [3.5, 3], [1, 2.5, 3, 0], [...leaves]]);
   for (let mass = 0; mass < 6.49; mass += 0.05) {
     let sum = 0;
     const expected = leaves.findIndex((leaf) => (sum += leaf) > mass + 1e-12);
-    assert.equal(descend(levels, mass + 1e-12).at(-1).node, expected, `mass ${mass}`);
+    assert.equal(tree.leafAt(mass + 1e-12), expected, `mass ${mass}`);
   }
-  // Beyond the end, and where rounding would lead to nothing.
-  assert.equal(descend(levels, 6.5).at(-1).node, 5);
-  for (const leaf of [0, 2, 3, 5]) assert.equal(descend(levels, massOf(leaves, leaf)).at(-1).node, leaf);
+  // At the end, where rounding would lead to nothing.
+  assert.equal(tree.leafAt(6.5), 5);
+  for (const leaf of [0, 2, 3, 5]) assert.equal(tree.leafAt((tree.span(3, leaf)[0] + tree.span(3, leaf)[1]) / 2), leaf);
 });
 
 test("a step down the tree in words", () => {
-  const levels = levelsOf([1, 2, 3, 4]);
-  const say = (step) => stepWords(levels, step, (leaf) => `row ${leaf}`, String);
-  assert.deepEqual(descend(levels, 5).map(say), [
+  const tree = treeOf([1, 2, 3, 4]);
+  assert.deepEqual([0, 1, 2].map((depth) => stepWords(tree, 5, depth, (leaf) => `row ${leaf}`)), [
     "root, sum 10: 5 is not below 3, the sum on the left; go right with 2",
     "level 1, node 1, sum 7: 2 is below 3, the sum on the left; go left",
     "row 2 is drawn; its priority is 3",
@@ -145,9 +133,8 @@ test("a step down the tree in words", () => {
 });
 
 test("leaves of several columns lie beside each other", () => {
-  const two = { ...binned, columns: 2, priorities: { sums: Float32Array.of(1, 2, 3, 4, 5, 6, 7, 8) } };
-  assert.deepEqual([...leavesOf(two)], [1, 5, 2, 6, 3, 7, 4, 8]);
-  assert.equal(leafName(two, 3), "one of rows 3 to 4, column 1");
+  assert.deepEqual(treeOf([1, 2, 3, 4, 5, 6, 7, 8], 2).columns.sum3, [1, 5, 2, 6, 3, 7, 4, 8]);
+  assert.equal(leafName({ ...binned, columns: 2 }, 3), "one of rows 3 to 4, column 1");
   assert.equal(leafName(m, 3), "row 3");
 });
 
@@ -159,7 +146,7 @@ test("weights", () => {
   const { curves, columns, params } = curveNumbers(one, 5, 0.5);
   assert.deepEqual(curves, [["smallest", 0.25], ["largest", 4], ["here", 4]]);
   assert.deepEqual([columns.here[0], columns.here[30], params.beta, params["here y"]], [1, 0.25, 30.5, 98]);
-  assert.deepEqual([treeNumbers(one).levels.length, treeNumbers(m).levels.length], [4, 0]);
+  assert.deepEqual([sumTree(one).levels, sumTree(m).levels], [4, 0]);
 });
 
 test("slices against the lengths", () => {

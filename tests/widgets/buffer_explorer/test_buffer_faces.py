@@ -9,6 +9,8 @@ from xml.etree import ElementTree
 import pytest
 import torch
 from rlnb_widgets import BufferExplorer
+from rlnb_widgets.buffer_explorer.payload import buffer_payload
+from rlnb_widgets.buffer_explorer.scene import legend_of
 from rlnb_widgets.buffer_explorer.values import levels_of
 from rlnb_widgets.buffer_explorer.words import rows_text
 from tensordict import TensorDict
@@ -58,7 +60,7 @@ max_priority_within_buffer: False, batch_size: 4
       0  as it was found
       1  extend by 5 items: rows 0 to 4 written
       2  extend by 5 items: rows 5 to 7 and 0 to 1 written, 2 rows over the oldest, 1 trajectory gone
-      3  update_priority, from 0.25 to 4
+      3  update_priority with values between 0.25 and 4
     > 4  sample from elsewhere of 3"""
     )
 
@@ -80,6 +82,43 @@ def test_the_text_is_that_of_the_moment_at_the_playhead():
 
 def words_of(svg):
     return ["".join(e.itertext()) for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")]
+
+
+def test_the_legend_explains_what_the_moment_shows():
+    explorer = prioritized()
+    said = []
+    for explorer.t in (0, 2, 4):
+        words = words_of(explorer.to_svg())
+        said.append([any(word.startswith(start) for word in words) for start in ("filled", "written by", "drawn by")])
+    assert said == [[False] * 3, [True, True, False], [True, False, True]]
+    assert [role for role, _ in legend_of(explorer.model.moments)] == ["c0", "good", "c1", "accent", "ink", "bad"]
+    assert "bad" not in dict(legend_of(explorer.model.moments[:1]))
+    assert "bad" in dict(legend_of(explorer.model.moments[1:2], any_length=True))
+
+
+def test_nothing_in_the_picture_is_cut():
+    explorer = prioritized()
+    explorer.update_priority(torch.arange(8), torch.linspace(0.0113, 0.98, 8))
+    words = words_of(explorer.to_svg())
+    assert not [word for word in words if "…" in word]
+    for line in ("max_priority_within_buffer:", "False", "reading and writing:", "leave the data as it is"):
+        assert line in words
+    assert any(word.startswith("Moment 5 of 5: update_priority with values between") for word in words)
+
+
+def test_the_page_jumps_to_states_by_what_was_done():
+    assert buffer_payload(prioritized().model)[0]["marks"] == {
+        "extend": [1, 2], "overwriting": [2], "priority": [3], "sample": [4],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("priority", "words"), [(0.5, " with the value 0.5"), ([], ""), ([3.0, 3.0], " with the value 3")]
+)
+def test_new_priorities_in_words(priority, words):
+    explorer = prioritized()
+    explorer.update_priority(torch.arange(len(priority)) if isinstance(priority, list) else 1, torch.tensor(priority))
+    assert explorer.model.moments[-1].label == f"update_priority{words}"
 
 
 def test_explain_says_what_is_seen():

@@ -22,15 +22,15 @@ from tests.widgets.pages import settle
 VALUES = Path(bundle.__file__).parent / "values.js"
 NUMBERS = """
 import { readFileSync } from "node:fs";
-import { barNumbers, reader, ringColumns, ringParams, treeNumbers } from VALUES;
+import { barNumbers, reader, ringColumns, ringParams, sumTree } from VALUES;
 const { head, blob, order } = JSON.parse(readFileSync(0, "utf8"));
 const frame = reader(head, Uint8Array.from(blob));
 const plain = (columns) => Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, [...values]]));
 console.log(JSON.stringify(head.moments.map((_, i) => {
   const m = frame(i);
   const bars = barNumbers(m, order, 0.5);
-  const ring = ringColumns(m, null, 1, order, m.slicing?.[0] ?? 1);
-  const columns = { ...ring, ...bars.columns, ...treeNumbers(m).columns };
+  const ring = ringColumns(m, null, 1, m.slicing?.[0] ?? 1);
+  const columns = { ...ring, ...bars.columns, ...sumTree(m).columns };
   return { columns: plain(columns), params: { ...ringParams(m, null, 1, order, 0, 0), ...bars.params } };
 })));
 """
@@ -84,6 +84,29 @@ def test_keys_move_by_cells_and_moments_in_both_orders(browse):
         ("1", "chronological", "4"), ("0", "chronological", "4"), ("5", "chronological", "4"),
         ("5", "chronological", "3"), ("5", "chronological", "2"),
     ]  # fmt: skip
+
+
+def test_moves_stay_within_the_ring(browse):
+    def act(page):
+        page.locator(RING).focus()
+        found = []
+        for key in (
+            "Home",
+            "ArrowLeft",
+            "ArrowDown",
+            "ArrowRight",
+            "o",
+            "ArrowDown",
+            "ArrowRight",
+            "ArrowUp",
+            "ArrowLeft",
+        ):
+            page.keyboard.press(key)
+            settle(page)
+            found.append(at(page, "row")[0])
+        return found
+
+    assert browse(explorer(), act) == ["0", "0", "7", "7", "7", "1", "1", "2", "2"]
 
 
 def test_a_click_selects_a_cell_of_the_ring_and_of_the_bars(browse):
@@ -227,6 +250,26 @@ def test_slices_are_spoken_of_only_where_some_are_drawn_or_asked_for(browse):
     assert tabs == ["Selected row", "Sum tree", "Weights", "Memory", "Components"] and "slice" not in legend
     tabs, legend = browse(explorer(slice_len=3), act)
     assert "Slices" in tabs and "too short for a slice" in legend
+
+
+def test_the_legend_shows_what_the_moment_shows(browse):
+    def act(page):
+        page.get_by_role("tab", name="Slices").click()
+        found = []
+        for _ in range(3):
+            found.append(page.locator(".rlnb-key").inner_text().split("\n"))
+            page.locator(RING).press("PageUp")
+            settle(page)
+        page.get_by_label("length of slices").fill("1")
+        settle(page)
+        return found, page.locator(".rlnb-key").inner_text()
+
+    found, long_enough = browse(explorer(slice_len=3), act)
+    always = ["filled; a stronger colour is newer", "written next", "trajectories (arcs in two tones)"]
+    always += ["too short for a slice (dashed)"]
+    calls = ["drawn by this sample"], [], ["written by this call (dashed: over older rows)"]
+    assert [set(legend) - {""} for legend in found] == [{*always, *call} for call in calls]
+    assert "trajectories" in long_enough and "too short" not in long_enough
 
 
 def test_it_fits_a_narrow_cell_and_nothing_moves_between_states(browse):

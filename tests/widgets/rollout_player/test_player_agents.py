@@ -10,7 +10,7 @@ import pytest
 import torch
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets._core.colors import agent_role
-from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
+from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.rollout_player.payload import player_payload
 from rlnb_widgets.rollout_player.strips import line_role
@@ -61,7 +61,8 @@ def test_an_agent_ends_waits_and_is_reset_alone():
     lanes = [agent.lane[0].tolist() for agent in model.groups[0].agents]
     assert lanes[0] == [acts, acts, term, waits, waits, waits, acts, acts]
     assert lanes[1] == [acts, term, waits, waits, RESTART + acts, term, acts, acts]
-    assert runs(np.array(lanes[1])) == [(0, 2), (4, 8)]
+    assert stretches(np.array(lanes[1])).tolist() == [1, 1, 0, 0, 2, 2, 2, 2]
+    assert stretches(np.array([waits, -1, -1])).tolist() == [0, 0, 0]
     # the end of one agent ends no episode of the whole
     assert [(e.start, e.stop, e.end) for e in model.episodes] == [(0, 6, "terminated"), (6, 8, "open")]
 
@@ -172,11 +173,11 @@ def test_an_agent_has_one_colour_everywhere(groups, order):
         for k, number in enumerate(strip.numbers):
             seen.setdefault(number, set()).add(line_role(strip, k))
     assert seen == drawn
-    sent = player_payload(model)[0]["strips"]
-    assert [strip["roles"] for strip in sent if strip["roles"]] == [
-        [line_role(strip, k) for k in range(strip.data.shape[-1])]
-        for strip in model.strips
-        if strip.kind in ("line", "lanes", "bands")
+    sent = player_payload(model)[0]["legend"]
+    assert [[mark] for kind, mark, _ in sent if kind == "box" and mark.startswith("agent")] == [
+        [line_role(strip, k)]
+        for strip in {strip.names: strip for strip in model.strips if strip.role}.values()
+        for k in range(len(strip.names) if len(strip.names) > 1 else 0)
     ]
 
 

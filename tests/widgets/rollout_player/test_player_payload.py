@@ -96,7 +96,19 @@ def test_long_entries_travel_only_in_part():
     td = TensorDict({"o": torch.zeros(5, 100), "image": torch.zeros(5, 3, 64, 64)}, [5])
     entries = {e["key"]: e["root"] for e in player_payload(player_model(td))[0]["entries"]}
     assert len(entries['"o"']["columns"]) == 6
-    assert entries['"image"']["columns"] == []
+    assert entries['"image"']["columns"] == [] and entries['"image"']["around"] == ["float32 [3, 64, 64]", ""]
+
+
+def test_what_surrounds_the_numbers_of_an_entry():
+    td = TensorDict(
+        {"a": torch.zeros(2), "b": torch.zeros(2, 1).bool(), "c": torch.zeros(2, 2), "d": torch.zeros(2, 9)}, [2]
+    )
+    entries = {e["key"]: e for e in player_payload(player_model(td))[0]["entries"]}
+    assert [entries[f'"{key}"']["root"]["around"] for key in "abcd"] == [
+        ["", ""], ["", ""], ["[", "]"], ["[", ", … 9]"],
+    ]  # fmt: skip
+    assert entries['"b"']["root"]["texts"] == ["False", "True"]
+    assert entries['"c"']["about"] == '"c"\nroot: float32 [2]\nnext: not there'
 
 
 def test_a_long_one_hot_entry_travels_as_its_index():
@@ -106,11 +118,13 @@ def test_a_long_one_hot_entry_travels_as_its_index():
     columns = decode(head["columns"], blob, 3)
     (entry,) = head["entries"]
     for side, expected in (("root", [5, 499, 0]), ("next", [499, 0, 7])):
-        assert (entry[side]["hot"], entry[side]["shape"]) == (True, [500])
+        assert entry[side]["around"] == ["one-hot [500], 1\u00a0at\u00a0", ""]
         assert columns[entry[side]["columns"][0]].tolist() == expected
     td["next", "o"][2] = 0  # no longer one-hot: then neither side is shortened, and the two can be compared
     (entry,) = player_payload(player_model(td))[0]["entries"]
-    assert all("hot" not in entry[side] and len(entry[side]["columns"]) == 6 for side in ("root", "next"))
+    assert [(len(entry[side]["columns"]), entry[side]["around"]) for side in ("root", "next")] == [
+        (6, ["[", ", … 500]"])
+    ] * 2
 
 
 def test_10_000_steps_stay_small(rollout):

@@ -189,10 +189,17 @@ def asked(**question):
 def test_the_page_is_answered():
     reply = asked(path=["observation"], text="[0.5, 2.0]")
     assert reply["answer"] == "a:1" and reply["in"] is False and reply["text"] == "[0.5, 2.0]"
-    assert reply["reasons"] == [f"value: 2 at index (1,) is outside [-1, 1]. {CLIP}"]
-    assert [name for name, _, _ in reply["methods"]] == ["project", "encode", "to_numpy"]
-    assert reply["methods"][0] == ["project", True, "float32 [2]: [0.5, 1]"]
-    assert reply["dots"] == [[[0.75, True], [1.03, False]]]
+    reason, number = f"value: 2 at index (1,) is outside [-1, 1]. {CLIP}", "float32 [2]: [0.5, 1]"
+    error = f"ValueError: BoundedContinuous.encode: {reason}"
+    assert reply["lines"][:4] == [
+        ["value", ["code", "float32 [2]: [0.5, 2]"]],
+        ["is_in", ["no", "✗ False"], ["reason", reason]],
+        ["project", ["code", number, number]],
+        ["encode", ["raised", "ValueError, for the same reason", error]],
+    ]
+    assert reply["dots"] == {"legal0": [0.75], "illegal0": [1.03]}
+    fits = asked(path=["observation"], text="[0.5, 1]")
+    assert fits["in"] is True and fits["lines"][1] == ["is_in", ["yes", "✓ True"]]
 
 
 def test_errors_come_back_as_text():
@@ -205,16 +212,29 @@ def test_errors_come_back_as_text():
 @pytest.mark.parametrize(
     ("path", "text", "dots"),
     [
-        (["action"], "[0, 1, 0]", [[[1, True]]]),
-        (["action"], "[1, 1, 0]", [[[0, False], [1, False]]]),
-        (["action"], "1", []),
-        (["observation"], "[nan, 0]", [[[0.5, False], [0.5, True]]]),
-        (["observation"], "[0]", []),
-        (["note"], "'x'", []),
+        (["action"], "[0, 1, 0]", {"legal0": [1.5]}),
+        (["action"], "[1, 1, 0]", {"illegal0": [0.5, 1.5]}),
+        (["action"], "1", {}),
+        (["observation"], "[nan, 0]", {"illegal0": [0.5], "legal0": [0.5]}),
+        (["observation"], "[0]", {}),
+        (["note"], "'x'", {}),
     ],
 )
 def test_dots_on_the_picture(path, text, dots):
     assert asked(path=path, text=text)["dots"] == dots
+
+
+def test_dots_on_choices_and_on_cells_that_stand_for_several():
+    spec = Composite(choice=Categorical(4), many=OneHot(48))
+    explorer = SpecExplorer(spec)
+    ones = str([int(i == 47) for i in range(48)])
+    for path, text, dots in (
+        ("choice", "3", {"legal0": [3.5]}),
+        ("choice", "-5", {"illegal0": [-0.5]}),
+        ("many", ones, {"legal0": [23.5]}),
+    ):
+        reply = reply_to({"ask": 1, "path": [path], "text": text}, explorer._specs, explorer.model, 0)
+        assert reply["dots"] == dots
 
 
 LINE, CHOICES = Lane("line", view=(-1.0, 1.0)), Lane("choices", n=4, start=2, barred=(1,))
@@ -247,7 +267,7 @@ def test_a_click_sets_what_its_lane_is_about_and_keeps_the_rest(typed, shape, la
 
 def test_a_click_on_the_page_is_answered_with_the_value():
     reply = asked(path=["action"], text="", click=[0, 1.4])
-    assert (reply["text"], reply["in"], reply["dots"]) == ("[0, 1, 0]", True, [[[1, True]]])
+    assert (reply["text"], reply["in"], reply["dots"]) == ("[0, 1, 0]", True, {"legal0": [1.5]})
     assert asked(path=["observation"], text="[0.5, 1", click=[0, 0.25])["text"] == "[0.25, 0.25]"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ import traitlets
 from rlnb_widgets import SpecExplorer
 from rlnb_widgets.spec_explorer import Lane
 from rlnb_widgets.spec_explorer.ends import lane_text
+from rlnb_widgets.spec_explorer.payload import column_widths
 
 from rlnb.data import Binary, Bounded, Categorical, Composite, NonTensor, OneHot, Unbounded
 
@@ -176,15 +178,27 @@ def test_the_payload_is_plain_json_with_the_keys_as_they_are():
     assert rows[0]["name"] == "spec" and rows[0]["node"] is True
     assert rows[-1]["domain"] == "any data, such as '<svg onload=alert(2)>'"
     samples = json.loads(explorer.samples)
-    assert len(samples) == len(rows) and samples[0] is None and samples[1]["n"] == 200
+    assert samples["words"] == "200 random samples" and len(samples["rows"]) == len(rows)
+    assert samples["rows"][0] is None and samples["rows"][1]["n"] == 200
+
+
+def test_columns_are_as_wide_as_what_they_hold_within_reason():
+    widths = lambda spec: column_widths(SpecExplorer(spec).model)  # noqa: E731
+    pixels = lambda letters: math.ceil(7.2 * letters) + 2  # noqa: E731
+    assert widths(Composite(x=OneHot(2))) == {"key": 130, "leaf": 130, "kind": pixels(len("Composite[]"))}
+    nested = Composite(output_spec=Composite(full_observation_spec=Unbounded(1)))
+    assert widths(nested)["key"] == 18 + 2 * 14 + 8 * len("full_observation_spec")
+    assert widths(Composite({"x" * 500: Unbounded(1)}))["key"] == 300
+    assert widths(Composite({"a" * 20: Composite(b=OneHot(2))}))["leaf"] == 16 + 6.5 * 20
+    assert widths(Composite(x=Unbounded(1)))["kind"] == pixels(len("UnboundedContinuous"))
+    assert widths(OneHot(2, shape=(4, 2)))["kind"] == pixels(len("bool [4,2]"))
 
 
 def test_a_lane_in_the_payload():
     low = torch.tensor([0.0, -torch.inf])
     rows = json.loads(SpecExplorer(Bounded(low, torch.tensor([4.0, 2.0]))).payload)["rows"]
-    first, second = rows[0]["lanes"]
-    assert first == {"kind": "line", "label": "[0]", "text": "[0, 4]", "view": [-3.5, 4.0]}
-    assert second["text"] == "(-inf, 2]"
+    assert rows[0]["names"] == [["[0]", "[0, 4]"], ["[1]", "(-inf, 2]"]]
+    assert [rows[0]["params"][name] for name in ("low0", "high0")] == [-3.5, 4.0] and len(rows[0]["params"]) == 4
     assert rows[0]["brief"] == "2 intervals"
 
 

@@ -116,4 +116,4 @@ def test_domains_of_the_same_form_have_the_same_picture() -> None:
     data = json.loads(SpecExplorer(spec).payload)
     pictures = {row["path"][0]: row["picture"] for row in data["rows"][1:]}
     assert pictures["a"] == pictures["b"] and len(set(pictures.values())) == len(data["pictures"]) == 7
-    assert [data["rows"][i]["lanes"][0]["view"] for i in (1, 2)] == [[0, 1], [5, 7]]
+    assert [data["rows"][i]["params"] for i in (1, 2, 4)] == [{"low0": 0, "high0": 1}, {"low0": 5, "high0": 7}, {}]

@@ -64,7 +64,7 @@ def test_the_model_and_its_views_name_shared_memory() -> None:
     note = "1 tensor is in memory that the other TensorDict uses, too: what is written to one is read from both."
     assert note in explorer.model.notes and note in explorer.explain()
     cells = json.loads(explorer.payload)["rows"][0]
-    assert cells["root"]["sharing"] == "same memory" and "sharing" not in cells["next"]
+    assert cells["badges"] == ["same memory"] and "same memory as other" in cells["root"]["about"]
     assert ">same memory<" in explorer.to_svg()
     assert not ted_model(td, other=td.clone()).row("a").root.sharing  # type: ignore[union-attr]
 

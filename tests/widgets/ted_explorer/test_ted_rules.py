@@ -11,6 +11,7 @@ from rlnb_widgets.ted_explorer import ted_model
 from rlnb_widgets.ted_explorer.verdicts import verdicts_of
 from tensordict import TensorDict
 
+from rlnb.data import Composite, Unbounded
 from rlnb.data.ted import TED_RULES, check_ted
 
 
@@ -104,12 +105,29 @@ def test_the_view_of_the_rules_names_cause_and_fix(ted):
 
 def test_the_page_is_told_where_each_rule_is_broken(ted):
     data = json.loads(TEDExplorer(past(ted)).payload)
-    assert data["past"] == [[0, 3]]
+    assert data["past"] == {"0": [3]} and data["found"] == {"0": [3]}
+    assert data["kinds"] == ["terminated"] and data["ends"]["0"] == {"terminated": [2, 3]}
     places = {rule["name"]: rule["places"] for rule in data["rules"] if rule["places"]}
     assert sorted((p["path"], p["side"], p["element"], p["t"]) for p in places["root done"]) == [
         (["done"], "root", 0, 3),
         (["terminated"], "root", 0, 3),
     ]
+
+
+def test_what_stands_beside_a_key_and_which_rows_are_findings(ted):
+    td = ted(6)
+    other = td.clone()
+    td["next", "reward"][2] = float("nan")
+    rows = {row["path"][-1]: row for row in json.loads(TEDExplorer(td, other=other).payload)["rows"]}
+    assert rows["reward"]["badges"] == ["diff", "1 NaN"] and rows["reward"]["flag"] is True
+    assert rows["reward"]["findings"][0][0].startswith("other: next: value at [2, 0]: expected ")
+    assert "badges" not in rows["action"] and "flag" not in rows["action"]
+    td["next", "observation"][3, 0] = -1
+    rows = {row["path"][-1]: row for row in json.loads(TEDExplorer(td).payload)["rows"]}
+    assert rows["observation"]["mark"] == "→ ✗ [3]" and rows["observation"]["flag"] is True
+    spec = Composite(extra=Unbounded(1))
+    rows = {row["path"][-1]: row for row in json.loads(TEDExplorer(ted(6), spec=spec).payload)["rows"]}
+    assert (rows["extra"]["badges"], rows["observation"]["badges"]) == (["missing"], ["not in spec"])
 
 
 def test_hostile_keys_in_a_finding_stay_text(ted):

@@ -2,8 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { visibleRows as found } from "../../../widgets/rlnb_widgets/_core/tree.js";
-import { accessCode, flagged, pathCode, traits, unravel } from "../../../widgets/rlnb_widgets/ted_explorer/tree.js";
+import { keyCode } from "../../../widgets/rlnb_widgets/_core/tree.js";
+import { codeOf, pathOf, unravel } from "../../../widgets/rlnb_widgets/ted_explorer/details.js";
+import { traits } from "../../../widgets/rlnb_widgets/ted_explorer/row.js";
 
+const flagged = (row) => row.flag;
 const visibleRows = (rows, folded, search = "", filtering = false) => found(rows, folded, search, filtering, { traits, flagged });
 
 const leaf = (...path) => ({ path, root: { dtype: "float32", shape: "[T=3 | 4]", storage: "in memory" } });
@@ -27,23 +30,20 @@ test("a search shows what matches with all above it, folded or not", () => {
 });
 
 test("only rows with findings show when asked for", () => {
-  const rows = ROWS.map((row, i) => (i === 4 ? { ...row, holds: false } : row));
+  const rows = ROWS.map((row, i) => (i === 4 ? { ...row, flag: true } : row));
   assert.deepEqual(visibleRows(rows, new Set(), "", true), [1, 3, 4]);
   assert.deepEqual(visibleRows(rows, new Set(), "z", true), []);
-  assert.equal(flagged(leaf("a")), false);
-  assert.equal(flagged({ ...leaf("a"), holds: true }), false);
-  assert.equal(flagged({ ...leaf("a"), spec: [{}] }), true);
-  assert.equal(flagged({ path: ["a"], next: { dtype: "float32", odd: [1, 0] } }), true);
-  assert.equal(flagged({ path: ["a"], root: { dtype: "?", message: "cannot be read: OSError" } }), true);
-  assert.equal(flagged({ path: ["a"], root: { dtype: "str", message: "no elements" } }), false);
 });
 
 test("the code is Python that reads the entry, whatever the key holds", () => {
-  assert.equal(accessCode(["reward"], "next", [3]), 'td["next", "reward"][3]');
-  assert.equal(accessCode(["agents", "x"], "root", [1, 0]), 'td["agents", "x"][1, 0]');
-  assert.equal(accessCode(['a"b\n\\'], "root"), 'td["a\\"b\\n\\\\"]');
-  assert.equal(pathCode(["reward"], "next"), '("next", "reward")');
-  assert.equal(pathCode(["action"], "root"), '"action"');
+  const view = { steps: 6, batch: [2], element: 1, t: 3 };
+  const code = (path, side, more = {}, at = view) => codeOf({ path, ...more }, side, at);
+  assert.equal(code(["reward"], "next"), 'td["next", "reward"][1, 3]');
+  assert.equal(code(["agents", "x"], "root", {}, { ...view, batch: [] }), 'td["agents", "x"][3]');
+  assert.equal(code(["agents"], "root", { node: true }), 'td["agents"]');
+  assert.equal(code(['a"b\n\\'], "root", {}, { ...view, steps: null }), 'td["a\\"b\\n\\\\"]');
+  assert.equal(keyCode(pathOf({ path: ["reward"] }, "next")), '("next", "reward")');
+  assert.equal(keyCode(pathOf({ path: ["action"] }, "root")), '"action"');
 });
 
 test("a flat index as one for each batch dimension", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { foundSteps, jumpsOf, longestWords, marksOf, numbersAt, stepWords, valueText } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
+import { jumpsOf, longestWords, marksOf, numbersAt, stepWords, valueText } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
 
 /** A store as a model gives it: a DataView whose offset is not a multiple of four. */
 function store(...arrays) {
@@ -17,40 +17,42 @@ test("one jumps to all ends first, whatever their kind", () => {
   assert.deepEqual(Object.entries(jumps), [["done", [3, 5, 9]], ["truncated", [3, 9]], ["terminated", [5]]]);
   assert.deepEqual(jumpsOf({ done: [4, 8] }), { done: [4, 8] });
   assert.deepEqual(jumpsOf({ truncated: [] }), { truncated: [] });
+  assert.deepEqual(jumpsOf({}, [3, 5]), { finding: [3, 5] });
 });
 
 test("numbers lie by batch element, step and feature", () => {
   const view = store(Float32Array.from({ length: 12 }, (_, i) => i), Float64Array.of(2 ** 30 + 1, 7, 8));
   const floats = { kind: "f4", at: 0, n: 2, of: 2 };
-  assert.deepEqual(numbersAt(view, floats, 3, 0, 0), [0, 1]);
-  assert.deepEqual(numbersAt(view, floats, 3, 1, 2), [10, 11]);
-  assert.deepEqual(numbersAt(view, { kind: "f8", at: 48, n: 1, of: 1 }, 3, 0, 0), [2 ** 30 + 1]);
-  assert.equal(numbersAt(view, { why: "too large" }, 3, 0, 0), null);
-  assert.equal(numbersAt(view, undefined, 3, 0, 0), null);
+  assert.deepEqual(numbersAt({ store: view, steps: 3, element: 0, t: 0 }, floats), [0, 1]);
+  assert.deepEqual(numbersAt({ store: view, steps: 3, element: 1, t: 2 }, floats), [10, 11]);
+  assert.deepEqual(numbersAt({ store: view, steps: 3, element: 0, t: 0 }, { kind: "f8", at: 48, n: 1, of: 1 }), [2 ** 30 + 1]);
+  assert.equal(numbersAt({ store: view, steps: 3, element: 0, t: 0 }, { why: "too large" }), null);
+  assert.equal(numbersAt({ store: view, steps: 3, element: 0, t: 0 }, undefined), null);
 });
 
 test("values as text", () => {
   const view = store(Float32Array.of(0.123456, NaN, -Infinity, 2, 1, -2, 0, NaN));
-  const at = (ref, t = 0, digits = 4) => valueText(view, { kind: "f4", at: 0, ...ref }, 2, 0, t, digits);
+  const at = (ref, t = 0, digits = 4) => valueText({ store: view, steps: 2, element: 0, t }, { kind: "f4", at: 0, ...ref }, digits);
   assert.equal(at({ n: 1, of: 1 }), "0.1235");
   assert.equal(at({ n: 1, of: 1 }, 0, 2), "0.12");
   assert.equal(at({ n: 4, of: 4 }), "[0.1235, nan, -inf, 2]");
   assert.equal(at({ n: 2, of: 9 }), "[0.1235, nan, … 9 values]");
   assert.equal(at({ n: 2, of: 2, complex: true }, 1), "[1-2j, 0+nanj]");
-  assert.equal(valueText(store(Uint8Array.of(0, 1)), { kind: "u1", at: 0, n: 1, of: 1, bool: true }, 2, 0, 1), "True");
+  assert.equal(valueText({ store: store(Uint8Array.of(0, 1)), steps: 2, element: 0, t: 1 }, { kind: "u1", at: 0, n: 1, of: 1, bool: true }), "True");
   assert.equal(at({ n: 1, of: 1, at: undefined }), "");
 });
 
 test("objects as text: one for all steps, or one for each", () => {
-  assert.equal(valueText(null, { texts: ["'a'"] }, 3, 0, 2), "'a'");
-  assert.equal(valueText(null, { texts: ["'a'", "'b'", "'c'", "'d'"] }, 2, 1, 0), "'c'");
-  assert.equal(valueText(null, undefined, 3, 0, 2), "");
+  assert.equal(valueText({ steps: 3, element: 0, t: 2 }, { texts: ["'a'"] }), "'a'");
+  assert.equal(valueText({ steps: 2, element: 1, t: 0 }, { texts: ["'a'", "'b'", "'c'", "'d'"] }), "'c'");
+  assert.equal(valueText({ steps: 3, element: 0, t: 2 }, undefined), "");
 });
 
-test("the marks of one batch element, sorted", () => {
-  const ends = { terminated: [[0, 9], [1, 4], [0, 2]], truncated: [[1, 7]] };
-  assert.deepEqual(marksOf(ends, 0), { terminated: [2, 9], truncated: [] });
-  assert.deepEqual(marksOf(ends, 1), { terminated: [4], truncated: [7] });
+test("the marks of one batch element, of all kinds", () => {
+  const data = { kinds: ["terminated", "truncated"], ends: { 0: { terminated: [2, 9] }, 1: { terminated: [4], truncated: [7] } } };
+  assert.deepEqual(marksOf(data, 0), { terminated: [2, 9], truncated: [] });
+  assert.deepEqual(marksOf(data, 1), { terminated: [4], truncated: [7] });
+  assert.deepEqual(marksOf(data, 2), { terminated: [], truncated: [] });
 });
 
 test("what a step means", () => {
@@ -79,10 +81,4 @@ test("the longest sentence is known before it is said", () => {
   for (const [marks, past] of [[{}, []], [{ truncated: [3, 11] }, []], [{ terminated: [2, 3], truncated: [9] }, [3]]]) {
     assert.equal(longestWords(marks, 12, new Set(past)).length, Math.max(...all(marks, 12, new Set(past))));
   }
-});
-
-test("the steps at which a rule is broken", () => {
-  const rules = [{ places: [{ element: 0, t: 5 }, { element: 1, t: 2 }, { element: null, t: null }] }, { places: [{ element: 0, t: 3 }, { element: 0, t: 5 }] }];
-  assert.deepEqual(foundSteps(rules, 0), [3, 5]);
-  assert.deepEqual(foundSteps(rules, 1), [2]);
 });

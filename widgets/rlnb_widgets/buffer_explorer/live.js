@@ -4,9 +4,7 @@ import { Channel, clamp, drag, framed, guarded, h, keyButton, keyboard, legend, 
 import { slicesPanel, treePanel, weightsPanel } from "./controls.js";
 import { boxesPanel, cellPanel, facts, memoryPanel } from "./panels.js";
 import { lengthNumbers } from "./slices.js";
-import {
-  barNumbers, cellAt, cellOf, curveNumbers, hit, reader, ringColumns, ringParams, rowAt, rowsOf, sampled, slotOf, treeNumbers,
-} from "./values.js";
+import { barNumbers, cellAt, cellOf, curveNumbers, hit, reader, ringColumns, ringParams, rowsOf, slotOf, sumTree } from "./values.js";
 
 const ANIMATE_MS = 380;
 const ORDERS = ["physical", "chronological"];
@@ -14,41 +12,16 @@ const ORDERS = ["physical", "chronological"];
 const MOVING = ["chosen", "chosen to", "slot", "mass", "reached",
   ...Array.from({ length: 24 }, (_, i) => [`in${i}`, `on${i}`, `way${i}`, `way${i} to`]).flat()];
 
-/** A function that remembers its last result. */
-function memo(fn) {
-  let known = null;
-  return (...given) => {
-    if (!known || given.some((value, i) => value !== known.given[i])) known = { given, result: fn(...given) };
-    return known.result;
-  };
-}
-
-/** The row that a move by `cells` leads to, in an order. */
-export function moved(m, row, cells, order) {
-  const slot = clamp(slotOf(m, cellOf(m, row), order) + cells, 0, m.cells - 1);
-  return rowsOf(m, cellAt(m, slot, order))[0];
-}
-
-/** Moments by what was done, for jumping between them. */
-export function marksOf(moments) {
-  const marks = {};
-  moments.forEach(({ what, overwrote }, i) => {
-    if (what !== "look") (marks[what] ??= []).push(i);
-    if (overwrote) (marks.overwriting ??= []).push(i);
-  });
-  return marks;
-}
-
 export default visualizer("buffer-explorer", ({ model, root, playhead, own, listen }) => {
   let head = model.get("_head");
   let frame = reader(head, model.get("_cells"));
-  let marks = marksOf(head.moments);
   const here = () => clamp(playhead.t, 0, head.moments.length - 1);
   const moment = () => frame(here());
   const lists = () => model.get("_lists");
+  const within = (name, last) => own(new Channel(model, name, (v) => clamp(Math.round(Number(v) || 0), 0, last() - 1)));
   const order = own(new Channel(model, "order", (v) => (ORDERS.includes(v) ? v : ORDERS[0])));
-  const selection = own(new Channel(model, "selection", (v) => clamp(Math.round(Number(v) || 0), 0, moment().size - 1)));
-  const column = own(new Channel(model, "selected_env", (v) => clamp(Math.round(Number(v) || 0), 0, moment().columns - 1)));
+  const selection = within("selection", () => moment().size);
+  const column = within("selected_env", () => moment().columns);
   let beta = moment().priorities ? clamp(moment().priorities.beta, 0, 1) : 0;
   let sliceLen = moment().slicing?.[0] ?? 1;
   let phase = 1;
@@ -63,31 +36,27 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     if (selection.value < first || selection.value >= after) selection.set(first);
   };
 
-  // The columns and parameters of the lists, computed when they change.
-  const known = { ring: memo(ringColumns), bars: memo(barNumbers), tree: memo(treeNumbers), curves: memo(curveNumbers), lengths: memo(lengthNumbers) };
-  const bars = () => known.bars(moment(), order.value, beta);
-  const curves = () => known.curves(moment(), cellNow(), beta);
-  const lengths = () => known.lengths(moment(), sliceLen);
-  const sources = [
-    () => known.ring(moment(), before(), phase, order.value, sliceLen), () => bars().columns, () => known.tree(moment()).columns,
-    () => curves().columns, () => lengths().columns,
-  ];
-  const numbersOf = (name) => {
-    for (const source of sources) {
-      const found = source()[name];
-      if (found) return found;
+  // The columns and parameters of the lists, computed when what they depend on changes; curves depend on the cell, too.
+  let made = { state: null };
+  const numbers = () => {
+    const state = [version, here(), order.value, phase, sliceLen, beta].join(" ");
+    if (state !== made.state) {
+      const tree = sumTree(moment());
+      const [bars, lengths] = [barNumbers(moment(), order.value, beta), lengthNumbers(moment(), sliceLen)];
+      const columns = { ...ringColumns(moment(), before(), phase, sliceLen), ...bars.columns, ...tree.columns, ...lengths.columns };
+      // What is painted once is painted anew for each state.
+      made = { state, tree, columns, params: { ...bars.params, ...lengths.params, state } };
     }
-    return []; // A picture that is about to be replaced may ask for what this state has not.
+    return made;
   };
-  const params = () => ({
-    ...ringParams(moment(), before(), phase, order.value, selection.value, column.value), ...bars().params, ...lengths().params,
-    // What is painted once is painted anew for each of these.
-    state: [version, here(), order.value, phase, sliceLen, beta].join(" "),
-  });
+  const curves = () => curveNumbers(moment(), cellNow(), beta);
+  // A picture that is about to be replaced may ask for what this state has not.
+  const columnOf = (name) => numbers().columns[name] ?? curves().columns[name] ?? [];
+  const params = () => ({ ...ringParams(moment(), before(), phase, order.value, selection.value, column.value), ...numbers().params });
   const charts = new Map();
   const chart = (name, more = () => ({}), attributes = { class: "be-chart", role: "img" }) => {
     if (!charts.has(name) && lists()[name]) {
-      charts.set(name, own(surface(lists()[name], numbersOf, { params: () => ({ ...params(), ...more() }), moving: MOVING, ...attributes })));
+      charts.set(name, own(surface(lists()[name], columnOf, { params: () => ({ ...params(), ...more() }), moving: MOVING, ...attributes })));
     }
     return charts.get(name);
   };
@@ -97,21 +66,21 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   const cell = cellPanel({ onRow: (row) => selection.set(row), onColumn: (c) => column.set(c) });
   const drawWords = h("p", { class: "rlnb-small" });
   const barsOfState = h("div", { class: "be-bars" });
+  const row = () => selection.value;
   const tree = own(treePanel({
-    moment, numbers: () => known.tree(moment()), row: () => selection.value, column: () => column.value, starts: head.slices,
-    onLeaf: (row, col) => { select(cellOf(moment(), row), col); }, repaint: () => update(),
+    moment, tree: () => numbers().tree, row, column: () => column.value, starts: head.slices,
+    onLeaf: (at, col) => select(cellOf(moment(), at), col), repaint: () => update(),
     chart: (levels) => chart(`tree${levels}`, () => tree.params()),
   }));
   const weights = weightsPanel({
-    moment, numbers: curves, row: () => selection.value, beta: () => beta, onBeta: (value) => { beta = value; update(); },
+    moment, curves: () => curves().curves, row, beta: () => beta, onBeta: (value) => { beta = value; update(); },
     chart: () => chart("curves", () => ({ ...curves().params, cell: cellNow() })),
   });
   const slices = slicesPanel({
-    moment, size: () => sliceLen, onSize: (size) => { sliceLen = size; update(); }, strict: head.strict,
-    chart: () => chart("lengths"),
+    moment, size: () => sliceLen, onSize: (size) => { sliceLen = size; update(); }, strict: head.strict, chart: () => chart("lengths"),
   });
   const memory = memoryPanel();
-  const bar = own(timelineBar(playhead, () => marks, "moment"));
+  const bar = own(timelineBar(playhead, () => head.marks, "moment"));
   const keys = {};
   const turn = keyButton(keys, "o", { text: "", label: "order of the cells", solid: true, onclick: () => order.set(ORDERS[1 - ORDERS.indexOf(order.value)]) });
   bar.el.append(h("span", { class: "rlnb-group" }, turn), cell.fields);
@@ -129,38 +98,29 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     return found !== null;
   });
 
-  const barNames = () => ["draws", ...(lists().curves ? ["priorities", "weights"] : [])];
-
-  /** Bars in which a click chooses a cell. */
-  function barsOf(name) {
-    if (charts.has(name)) return charts.get(name);
-    const made = chart(name);
-    drag(made.el, (event) => {
-      const found = made.at(event);
-      if (found?.name === "slot") select(cellAt(moment(), clamp(Math.floor(found.value), 0, moment().cells - 1), order.value));
-      return Boolean(found);
-    });
-    return made;
-  }
+  /** Bars, in which a click chooses a cell. */
+  const bars = () => ["draws", "priorities", "weights"].filter((name) => lists()[name]).map((name) => [name, chart(name).el]);
+  drag(barsOfState, (event) => {
+    const found = bars().map(([name]) => chart(name).at(event)).find(Boolean);
+    if (found) select(cellAt(moment(), clamp(Math.floor(found.value), 0, moment().cells - 1), order.value));
+    return Boolean(found);
+  });
 
   /** The tabs that there is something for; what slices are is not taught before the sampler draws some. */
   let arranged = null;
   let panel = null;
   function arrange() {
     const parts = [
-      { name: "row", title: "Selected row", el: cell.el },
-      ...(lists().curves ? [{ name: "tree", title: "Sum tree", el: tree.el }, { name: "weights", title: "Weights", el: weights.el }] : []),
-      ...(lists().lengths ? [{ name: "slices", title: "Slices", el: slices.el }] : []),
-      { name: "memory", title: "Memory", el: memory.el },
-      { name: "parts", title: "Components", el: boxes.el },
-    ].map((part) => ({ ...part, onshow: () => update() }));
+      ["row", "Selected row", cell], lists().curves && ["tree", "Sum tree", tree], lists().curves && ["weights", "Weights", weights],
+      lists().lengths && ["slices", "Slices", slices], ["memory", "Memory", memory], ["parts", "Components", boxes],
+    ].filter(Boolean).map(([name, title, { el }]) => ({ name, title, el, onshow: () => update() }));
     const names = parts.map((part) => part.name).join();
     if (names === arranged) return;
     arranged = names;
-    barsOfState.replaceChildren(...barNames().map((name) => barsOf(name).el));
-    const shown = panel?.shown;
+    barsOfState.replaceChildren(...bars().map(([, el]) => el));
+    const before = panel?.shown;
     panel = tabs(parts, { label: "what to look at" });
-    if (shown) panel.show(shown);
+    if (before) panel.show(before);
     panels.replaceChildren(panel.el);
   }
 
@@ -169,25 +129,28 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     const m = moment();
     const picture = chart(`ring${m.columns}`, undefined, { class: "be-disk" });
     if (ring.firstChild !== picture.el) ring.replaceChildren(picture.el);
-    const numbers = bars().params;
-    for (const name of barNames()) {
-      chart(name).el.setAttribute("aria-label", `${name} by cell, ${numbers[`${name} to`]}; ${numbers[`${name} about`]}`);
-    }
-    drawWords.textContent = m.drawWords ? `${m.drawWords[0].toUpperCase()}${m.drawWords.slice(1)}.` : "No sample was counted yet.";
+    const said = numbers().params;
+    for (const [name, el] of bars()) el.setAttribute("aria-label", `${name} by cell, ${said[`${name} to`]}; ${said[`${name} about`]}`);
+    // What this moment does not show keeps its room.
+    const occurs = ([role]) => (role === "bad" ? m.arcs.some((arc) => arc.length < sliceLen) : m.legend.includes(role));
+    meanings.querySelectorAll("li").forEach((item, i) => item.classList.toggle("be-absent", !occurs(head.legend[i])));
   }
 
-  const go = (cells) => () => selection.set(moved(moment(), selection.value, cells, order.value));
+  const go = (cells) => () => {
+    const slot = clamp(slotOf(moment(), cellNow(), order.value) + cells, 0, moment().cells - 1);
+    selection.set(rowsOf(moment(), cellAt(moment(), slot, order.value))[0]);
+  };
   const end = (last) => () => {
     const m = moment();
-    const place = last ? Math.max(m.length - 1, 0) : 0;
-    selection.set(order.value === "chronological" && m.cells === m.size ? rowAt(m, place) : place);
+    const first = order.value === "chronological" && m.cells === m.size ? m.first : 0;
+    selection.set((first + (last ? Math.max(m.length - 1, 0) : 0)) % m.size);
   };
   const nextSampled = () => {
-    const all = sampled(moment());
+    const all = moment().sampled;
     if (!all.length) return;
-    const [row, col] = all[(all.findIndex(([r, c]) => r === selection.value && c === column.value) + 1) % all.length];
-    column.set(Math.min(col, moment().columns - 1));
-    selection.set(row);
+    const [at, col] = all[(all.findIndex(([r, c]) => r === selection.value && c === column.value) + 1) % all.length];
+    column.set(col);
+    selection.set(at);
   };
   keyboard(root, {
     ...bar.keys,
@@ -201,17 +164,17 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   const update = own(framed(paint));
   function paint() {
     const m = moment();
-    const [row, col] = [selection.value, column.value];
+    const [at, col] = [selection.value, column.value];
     words.textContent = `Moment ${here()} of ${head.moments.length - 1}: ${m.words}.`;
-    about.textContent = [m.state, m.trajectories && `${m.trajectories}.`].filter(Boolean).join(" ");
+    about.textContent = m.state;
+    drawWords.textContent = m.drawWords;
     turn.textContent = `order: ${order.value}`;
     turn.setAttribute("aria-label", `order: ${order.value}, of the cells`);
-    guarded(cell, m, row, col, beta);
-    guarded(pictures);
-    for (const part of [tree, weights, slices]) guarded(part);
-    tellSlider(ring, m.size - 1, row, `row ${row}, ${facts(m, row, col, beta).map((pair) => pair.join(" ")).join(", ")}`);
+    guarded(cell, m, at, col, beta);
+    for (const part of [pictures, tree, weights, slices]) guarded(part);
+    tellSlider(ring, m.size - 1, at, `row ${at}, ${facts(m, at, col, beta).map((pair) => pair.join(" ")).join(", ")}`);
     for (const one of charts.values()) one.invalidate();
-    Object.assign(root.dataset, { t: here(), row, column: col, order: order.value, moments: head.moments.length, slice: sliceLen });
+    Object.assign(root.dataset, { t: here(), row: at, column: col, order: order.value, moments: head.moments.length, slice: sliceLen });
   }
 
   const arrival = own(motion(ANIMATE_MS, (share) => { phase = share; charts.get(`ring${moment().columns}`)?.invalidate(); }));
@@ -229,14 +192,12 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     arrange();
     meanings.replaceChildren(legend(head.legend));
     root.setAttribute("aria-label", model.get("_label"));
-    guarded(boxes, head);
-    guarded(memory, head);
+    for (const part of [boxes, memory]) guarded(part, head);
     notes.tell(head.notes);
   };
   listen("change:_cells", () => {
     head = model.get("_head");
     frame = reader(head, model.get("_cells"));
-    marks = marksOf(head.moments);
     onHead();
     bar.paint();
     if (here() > shown) animate();

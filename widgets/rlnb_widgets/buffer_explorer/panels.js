@@ -1,10 +1,9 @@
 // The parts that are text: the components, the cell that is selected, the memory.
 
 import { factList, h } from "../_core/core.js";
-import { ageOf, cellOf, filledIn, placeOf, rowsOf, sampled, short, trajectoryAt, weight } from "./values.js";
+import { ageOf, cellOf, filledIn, n, rowsOf, short, weight } from "./values.js";
 
 const MOST_CHIPS = 24;
-const n = (x) => x.toLocaleString("en");
 
 /** A long name with places where a line may end: before its capital letters. */
 const breakable = (name) => name.split(/(?=[A-Z][a-z])/).flatMap((part) => [part, h("wbr")]);
@@ -12,48 +11,40 @@ const breakable = (name) => name.split(/(?=[A-Z][a-z])/).flatMap((part) => [part
 /** Writer, storage, sampler and transform, in the order of the data's way through them. */
 export function boxesPanel() {
   const list = h("div", { class: "be-boxes", role: "list", "aria-label": "the components of the buffer, in the order of the data's way through them" });
-  const el = h("section", { class: "be-panel" }, list);
-  const update = (head) => {
-    list.replaceChildren(...head.boxes.flatMap(([role, name, settings], i) => [
-      i ? h("span", { class: "be-arrow", "aria-hidden": "true" }, "→") : null,
-      h("div", { class: "be-box", role: "listitem", "data-role": role },
-        h("div", { class: "rlnb-note rlnb-small" }, role), h("div", { class: "be-name" }, ...breakable(name)),
-        ...settings.map(([key, value]) => h("div", {}, h("span", { class: "rlnb-note" }, key), ` ${value}`))),
-    ]).filter(Boolean));
-  };
-  return { el, update };
+  const update = ({ boxes }) => list.replaceChildren(...boxes.flatMap(([role, name, settings]) => [
+    h("span", { class: "be-arrow", "aria-hidden": "true" }, "→"),
+    h("div", { class: "be-box", role: "listitem", "data-role": role },
+      h("div", { class: "rlnb-note rlnb-small" }, role), h("div", { class: "be-name" }, ...breakable(name)),
+      ...settings.map(([key, value]) => h("div", {}, h("span", { class: "rlnb-note" }, key), ` ${value}`))),
+  ]).slice(1));
+  return { el: h("section", { class: "be-panel" }, list), update };
 }
 
 /** What is known of an item, as [name, value] pairs. */
 export function facts(m, row, column, beta) {
+  if (row >= m.length) return [["holds", "nothing yet"]];
   const cell = cellOf(m, row);
   const [from, to] = rowsOf(m, cell);
-  const found = [];
-  if (row >= m.length) return [["holds", "nothing yet"]];
-  const age = ageOf(m, row);
-  if (age === null) found.push(["age", m.ordered ? "—" : "not known"]);
-  else {
-    if (m.ordered) found.push(["written as", `row ${n(m.written - 1 - age)}, counted from the first`]);
-    found.push(["age", age === 0 ? "the newest" : `${n(age)} written after it`]);
-  }
-  if (m.ordered) found.push(["in order of time", `${n(placeOf(m, row))} of ${n(m.length - 1)}`]);
-  const arc = trajectoryAt(m, row, column);
-  if (arc) {
-    const who = m.named ? `id ${arc.id}, ` : "";
-    found.push(["trajectory", `${who}step ${n(arc.step)} of its ${n(arc.length)} here${arc.begun ? "" : ", its beginning may be gone"}${arc.ended ? "" : ", it goes on"}`]);
-  }
-  const many = to - from > 1;
   const at = column * m.cells + cell;
+  const many = to - from > 1;
   const where = many ? ` (rows ${n(from)} to ${n(to - 1)})` : "";
-  if (m.batches) {
-    const due = m.expected.length ? `${short(m.expected[at])} expected` : "expected: not known";
-    found.push(["drawn", `${n(m.draws[at])}, ${due}${where}`]);
+  const age = ageOf(m, row);
+  const found = [["age", age === null ? "not known" : age === 0 ? "the newest" : `${n(age)} written after it`]];
+  if (m.ordered) {
+    found.unshift(["written as", `row ${n(m.written - 1 - age)}, counted from the first`]);
+    found.push(["in order of time", `${n((row - m.first + m.size) % m.size)} of ${n(m.length - 1)}`]);
   }
-  if (m.priorities && m.priorities.total > 0) {
+  for (const arc of m.arcs) {
+    const step = (row - arc.start + m.size) % m.size;
+    if (arc.column !== column || step >= arc.length) continue;
+    const ends = `${arc.begun ? "" : ", its beginning may be gone"}${arc.ended ? "" : ", it goes on"}`;
+    found.push(["trajectory", `${m.named ? `id ${arc.id}, ` : ""}step ${n(step)} of its ${n(arc.length)} here${ends}`]);
+  }
+  if (m.batches) found.push(["drawn", `${n(m.draws[at])}, ${m.expected.length ? `${short(m.expected[at])} expected` : "expected: not known"}${where}`]);
+  if (m.priorities?.total > 0) {
     const p = m.priorities.sums[at] / Math.max(filledIn(m, cell), 1);
-    found.push([many ? "priorities, mean" : "stored priority", `${short(p)}${where}`]);
-    found.push(["drawn with probability", short(p / m.priorities.total)]);
-    found.push([`weight at beta ${beta.toFixed(2)}`, short(weight(p, m.priorities.least, beta))]);
+    found.push([many ? "priorities, mean" : "stored priority", `${short(p)}${where}`], ["drawn with probability", short(p / m.priorities.total)],
+      [`weight at beta ${beta.toFixed(2)}`, short(weight(p, m.priorities.least, beta))]);
   }
   return found;
 }
@@ -69,26 +60,25 @@ export function cellPanel({ onRow, onColumn }) {
   const body = h("dl", { class: "rlnb-facts", "aria-live": "polite" });
   const chips = h("div", { class: "be-chips", role: "group", "aria-label": "items of the last sample" });
   const el = h("div", { class: "be-cell" }, body, chips);
-  let seen = "";
+  const chipOf = (all) => ([r, c]) => h("button", {
+    type: "button", class: "rlnb-button be-chip", "data-row": r, "data-column": c, "aria-label": all > 1 ? `row ${r}, column ${c}` : `row ${r}`,
+    onclick: () => { onRow(r); onColumn(c); },
+  }, all > 1 ? `${n(r)},${c}` : n(r));
+  const note = (words) => h("span", { class: "rlnb-note" }, words);
+  let seen = null;
   const update = (m, row, col, beta) => {
-    number.max = String(m.size - 1);
-    if (document.activeElement !== number) number.value = String(row);
     columnLabel.hidden = m.all === 1;
-    column.max = String(m.columns - 1);
-    if (document.activeElement !== column) column.value = String(col);
-    body.replaceChildren(...factList(facts(m, row, col, beta)));
-    const drawn = sampled(m);
-    const key = `${drawn.join(";")}|${m.drawnCount}`;
-    if (key !== seen) {
-      seen = key;
-      const shown = drawn.slice(0, MOST_CHIPS);
-      chips.replaceChildren(...[drawn.length ? h("span", { class: "rlnb-note" }, "this sample:") : null,
-        ...shown.map(([r, c]) => h("button", {
-          type: "button", class: "rlnb-button be-chip", "data-row": r, "data-column": c, "aria-label": m.all > 1 ? `row ${r}, column ${c}` : `row ${r}`,
-          onclick: () => { onRow(r); onColumn(c); },
-        }, m.all > 1 ? `${n(r)},${c}` : n(r))),
-        drawn.length > shown.length ? h("span", { class: "rlnb-note" }, `and ${n(m.drawnCount - shown.length)} more`) : null].filter(Boolean));
+    for (const [input, size, value] of [[number, m.size, row], [column, m.columns, col]]) {
+      input.max = String(size - 1);
+      if (document.activeElement !== input) input.value = String(value);
     }
+    body.replaceChildren(...factList(facts(m, row, col, beta)));
+    if (seen !== m) {
+      const shown = m.sampled.slice(0, MOST_CHIPS);
+      chips.replaceChildren(...(shown.length ? [note("this sample:")] : []), ...shown.map(chipOf(m.all)),
+        ...(m.sampled.length > shown.length ? [note(`and ${n(m.drawnCount - shown.length)} more`)] : []));
+    }
+    seen = m;
     for (const chip of chips.querySelectorAll(".be-chip")) {
       chip.setAttribute("aria-pressed", String(Number(chip.dataset.row) === row && Number(chip.dataset.column) === col));
     }
@@ -99,16 +89,13 @@ export function cellPanel({ onRow, onColumn }) {
 /** Memory by entry. */
 export function memoryPanel() {
   const el = h("section", { class: "be-panel", "data-part": "memory" });
-  const update = (head) => {
-    const { keys, total, each, where, note } = head.memory;
+  const note = (words) => (words ? [h("p", { class: "rlnb-note rlnb-small" }, words)] : []);
+  const update = ({ memory: { keys, total, note: more } }) => {
     const most = Math.max(...keys.map((key) => key[2]), 1);
-    el.replaceChildren(...[
-      keys.length ? h("p", { class: "rlnb-note rlnb-small" }, `${total} in ${where}, ${each} an item`) : null,
-      keys.length ? h("table", { class: "rlnb-data be-table" }, h("tbody", {}, ...keys.map(([key, form, bytes, words]) => h("tr", {},
-        h("th", { scope: "row" }, h("code", {}, key)), h("td", { class: "rlnb-note" }, form),
-        h("td", { class: "be-wide" }, h("span", { class: "be-bar", style: `width:${(100 * bytes) / most}%` })), h("td", {}, words))))) : null,
-      note ? h("p", { class: "rlnb-note rlnb-small" }, note) : null,
-    ].filter(Boolean));
+    const rows = keys.map(([key, form, bytes, words]) => h("tr", {},
+      h("th", { scope: "row" }, h("code", {}, key)), h("td", { class: "rlnb-note" }, form),
+      h("td", { class: "be-wide" }, h("span", { class: "be-bar", style: `width:${(100 * bytes) / most}%` })), h("td", {}, words)));
+    el.replaceChildren(...note(total), ...(rows.length ? [h("table", { class: "rlnb-data be-table" }, h("tbody", {}, ...rows))] : []), ...note(more));
   };
   return { el, update };
 }

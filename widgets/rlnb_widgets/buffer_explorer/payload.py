@@ -8,8 +8,16 @@ import numpy as np
 
 from rlnb_widgets._core.text import bytes_text
 from rlnb_widgets.buffer_explorer.model import ExplorerModel, Moment, Priorities, Trajectories
-from rlnb_widgets.buffer_explorer.scene import legend_of
-from rlnb_widgets.buffer_explorer.words import draw_words, moment_words, room_words, state_words, trajectory_words
+from rlnb_widgets.buffer_explorer.scene import legend_of, shows_slices
+from rlnb_widgets.buffer_explorer.values import abouts, looks
+from rlnb_widgets.buffer_explorer.words import (
+    draw_words,
+    memory_words,
+    moment_words,
+    room_words,
+    state_words,
+    trajectory_words,
+)
 
 
 class _Bytes:
@@ -44,38 +52,46 @@ def buffer_payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
     out = _Bytes()
     memory = model.memory
     head = {
-        "name": model.name,
         "boxes": [[box.role, box.name, [list(pair) for pair in box.settings]] for box in model.boxes],
         "memory": {
-            "where": memory.where,
             "note": memory.note,
-            "total": bytes_text(memory.reserved),
-            "each": bytes_text(memory.row_bytes),
+            "total": memory_words(memory) if memory.keys else "",
             "keys": [[key.key, key.form, key.reserved, bytes_text(key.reserved)] for key in memory.keys],
         },
         "moments": [_moment(moment, out) for moment in model.moments],
+        "marks": _jumps(model),
         "notes": list(model.notes),
         "strict": model.strict,
         "slices": model.slices,
-        "legend": legend_of(model),
+        "legend": legend_of(model.moments, shows_slices(model)),
     }
     return head, bytes(out.blob)
 
 
+def _jumps(model: ExplorerModel) -> dict[str, list[int]]:
+    """Return the recorded states by what was done, to jump between them."""
+    jumps: dict[str, list[int]] = {}
+    for i, moment in enumerate(model.moments):
+        for what in (moment.what, *(["overwriting"] if moment.overwrote else [])):
+            jumps.setdefault(what, []).append(i)
+    jumps.pop("look", None)
+    return jumps
+
+
 def _moment(moment: Moment, out: _Bytes) -> dict[str, Any]:
     ring, grid, arcs = moment.ring, moment.grid, moment.arcs
+    ages, edges = looks(moment)
     return {
-        "what": moment.what,
         "words": moment_words(moment),
-        "drawWords": draw_words(moment),
+        "drawWords": f"{draw_words(moment) or 'No sample was counted yet'}.",
         "room": room_words(ring),
-        "state": state_words(ring),
+        "state": " ".join([state_words(ring), *(f"{words}." for words in [trajectory_words(moment)] if words)]),
         "size": ring.size,
-        "limit": ring.limit,
         "length": ring.length,
         "cursor": ring.cursor,
         "written": ring.written,
         "first": ring.first,
+        "newest": (ring.cursor - 1) % ring.size if ring.full else ring.length - 1,
         "seam": ring.seam,
         "ordered": ring.ordered,
         "turns": ring.ordered and not ring.frozen,
@@ -83,11 +99,14 @@ def _moment(moment: Moment, out: _Bytes) -> dict[str, Any]:
         "cells": grid.cells,
         "columns": grid.columns,
         "wrote": list(moment.wrote),
-        "overwrote": moment.overwrote,
-        "age": out.put(moment.age),
-        "touched": out.put(moment.touched),
+        "legend": [role for role, _ in legend_of([moment])],
+        "about": abouts(moment),
+        "ages": out.put(ages),
+        "edges": out.put(edges),
+        # Where rows are in order of time, their ages follow from the newest one.
+        "age": out.put(moment.age[:0] if ring.ordered else moment.age),
         "draws": out.put(moment.draws.astype(np.int64)),
-        "expected": out.put(moment.expected),
+        "expected": out.put(moment.expected if moment.expected.any() else moment.expected[:, :0]),
         "batches": moment.batches,
         "drawn": out.put(moment.drawn),
         "drawnCount": moment.drawn_count,
@@ -97,7 +116,6 @@ def _moment(moment: Moment, out: _Bytes) -> dict[str, Any]:
         "named": arcs.drawn.named,
         "interleaved": arcs.interleaved,
         "lengths": out.put(arcs.lengths),
-        "trajectories": trajectory_words(moment),
         "priorities": None if moment.priorities is None else _priorities(moment.priorities, out),
         "slicing": None if moment.slicing is None else [moment.slicing.slice_len, moment.slicing.verdict],
     }
@@ -114,7 +132,5 @@ def _priorities(found: Priorities, out: _Bytes) -> dict[str, Any]:
         "total": found.total,
         "least": found.least,
         "most": found.most,
-        "alpha": found.alpha,
         "beta": found.beta,
-        "count": found.count,
     }

@@ -7,20 +7,23 @@ A list serves all recorded states, both orders and every selection: its columns 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rlnb_widgets._core.display import Columns, Display, Param
-from rlnb_widgets._core.display_svg import Part, stacked
+from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
+from rlnb_widgets._core.measures import text_width
 from rlnb_widgets._core.svg import Svg
-from rlnb_widgets._core.text import bytes_text, number, shorten
-from rlnb_widgets.buffer_explorer.model import ExplorerModel
+from rlnb_widgets._core.text import bytes_text, number
+from rlnb_widgets.buffer_explorer.model import Component, ExplorerModel, Moment
 from rlnb_widgets.buffer_explorer.values import MIDDLE, RADIUS, SHADES, depth_of, state_values, thickness
 from rlnb_widgets.buffer_explorer.words import (
     buffer_explanation,
     buffer_headline,
     draw_words,
+    memory_words,
     moment_words,
     state_words,
     trajectory_words,
@@ -58,7 +61,7 @@ _ARCS: list[dict[str, Any]] = [
     {"stroke": "bad", "width": 3, "dash": [3, 3]},
 ]
 _LIFTS = (6.0, 10.0, 14.0)
-_MOST_LEVELS, _MOST_SETTINGS, _MOST_KEYS, _MOST_LINES = 6, 7, 8, 5
+_MOST_LEVELS, _MOST_SETTINGS, _MOST_KEYS, _MOST_LINES = 6, 8, 8, 5
 
 
 class StateColumns:
@@ -89,33 +92,39 @@ def ring_display(column: StateColumns, columns: int) -> Display:
     lifts = _LIFTS if columns == 1 else (3.0,)
     rings = [(RADIUS - c * thick - 0.66 * thick, RADIUS - c * thick) for c in range(columns)]
     inner = rings[-1][0]
-    for c, (low, high) in enumerate(rings):
-        cells = column("from"), column("to")
-        display.sectors(MIDDLE, MIDDLE, low, high, *cells, _AGES, column("ages"))
-        display.sectors(MIDDLE, MIDDLE, low, high, *cells, _EDGES, column("edges"))
-        looks: list[dict[str, Any]] = [{}, {"fill": "c1", "stroke": "paper"}]
-        display.sectors(MIDDLE, MIDDLE, low, high, *cells, looks, column(f"drawn{c}"), min(0.2 * thick, 5.0))
-        over = high + 0.17 * thick
-        arcs = column(f"arcs from{c}"), column(f"arcs to{c}")
-        display.sectors(MIDDLE, MIDDLE, over, over, *arcs, _ARCS, column(f"arcs{c}"))
-        for lane, lift in enumerate(lifts):
-            slices = column(f"slices{lane} from{c}"), column(f"slices{lane} to{c}")
-            width = 3 if columns == 1 else 2
-            display.sectors(MIDDLE, MIDDLE, over + lift, over + lift, *slices, [{"stroke": "c2", "width": width}])
-    display.sectors(MIDDLE, MIDDLE, inner - 4, inner - 4, column("from"), column("to"), _WRITTEN, column("edges"))
-    with display.shown(Param("seam")):
-        turn = Param("seam at")
-        display.sector(MIDDLE, MIDDLE, inner - 2, RADIUS + 3, turn, turn, stroke="ink", width=2)
+    with display.placed((MIDDLE, MIDDLE, Param("turned"))):
+        for c, (low, high) in enumerate(rings):
+            cells = column("from"), column("to")
+            display.sectors(0, 0, low, high, *cells, _AGES, column("ages"))
+            display.sectors(0, 0, low, high, *cells, _EDGES, column("edges"))
+            looks: list[dict[str, Any]] = [{}, {"fill": "c1", "stroke": "paper"}]
+            display.sectors(0, 0, low, high, *cells, looks, column(f"drawn{c}"), min(0.2 * thick, 5.0))
+            over = high + 0.17 * thick
+            arcs = column(f"arcs from{c}"), column(f"arcs to{c}")
+            display.sectors(0, 0, over, over, *arcs, _ARCS, column(f"arcs{c}"))
+            for lane, lift in enumerate(lifts):
+                slices = column(f"slices{lane} from{c}"), column(f"slices{lane} to{c}")
+                width = 3 if columns == 1 else 2
+                display.sectors(0, 0, over + lift, over + lift, *slices, [{"stroke": "c2", "width": width}])
+        display.sectors(0, 0, inner - 4, inner - 4, column("from"), column("to"), _WRITTEN, column("edges"))
+    with display.placed((MIDDLE, MIDDLE, Param("cursor"))):
+        with display.shown(Param("seam")):
+            display.sector(0, 0, inner - 2, RADIUS + 3, Param("seam at"), Param("seam at"), stroke="ink", width=2)
+        with display.shown(Param("turns")):
+            side = 0.113 * (inner - 18)
+            display.poly([(0, 8 - inner), (-side, 18 - inner), (side, 18 - inner)], fill="accent")
     with display.shown(Param("turns")):
-        display.poly([(Param(f"tip{k} x"), Param(f"tip{k} y")) for k in range(3)], fill="accent")
         display.text(MIDDLE, MIDDLE + 27, Param("next"), fill="accent", anchor="middle")
-        display.text(Param("zero x"), Param("zero y"), "0", fill="muted", size=10, anchor="middle")
+        zero = display.placed((MIDDLE, MIDDLE, Param("zero")))
+        with zero, display.placed((0, -139, Param("upright"))):
+            display.text(0, 4, "0", fill="muted", size=10, anchor="middle")
     display.text(MIDDLE, MIDDLE - 6, Param("filled"), size=18, bold=True, anchor="middle")
     display.text(MIDDLE, MIDDLE + 11, Param("room"), fill="muted", anchor="middle")
-    for c, (low, high) in enumerate(rings):
-        with display.shown(Param(f"in{c}")):
-            place = (low - 2, high + 2, Param("chosen"), Param("chosen to"))
-            display.sector(MIDDLE, MIDDLE, *place, stroke="ink", width=2.5)
+    with display.placed((MIDDLE, MIDDLE, Param("turned"))):
+        for c, (low, high) in enumerate(rings):
+            with display.shown(Param(f"in{c}")):
+                place = (low - 2, high + 2, Param("chosen"), Param("chosen to"))
+                display.sector(0, 0, *place, stroke="ink", width=2.5)
     return display
 
 
@@ -209,20 +218,27 @@ def shows_slices(model: ExplorerModel) -> bool:
     return model.slices or any(m.slicing is not None for m in model.moments)
 
 
-def legend_of(model: ExplorerModel) -> list[tuple[str, str]]:
-    """Return role and meaning of what occurs in the rings of the record."""
-    moments = model.moments
+def legend_of(moments: Sequence[Moment], any_length: bool = False) -> list[tuple[str, str]]:
+    """Return role and meaning of what occurs in the rings of some recorded states.
+
+    With ``any_length``, slices may become as long as the reader likes, and trajectories too short for them.
+    """
     ordered = any(m.ring.ordered for m in moments)
+    arcs = any(len(m.arcs.drawn) for m in moments)
     short = any(m.slicing and (m.arcs.drawn.length < m.slicing.slice_len).any() for m in moments)
     over = " (dashed: over older rows)" if any((m.touched == 2).any() for m in moments) else ""
     occurs = [
-        ("c0", "filled; a stronger colour is newer" if ordered else "filled; a stronger colour was written later", 1),
+        (
+            "c0",
+            "filled; a stronger colour is newer" if ordered else "filled; a stronger colour was written later",
+            any(m.ring.length for m in moments),
+        ),
         ("muted", "filled before the record began", any((m.age == -2).any() for m in moments)),
         ("good", f"written by this call{over}", any(m.touched.any() for m in moments)),
         ("c1", "drawn by this sample", any(len(m.drawn) for m in moments)),
         ("accent", "written next", any(m.ring.ordered and not m.ring.frozen and m.ring.length for m in moments)),
-        ("ink", "trajectories (arcs in two tones)", any(len(m.arcs.drawn) for m in moments)),
-        ("bad", "too short for a slice (dashed)", short),
+        ("ink", "trajectories (arcs in two tones)", arcs),
+        ("bad", "too short for a slice (dashed)", short or (any_length and arcs)),
         ("c2", "slice", any(len(m.slices) for m in moments)),
     ]
     return [(role, words) for role, words, there in occurs if there]
@@ -236,7 +252,7 @@ def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
     moment = model.moments[t]
     values, params = state_values(moment, order)
     column = StateColumns(values)
-    parts: list[Part] = [_boxes(model), _ring_and_words(model, t, column), legend_of(model)]
+    parts: list[Part] = [_boxes(model), _ring_and_words(model, t, column), legend_of([moment])]
     if moment.batches:
         parts.append(bars_display(column, "draws", "c1", expected=moment.expected.size > 0))
     if moment.priorities is not None and moment.priorities.total > 0:
@@ -256,27 +272,39 @@ def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
 
 def _boxes(model: ExplorerModel) -> Display:
     """Draw writer, storage, sampler and transform, with their settings."""
-    height = 36.0 + 14 * max(min(len(box.settings), _MOST_SETTINGS) for box in model.boxes)
-    display, width = Display(height), (736.0 - 3 * 22) / 4
-    for i, box in enumerate(model.boxes):
+    width = (WIDTH - 3 * 22) / 4
+    lines = [_setting_lines(box, width - 14) for box in model.boxes]
+    height = 36.0 + 14 * max(map(len, lines))
+    display = Display(height)
+    for i, (box, shown) in enumerate(zip(model.boxes, lines, strict=True)):
         x = i * (width + 22)
         display.box(x, 0, width, height, "panel", radius=6, stroke="line")
         display.text(x + 8, 14, box.role, fill="muted", size=10)
         display.text(x + 8, 29, box.name, bold=True, size=9.5, within=width - 14)
-        shown = box.settings[:_MOST_SETTINGS]
-        for k, (name, value) in enumerate(shown):
-            more = k == len(shown) - 1 and len(box.settings) > len(shown)
-            text = f"and {len(box.settings) - k} more" if more else f"{name}: {value}"
-            display.text(x + 8, 44 + 14 * k, text, size=10, within=width - 14)
-            display.hit(x, x + width, 34 + 14 * k, 14, tip=text)
+        for k, line in enumerate(shown):
+            display.text(x + 8, 44 + 14 * k, line, size=10, within=width - 14)
+            display.hit(x, x + width, 34 + 14 * k, 14, tip=line)
         if i < 3:
             display.text(x + width + 11, height / 2 + 4, "→", anchor="middle", fill="muted", size=14)
     return display
 
 
+def _setting_lines(box: Component, room: float) -> list[str]:
+    """Return the settings of a component in lines; a value that has no room beside its name stands below it."""
+    lines: list[str] = []
+    for k, (name, value) in enumerate(box.settings):
+        whole = f"{name}: {value}"
+        more = [whole] if text_width(whole, 10) <= room else [f"{name}:", value]
+        if len(lines) + len(more) > _MOST_SETTINGS - (k < len(box.settings) - 1):
+            return [*lines, f"and {len(box.settings) - k} more"]
+        lines += more
+    return lines
+
+
 def _ring_and_words(model: ExplorerModel, t: int, column: StateColumns) -> Display:
     moment = model.moments[t]
     display = ring_display(column, moment.grid.columns)
+    display.height -= 14  # so much of it stays empty
     lines = []
     if len(model.moments) > 1:
         lines.append((f"Moment {t} of {len(model.moments) - 1}: {moment_words(moment)}", "ink"))
@@ -285,10 +313,11 @@ def _ring_and_words(model: ExplorerModel, t: int, column: StateColumns) -> Displ
     lines += [(moment.slicing.verdict, "ink" if moment.slicing.possible else "bad")] if moment.slicing else []
     lines += [(draw_words(moment), "ink")] if moment.batches else []
     y = 40.0
-    for text, role in lines:
-        wrapped = textwrap.wrap(" ".join(text.split()), 70, break_long_words=False, break_on_hyphens=False)
+    for i, (text, role) in enumerate(lines):
+        bold = i == 0 and len(model.moments) > 1  # what the moment is
+        wrapped = textwrap.wrap(" ".join(text.split()), 62 if bold else 70, break_on_hyphens=False)
         for line in wrapped[:_MOST_LINES]:
-            display.text(RING + 20, y, shorten(line, 80), fill=role, size=11, bold=line == wrapped[0] and y == 40)
+            display.text(RING + 20, y, line, fill=role, size=11, bold=bold)
             y += 15
         y += 6
     return display
@@ -298,8 +327,7 @@ def _memory(model: ExplorerModel) -> Display:
     memory = model.memory
     keys = memory.keys[:_MOST_KEYS]
     display = Display(24 + 17 * len(keys))
-    total = f"{bytes_text(memory.reserved)} in {memory.where}, {bytes_text(memory.row_bytes)} an item"
-    display.text(0, 12, total, bold=True)
+    display.text(0, 12, memory_words(memory), bold=True)
     most = max(key.reserved for key in memory.keys) or 1
     for i, key in enumerate(keys):
         top = 20.0 + 17 * i

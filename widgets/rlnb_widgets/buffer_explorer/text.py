@@ -9,6 +9,7 @@ from rlnb_widgets.buffer_explorer.model import ExplorerModel, Moment
 from rlnb_widgets.buffer_explorer.words import (
     buffer_headline,
     draw_words,
+    memory_words,
     moment_words,
     rows_text,
     state_words,
@@ -103,8 +104,7 @@ def _memory_lines(model: ExplorerModel, moment: Moment) -> list[str]:
     memory = model.memory
     lines = []
     if memory.keys:
-        each = bytes_text(memory.row_bytes)
-        lines.append(f"  {bytes_text(memory.reserved)} in {memory.where}, {each} an item")
+        lines.append(f"  {memory_words(memory)}")
         rows = [[key.key, key.form, bytes_text(key.reserved)] for key in memory.keys[:_MOST_KEYS]]
         lines += [f"    {line}" for line in table(rows, right=[2]).split("\n")]
         if len(memory.keys) > _MOST_KEYS:

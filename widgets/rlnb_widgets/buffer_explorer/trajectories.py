@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from tensordict import TensorDictBase
 
-from rlnb.data.ted.keys import DONE, EPISODE, TRAJ_IDS_KEYS, NestedKey, as_key, as_tuple
+from rlnb.data.ted.keys import DONE, EPISODE, TRAJECTORY_KEYS, NestedKey, as_key, as_tuple
 from rlnb_widgets._core.text import key_text, visible
 from rlnb_widgets.buffer_explorer.model import Arcs, StorageState, Trajectories
 from rlnb_widgets.buffer_explorer.slices import is_slicing
@@ -18,7 +18,6 @@ from rlnb_widgets.buffer_explorer.slices import is_slicing
 MAX_ARCS = 160
 _MOST_LENGTHS = 512
 
-_IDS: tuple[NestedKey, ...] = (*map(as_key, TRAJ_IDS_KEYS), EPISODE)
 _ENDS: tuple[NestedKey, ...] = (("next", DONE), DONE)
 _MOST_ITEMS = 20_000
 
@@ -54,7 +53,7 @@ def trajectory_source(buffer: Any, end_key: NestedKey | None, traj_key: NestedKe
         if asked.label:
             return asked
         return TrajectorySource(ids=EPISODE) if EPISODE in has else TrajectorySource(ends=_ENDS[0])
-    ids = next((key for key in _IDS if key in has), None)
+    ids = next((key for key in map(as_key, TRAJECTORY_KEYS) if key in has), None)
     return TrajectorySource(ids, None if ids is not None else next((key for key in _ENDS if key in has), None))
 
 

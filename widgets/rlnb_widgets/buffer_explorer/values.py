@@ -46,85 +46,84 @@ def levels_of(sums: np.ndarray) -> list[np.ndarray]:
 
 def state_values(moment: Moment, order: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the columns and the parameters of a recorded state, with no row selected."""
-    state = _State(moment, order)
-    columns, params = state.cells(), state.marks()
+    first = moment.grid.cell(moment.ring.first) if order == "chronological" else 0
+    columns, params = _cells(moment), _marks(moment, first)
     for c in range(moment.grid.columns):
-        columns |= state.over(c)
-    for more_columns, more_params in (_bars(moment, state.first), _tree(moment)):
+        columns |= _over(moment, c)
+    for more_columns, more_params in (_bars(moment, first), _tree(moment)):
         columns, params = columns | more_columns, params | more_params
     return columns, params
 
 
-class _State:
-    """A recorded state in an order: where its cells and rows lie on the ring, in turns from the top."""
+def _gap(moment: Moment) -> float:
+    return 0.12 if moment.grid.cells <= MOST_GAPS else 0.0
 
-    def __init__(self, moment: Moment, order: str) -> None:
-        self.moment, self.ring, self.grid = moment, moment.ring, moment.grid
-        self.first = self.grid.cell(self.ring.first) if order == "chronological" else 0
-        self.gap = 0.12 if self.grid.cells <= MOST_GAPS else 0.0
 
-    def turn(self, row: Any) -> Any:
-        """Return where a row begins, or rows do."""
-        rows = self.grid.rows
-        # Counted in cells if several rows share one, so that a row begins where its cell does.
-        top = self.first * rows / self.grid.cells if self.grid.cells < rows else self.first
-        return ((row - top) % rows) / rows
+def looks(moment: Moment) -> tuple[np.ndarray, np.ndarray]:
+    """Return the kinds of each cell's inside and outline, as in ``scene.py``: empty, unknown age, age; and written."""
+    age, touched = moment.age, moment.touched
+    shade = 2 + np.floor(SHADES * age.astype(np.float64) / max(int(age.max(initial=0)), 1) + 0.5)
+    # Outlines would cover cells that are narrow.
+    plain = np.where(age == -1, 0, 1 if _gap(moment) else 4)
+    ages = np.where(age == -1, 0, np.where(age == -2, 1, shade))
+    return ages.astype(np.uint8), np.where(touched > 0, touched + 1, plain).astype(np.uint8)
 
-    def cells(self) -> dict[str, np.ndarray]:
-        """Return where the cells lie, and how they are filled and outlined."""
-        cells, age, touched = self.grid.cells, self.moment.age, self.moment.touched
-        slot = (np.arange(cells) - self.first) % cells
-        shade = 2 + np.floor(SHADES * age.astype(np.float64) / max(int(age.max(initial=0)), 1) + 0.5)
-        # Outlines would cover cells that are narrow.
-        plain = np.where(age == -1, 0, 1 if self.gap else 4)
-        return {
-            "from": slot / cells,
-            "to": (slot + 1 - self.gap) / cells,
-            "ages": np.where(age == -1, 0, np.where(age == -2, 1, shade)).astype(np.uint8),
-            "edges": np.where(touched > 0, touched + 1, plain).astype(np.uint8),
-        }
 
-    def over(self, column: int) -> dict[str, np.ndarray]:
-        """Return the draws, trajectories and slices of a column."""
-        moment, grid, size = self.moment, self.grid, self.ring.size
-        drawn = np.zeros(grid.cells, np.uint8)
-        row, of = np.divmod(moment.drawn, self.ring.columns)
-        drawn[row[of == column] * grid.cells // grid.rows] = 1
-        found, slice_len = moment.arcs.drawn, moment.slicing.slice_len if moment.slicing else 1
-        own = np.flatnonzero(found.column == column)
-        length, begin = found.length[own], self.turn(found.start[own])
-        columns = {
-            f"drawn{column}": drawn,
-            f"arcs from{column}": begin,
-            # A gap, since the first and the last trajectory, which meet at the seam, may have one tone.
-            f"arcs to{column}": begin + np.maximum(length / size - min(0.25 / size, 0.005), 0.0006),
-            f"arcs{column}": np.where(length < slice_len, 2, own % 2).astype(np.uint8),
-        }
-        lanes = LANES if grid.columns == 1 else 1
-        for lane in range(lanes):
-            some = moment.slices[lane::lanes]
-            _, row, length = some[some[:, 0] == column].T
-            begin = self.turn(row)
-            columns |= {f"slices{lane} from{column}": begin, f"slices{lane} to{column}": begin + length / size}
-        return columns
+def _cells(moment: Moment) -> dict[str, np.ndarray]:
+    cells = moment.grid.cells
+    at, (ages, edges) = np.arange(cells), looks(moment)
+    return {"from": at / cells, "to": (at + 1 - _gap(moment)) / cells, "ages": ages, "edges": edges}
 
-    def marks(self) -> dict[str, Any]:
-        """Return the cursor, the seam, row 0, and the texts of the ring."""
-        ring, grid, half = self.ring, self.grid, 0.5 * (1 - self.gap) / self.grid.cells
-        at = self.turn(ring.cursor % ring.size)
-        cursor, zero = at + half, math.tau * (self.turn(0) + half)
-        params: dict[str, Any] = {
-            "cells": grid.cells, "slot": 0, "selected": 0, "filled": f"{ring.length:,}", "room": room_words(ring),
-            "next": f"next: row {ring.cursor:,}", "turns": ring.ordered and not ring.frozen and ring.length > 0,
-            "seam": ring.seam, "cursor": cursor, "seam at": at - 0.5 * self.gap / grid.cells,
-            "zero x": MIDDLE + 139 * math.sin(zero), "zero y": MIDDLE - 139 * math.cos(zero) + 4,
-            "chosen": 0.0, "chosen to": 0.0, **{f"in{c}": 0 for c in range(grid.columns)},
-        }  # fmt: skip
-        inner = RADIUS - (grid.columns - 1 + 0.66) * thickness(grid.columns)
-        for k, (shift, r) in enumerate(((0.0, inner - 8), (-0.018, inner - 18), (0.018, inner - 18))):
-            angle = math.tau * (cursor + shift)
-            params |= {f"tip{k} x": MIDDLE + r * math.sin(angle), f"tip{k} y": MIDDLE - r * math.cos(angle)}
-        return params
+
+def _over(moment: Moment, column: int) -> dict[str, np.ndarray]:
+    """Return the draws, trajectories and slices of a column, in turns from row 0."""
+    grid, size = moment.grid, moment.ring.size
+    drawn = np.zeros(grid.cells, np.uint8)
+    row, of = np.divmod(moment.drawn, moment.ring.columns)
+    drawn[row[of == column] * grid.cells // grid.rows] = 1
+    found, slice_len = moment.arcs.drawn, moment.slicing.slice_len if moment.slicing else 1
+    own = np.flatnonzero(found.column == column)
+    length, begin = found.length[own], found.start[own] / size
+    columns: dict[str, np.ndarray] = {
+        f"drawn{column}": drawn,
+        f"arcs from{column}": begin,
+        # A gap, since the first and the last trajectory, which meet at the seam, may have one tone.
+        f"arcs to{column}": begin + np.maximum(length / size - min(0.25 / size, 0.005), 0.0006),
+        f"arcs{column}": np.where(length < slice_len, 2, own % 2).astype(np.uint8),
+    }
+    lanes = LANES if grid.columns == 1 else 1
+    for lane in range(lanes):
+        some = moment.slices[lane::lanes]
+        _, row, length = some[some[:, 0] == column].T
+        columns |= {f"slices{lane} from{column}": row / size, f"slices{lane} to{column}": (row + length) / size}
+    return columns
+
+
+def _marks(moment: Moment, first: int) -> dict[str, Any]:
+    """Return how the ring, the cursor and row 0 are turned, and the texts of the ring."""
+    ring, cells = moment.ring, moment.grid.cells
+
+    def angle(row: int) -> float:
+        """Return where the middle of a row's cell is, in radians."""
+        return math.tau * (row / ring.size + (0.5 * (1 - _gap(moment)) - first) / cells)
+
+    return {
+        "cells": cells, "slot": 0, "selected": 0, "filled": f"{ring.length:,}", "room": room_words(ring),
+        "next": f"next: row {ring.cursor:,}", "turns": ring.ordered and not ring.frozen and ring.length > 0,
+        "seam": ring.seam, "seam at": -0.5 / cells, "cursor": angle(ring.cursor % ring.size),
+        "turned": -math.tau * first / cells, "zero": angle(0), "upright": -angle(0),
+        "chosen": 0.0, "chosen to": 0.0, **{f"in{c}": 0 for c in range(moment.grid.columns)},
+    }  # fmt: skip
+
+
+def abouts(moment: Moment) -> dict[str, str]:
+    """Return what is written beside the bars of draws and of priorities."""
+    unknown = "expected: not known" if moment.draws.any() else "none yet"
+    found = moment.priorities
+    return {
+        "draws": "dashed: expected" if moment.expected.any() else unknown,
+        "priorities": "" if found is None else f"stored, sum {number(found.total)}",
+    }
 
 
 def _bars(moment: Moment, first: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -136,9 +135,7 @@ def _bars(moment: Moment, first: int) -> tuple[dict[str, np.ndarray], dict[str, 
     }
     most = {name: float(values.max(initial=0)) for name, values in columns.items()}
     most["draws"] = max(most["draws"], most.pop("expected"))
-    unknown = "expected: not known" if moment.draws.any() else "none yet"
-    params: dict[str, Any] = {"draws about": "dashed: expected" if known else unknown}
-    params["priorities about"] = "" if found is None else f"stored, sum {number(found.total)}"
+    params: dict[str, Any] = {f"{name} about": words for name, words in abouts(moment).items()}
     for name, value in most.items():
         params |= {f"{name} most": value, f"{name} to": f"to {number(value, 3)}"}
     return columns, params

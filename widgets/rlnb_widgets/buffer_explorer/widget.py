@@ -342,9 +342,9 @@ def _check_count(name: str, value: Any, least: int) -> None:
 
 
 def _range_words(priority: Any) -> str:
-    """Describe priorities by their range, such as ``" to 0.25 .. 4"``; empty if there are none."""
+    """Describe new priorities by their range, such as ``" with values between 0.25 and 4"``; empty without any."""
     values = torch.as_tensor(priority).double()
     if not values.numel():
         return ""
     low, high = number(float(values.min()), 3), number(float(values.max()), 3)
-    return f", from {low} to {high}" if low != high else f" to {low}"
+    return f" with values between {low} and {high}" if low != high else f" with the value {low}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlnb_widgets._core.text import bytes_text, number, plural
-from rlnb_widgets.buffer_explorer.model import ExplorerModel, Moment, StorageState
+from rlnb_widgets.buffer_explorer.model import ExplorerModel, Memory, Moment, StorageState
 
 
 def rows_text(start: int, count: int, size: int) -> str:
@@ -100,6 +100,11 @@ def draw_words(moment: Moment) -> str:
     if moment.grid.cells == moment.grid.rows:
         text += f"; {never:,} of {moment.ring.length * moment.grid.columns:,} were never drawn"
     return text
+
+
+def memory_words(memory: Memory) -> str:
+    """Describe the size and the place of the memory."""
+    return f"{bytes_text(memory.reserved)} in {memory.where}, {bytes_text(memory.row_bytes)} an item"
 
 
 def buffer_explanation(model: ExplorerModel, t: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -168,14 +168,14 @@ def agents_note(groups: tuple[Group, ...], code: np.ndarray, env: int = 0) -> li
     return said
 
 
-def runs(lane: np.ndarray) -> list[tuple[int, int]]:
-    """Return the stretches ``[start, stop)`` of one lane in which the agent acts, cut where it was reset.
+def stretches(lanes: np.ndarray) -> np.ndarray:
+    """Number the stretches ``[..., T]`` in which an agent acts, cut where it was reset; 0 where it does not act.
 
     Example:
-        >>> runs(np.array([0, 1, 4, 8, 0]))
-        [(0, 2), (3, 5)]
+        >>> stretches(np.array([0, 1, 4, 8, 0, -1])).tolist()
+        [1, 1, 0, 2, 2, 0]
     """
-    waits = lane % RESTART == LANES.index("waits")
-    parted = (waits[1:] != waits[:-1]) | (lane[1:] >= RESTART)
-    edges = [0, *(np.flatnonzero(parted) + 1).tolist(), len(lane)]
-    return [(start, stop) for start, stop in pairwise(edges) if not waits[start]]
+    acts = (lanes >= 0) & (lanes % RESTART != LANES.index("waits"))
+    goes_on = np.zeros_like(acts)
+    goes_on[..., 1:] = acts[..., :-1] & (lanes[..., 1:] < RESTART)
+    return np.cumsum(acts & ~goes_on, -1, dtype=np.int32) * acts

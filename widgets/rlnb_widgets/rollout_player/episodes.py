@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -125,6 +125,21 @@ def episodes(code: np.ndarray, returns: np.ndarray | None) -> tuple[Episode, ...
             ret = float("nan") if returns is None else float(returns[e, stop - 1])
             found.append(Episode(e, start, stop, ret, kind))
     return tuple(found)
+
+
+def episode_numbers(found: Iterable[Episode], shape: tuple[int, ...]) -> np.ndarray:
+    """Return the number of each step's episode, counted from 1 in each environment, int32 ``[E, T]``; 0 outside.
+
+    Example:
+        >>> code = np.array([[0, 1, 0, 5, 6]], np.uint8)
+        >>> episode_numbers(episodes(code, None), code.shape).tolist()
+        [[1, 1, 2, 2, 0]]
+    """
+    numbers, counted = np.zeros(shape, np.int32), [0] * shape[0]
+    for episode in found:
+        counted[episode.env] += 1
+        numbers[episode.env, episode.start : episode.stop] = counted[episode.env]
+    return numbers
 
 
 #: Kind of reset by code, at the first step of an episode; code 0 is any other step.

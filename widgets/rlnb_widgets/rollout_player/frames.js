@@ -1,9 +1,8 @@
 // Where the frames come from: a scene, encoded pictures, or nothing.
 
 import { bytes, h, search, stage } from "../_core/core.js";
-import { fit } from "../_core/scene.js";
+import { fit, posesOf, scenePainter } from "../_core/scene.js";
 import { decode } from "./columns.js";
-import { sceneSource } from "./scene.js";
 
 const KEPT = 96; // Decoded pictures kept; at 320 x 240 about 30 MB.
 
@@ -13,11 +12,12 @@ const KEPT = 96; // Decoded pictures kept; at 320 x 240 about 30 MB.
  * With `idle`, what the agent does is left out: "next" holds no action yet. What cannot be drawn at once can be when
  * `ready` is called. Kind "none" draws nothing.
  */
-export function frameSource(head, blob, pictures, ready) {
-  const rows = head.labels.length * head.steps + head.extra.length;
-  if (head.frames.kind === "scene") return { kind: "scene", ...sceneSource(head.frames, blob, rows) };
-  if (head.frames.kind === "pixels") return { kind: "pixels", ...pictureSource(head.frames, blob, bytes(pictures), rows, ready) };
-  return { kind: "none", width: 16, height: 9, draw() {} };
+export function frameSource({ labels, steps, extra, frames }, blob, pictures, ready) {
+  if (frames.kind === "none") return { kind: "none", width: 16, height: 9, draw() {} };
+  const columns = decode(frames.columns, blob, labels.length * steps + extra.length, frames.start);
+  const draw = frames.kind === "scene" ? sceneFrames(frames, columns) : pictureFrames(frames, columns[frames.index], bytes(pictures), ready);
+  const { width, height } = frames.scene ?? frames;
+  return { kind: frames.kind, width, height, draw };
 }
 
 /** Show frames of a source in an element of their shape: { el, invalidate, destroy }; frameAt() gives [frame, idle]. */
@@ -37,50 +37,59 @@ export function nextFrame(head, e, t) {
   return head.extra[place] === row ? head.labels.length * head.steps + place : row + 1;
 }
 
-function pictureSource(frames, blob, data, rows, ready) {
-  const index = decode(frames.columns, blob, rows, frames.start)[frames.index];
-  const decoded = new Map(); // In the order of use, so that the first is the one to let go.
-  const waiting = new Set();
+/** The pose of part p in frame i as [x, y, angle], or null where it is hidden. */
+export function poseAt(frames, columns, p, i) {
+  const pose = frames.poses[p];
+  // One of few places, or a column for each coordinate.
+  const [x, y, angle] = Array.isArray(pose) ? pose.map((c) => columns[c][i]) : pose.of[columns[pose.at][i]];
+  return x === frames.hidden ? null : [x / frames.units, y / frames.units, angle / frames.turns];
+}
+
+function sceneFrames(frames, columns) {
+  const paint = scenePainter(frames.scene);
+  return (pen, frame, w, h, color, idle = false) => {
+    const poses = frames.scene.parts.map((_, p) => (idle && frames.acting.includes(p) ? null : poseAt(frames, columns, p, frame)));
+    paint(pen, w, h, posesOf(frames.scene, poses), color);
+  };
+}
+
+function pictureFrames(frames, index, data, ready) {
+  const decoded = new Map(); // In the order of use, so that the first is the one to let go; null until it is decoded.
   let shown = null;
   let broken = false;
 
   const fetch = (k) => {
-    if (decoded.has(k) || waiting.has(k) || k < 0 || k + 1 >= frames.offsets.length) return;
-    waiting.add(k);
+    if (decoded.has(k) || k < 0 || k + 1 >= frames.offsets.length) return;
+    decoded.set(k, null);
     const part = data.slice(frames.offsets[k], frames.offsets[k + 1]);
     createImageBitmap(new Blob([part], { type: frames.mime })).then((bitmap) => {
       decoded.set(k, bitmap);
       if (decoded.size > KEPT) {
-        const [oldest] = decoded.keys();
-        decoded.get(oldest).close();
+        const [[oldest, picture]] = decoded;
+        picture?.close();
         decoded.delete(oldest);
       }
       ready();
-      waiting.delete(k);
-    }, () => { broken = true; ready(); }); // It stays in `waiting`, so that it is not tried again.
+    }, () => { broken = true; ready(); });
   };
 
-  return {
-    width: frames.width,
-    height: frames.height,
-    draw(context, frame, width, height, color) {
-      const k = index[frame];
-      let bitmap = decoded.get(k);
-      if (bitmap) {
-        decoded.delete(k);
-        decoded.set(k, bitmap);
-        shown = k;
-      } else bitmap = decoded.get(shown);
-      for (const near of [k, k + 1, k + 2]) fetch(near);
-      if (!bitmap) {
-        context.fillStyle = color("muted");
-        context.font = "12px system-ui, sans-serif";
-        context.fillText(broken ? "this picture cannot be decoded" : "", 8, 20);
-        return;
-      }
-      const { scale, x, y } = fit(frames.width, frames.height, width, height);
-      context.imageSmoothingEnabled = scale < 3; // Large pixels stay square.
-      context.drawImage(bitmap, x, y, frames.width * scale, frames.height * scale);
-    },
+  return (context, frame, width, height, color) => {
+    const k = index[frame];
+    if (decoded.get(k)) shown = k;
+    const bitmap = decoded.get(shown);
+    if (bitmap) {
+      decoded.delete(shown);
+      decoded.set(shown, bitmap);
+    }
+    for (const near of [k, k + 1, k + 2]) fetch(near);
+    if (!bitmap && broken) {
+      context.fillStyle = color("muted");
+      context.font = "12px system-ui, sans-serif";
+      context.fillText("this picture cannot be decoded", 8, 20);
+    }
+    if (!bitmap) return;
+    const { scale, x, y } = fit(frames.width, frames.height, width, height);
+    context.imageSmoothingEnabled = scale < 3; // Large pixels stay square.
+    context.drawImage(bitmap, x, y, frames.width * scale, frames.height * scale);
   };
 }

@@ -1,12 +1,6 @@
-// Where things are in the strips: pure functions, no page needed.
+// What the strips show and draw, without a page: the zoomed view, and columns made of the data that the page has.
 
 import { clamp } from "../_core/core.js";
-
-/** The step at x, within what is shown. */
-export function stepAt(x, view, left, right) {
-  const t = Math.floor(view.from + ((x - left) / Math.max(right - left, 1)) * (view.to - view.from));
-  return clamp(t, Math.ceil(view.from), Math.ceil(view.to) - 1);
-}
 
 /** A view `factor` times as wide around step t, within 0 .. steps and never under 10 steps. */
 export function zoomed(view, factor, t, steps) {
@@ -24,62 +18,33 @@ export function following(view, t, steps) {
   return { from, to: from + span };
 }
 
-/** Runs [start, stop) of steps between ends of episodes; padding is left out. */
-export function spans(code, offset, steps, padding) {
+/** The steps of an environment, `plus` added, for which test(value, step, values of the column) holds. */
+function stepsWhere(head, column, e, test, plus = 0) {
   const found = [];
-  let start = 0;
-  for (let t = 0; t < steps; t++) {
-    const c = code[offset + t];
-    if (c === padding) {
-      if (t > start) found.push([start, t]);
-      start = t + 1;
-    } else if (c !== 0) {
-      found.push([start, t + 1]);
-      start = t + 1;
-    }
-  }
-  if (start < steps) found.push([start, steps]);
+  column.subarray(e * head.steps, (e + 1) * head.steps).forEach((...at) => { if (test(...at)) found.push(at[1] + plus); });
   return found;
 }
 
-const differ = (a, b) => a !== b && !(Number.isNaN(a) && Number.isNaN(b));
-
-/** Steps at which a single agent ends, or begins after its own reset. */
-function agentsAlone(head, columns, e) {
-  const waits = head.lanes.indexOf("waits");
-  const lanes = head.strips.filter((s) => s.kind === "lanes").flatMap((s) => s.columns).map((c) => columns[c]);
-  const found = [];
-  for (let t = 0; t < head.steps && lanes.length; t++) {
-    const row = e * head.steps + t;
-    const ends = (code) => code > 0 && code % head.restart > 0 && code % head.restart < waits && columns[head.code][row] === 0;
-    if (lanes.some((lane) => lane[row] >= head.restart || ends(lane[row]))) found.push(t);
-  }
-  return found;
-}
-
-/** Steps to jump to, by kind, those with none left out: ends, where two rollouts part, changes of reward, resets. */
+/** Steps to jump to, by kind, those with none left out: Python sends each kind as a bit. */
 export function marksOf(head, columns, e) {
-  const offset = e * head.steps;
-  const code = columns[head.code];
-  const padding = head.kinds.indexOf("padding");
-  const rewards = head.strips.filter((s) => s.role === "reward").flatMap((s) => s.columns).map((c) => columns[c]);
-  const changes = [];
-  for (let t = 1; t < head.steps; t++) {
-    if (code[offset + t] === padding) continue;
-    if (rewards.some((values) => differ(values[offset + t - 1], values[offset + t]))) changes.push(t);
-  }
-  const done = [];
-  const resets = [];
-  const over = ["terminated", "truncated", "done", "cut"].map((k) => head.kinds.indexOf(k));
-  for (let t = 0; t < head.steps; t++) {
-    if (!over.includes(code[offset + t])) continue;
-    if (head.kinds[code[offset + t]] !== "cut") done.push(t);
-    if (t + 1 < head.steps && code[offset + t + 1] !== padding) resets.push(t + 1);
-  }
-  const parting = head.parting && head.parting.t !== null ? [head.parting.t] : [];
-  // A reward that changes at every other step is no place to jump to.
-  const few = changes.length < head.steps / 2 ? changes : [];
-  const alone = agentsAlone(head, columns, e);
-  const marks = { done, "an agent ends or starts": alone, "first difference": parting, "reward change": few, reset: resets };
-  return Object.fromEntries(Object.entries(marks).filter(([, steps]) => steps.length));
+  const steps = head.marks.map((kind, k) => [kind, stepsWhere(head, columns[head.marked], e, (bits) => (bits >> k) & 1)]);
+  return Object.fromEntries(steps.filter(([, found]) => found.length));
+}
+
+/** The columns of the list for the environments drawn: a function from the number of a column, as `_made` in scene.py. */
+export function recipeColumns(head, columns, envs) {
+  const known = new Map();
+  const make = ([kind, lane, number, a = 0, b = 0]) => {
+    const e = envs()[lane];
+    const where = (test, plus) => stepsWhere(head, columns[number], e, test, plus);
+    if (kind === "values") return columns[number].subarray(e * head.steps, (e + 1) * head.steps);
+    if (kind === "mod") return where((v) => v >= 0 && v % 8 === a, b);
+    const found = where((v, t, all) => v > 0 && v !== all[a ? t + 1 : t - 1], a);
+    return kind === "cuts" ? found.slice(1) : found;
+  };
+  return (number) => {
+    const key = `${envs().join()}/${number}`;
+    if (!known.has(key)) known.set(key, make(head.recipes[number]));
+    return known.get(key);
+  };
 }

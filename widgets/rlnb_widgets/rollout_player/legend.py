@@ -1,4 +1,4 @@
-"""Legend of the static view: lines at ends, signs of resets, and colours, as legend.js lists them in the page."""
+"""Legend: lines at ends, signs of resets and colours, and what ends and resets mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from rlnb_widgets._core.display_svg import WIDTH
 from rlnb_widgets._core.ends import ENDS
 from rlnb_widgets._core.measures import text_width
 from rlnb_widgets._core.text import shorten
-from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS
+from rlnb_widgets.rollout_player.episodes import (
+    KINDS,
+    RESET_RULES,
+    RESET_SIGNS,
+    RESETS,
+    RULES,
+    STOPPED,
+    stopped_at_the_end,
+)
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.strips import category_role, line_role
 
@@ -37,6 +45,14 @@ def legend_entries(model: PlayerModel, envs: Sequence[int]) -> list[Entry]:
     resets = set(np.unique(model.resets[drawn]).tolist())
     found += [Entry(RESET_SIGNS[kind], kind, "reset") for k, kind in enumerate(RESETS) if kind and k in resets]
     return [*found, *_colours(model)]
+
+
+def meanings(model: PlayerModel) -> list[tuple[str, str]]:
+    """Return name and meaning for the value target of the ends and resets that occur."""
+    ends, resets = (set(np.unique(codes).tolist()) for codes in (model.code, model.resets))
+    found = [(kind, RULES[kind]) for k, kind in enumerate(KINDS) if k in ends and kind in RULES]
+    found += [("truncated in the last row", STOPPED)] if stopped_at_the_end(model.code) else []
+    return [*found, *((kind, RESET_RULES[kind]) for k, kind in enumerate(RESETS) if k in resets and kind)]
 
 
 def _colours(model: PlayerModel) -> Iterator[Entry]:

@@ -1,13 +1,12 @@
 // The RolloutPlayer: frames above strips under one playhead, with the TED row beside them.
 
-import { Channel, clamp, framed, h, keyButton, keyboard, noteList, text, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, clamp, framed, h, keyButton, keyboard, noteList, timelineBar, visualizer } from "../_core/core.js";
 import { decode } from "./columns.js";
 import { marksOf } from "./geometry.js";
 import { legend } from "./legend.js";
 import { rowPanel } from "./row.js";
 import { screensPanel } from "./screens.js";
-import { episodeAt, spoken, stripsPanel } from "./strips.js";
-import { turnWords } from "./turns.js";
+import { spoken, stripsPanel } from "./strips.js";
 
 export default visualizer("rollout-player", ({ model, root, playhead, own }) => {
   const head = model.get("_head");
@@ -15,45 +14,25 @@ export default visualizer("rollout-player", ({ model, root, playhead, own }) => 
   const columns = decode(head.columns, blob, head.labels.length * head.steps);
   const compared = head.parting !== null;
   const selected = own(new Channel(model, "selected_env", (e) => clamp(Number(e) || 0, 0, head.labels.length - 1)));
-  const focused = () => selected.value;
-  const envs = () => (compared ? [0, 1] : [focused()]);
-  const marks = new Map();
-  const marksHere = () => {
-    const e = focused();
-    if (!marks.has(e)) marks.set(e, marksOf(head, columns, e));
-    return marks.get(e);
-  };
-  const focus = (e) => selected.set(e);
-  const returned = head.strips.filter((s) => s.role === "return").flatMap((s) => s.columns);
-  const summary = (e, t) => {
-    if (head.kinds[columns[head.code][e * head.steps + t]] === "padding") return "has ended";
-    const episode = `episode ${episodeAt(head, columns, e, t).split(" ")[0]}`;
-    if (head.turns) return `${episode}, ${turnWords(head, columns, e, t, false, true)}`;
-    const sums = returned.slice(0, 4).map((c) => text(columns[c][e * head.steps + t])).join(", ");
-    return sums ? `${episode}, ${returned.length > 1 ? "returns" : "return"} ${sums}` : episode;
-  };
-
-  const turn = (t, after) => turnWords(head, columns, 0, t, after);
-  const screens = own(screensPanel(head, blob, model.get("_pictures"), { focused, focus, t: () => playhead.t, summary, turn }));
-  const row = rowPanel(head, columns);
+  const envs = () => (compared ? [0, 1] : [selected.value]);
+  const marks = head.labels.map((_, e) => marksOf(head, columns, e));
+  const screens = screensPanel(head, columns, blob, model.get("_pictures"), playhead, selected, own);
+  const row = rowPanel(head, columns, envs().length);
   const strips = own(stripsPanel(head, columns, playhead, envs));
-  const bar = own(timelineBar(playhead, marksHere));
+  const bar = own(timelineBar(playhead, () => marks[selected.value]));
   const zoom = (key, label, text, factor) => keyButton(bar.keys, key, { text, label, onclick: () => strips.zoom(factor) });
   strips.el.append(h("span", { class: "rlnb-group rlnb-zoom", role: "group", "aria-label": "zoom" },
     "zoom", zoom("+", "zoom in", "in", 0.5), zoom("-", "zoom out", "out", 2), zoom("0", "show all steps", "all", 0)));
   bar.keys["="] = bar.keys["+"];
 
-  root.append(h("div", { class: "rlnb-layout" }, ...[
-    compared ? h("p", { class: "rlnb-parting" }, head.parting.text) : null,
-    screens.el, row.el, bar.el, strips.el, legend(head, columns, compared),
-    noteList(head.notes).el,
-  ].filter(Boolean)));
+  root.append(h("div", { class: "rlnb-layout" }, compared ? h("p", { class: "rlnb-parting" }, head.parting) : null,
+    screens.el, row.el, bar.el, strips.el, legend(head), noteList(head.notes).el));
 
   keyboard(root, bar.keys, strips.slider);
 
   const paint = () => {
     row.update(playhead.t, envs());
-    screens.update(playhead.t);
+    screens.update();
     strips.update();
     Object.assign(root.dataset, { t: playhead.t, step: spoken(head, columns, envs()[0], playhead.t) });
   };

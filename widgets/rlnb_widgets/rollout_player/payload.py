@@ -10,23 +10,16 @@ from rlnb_widgets._core.ends import ENDS
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.agents import LANES, RESTART
 from rlnb_widgets.rollout_player.columns import PackedColumns
-from rlnb_widgets.rollout_player.episodes import (
-    KINDS,
-    RESET_RULES,
-    RESET_SIGNS,
-    RESETS,
-    RULES,
-    STOPPED,
-    stopped_at_the_end,
-)
+from rlnb_widgets.rollout_player.episodes import KINDS, RESETS
 from rlnb_widgets.rollout_player.frames import Frames
 from rlnb_widgets.rollout_player.leaves import RolloutLeaf
+from rlnb_widgets.rollout_player.legend import legend_entries, meanings
+from rlnb_widgets.rollout_player.marks import jump_marks
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.scene import LEFT, RIGHT, PlayerScene
-from rlnb_widgets.rollout_player.strips import category_role, line_role
+from rlnb_widgets.rollout_player.scene import PlayerScene
+from rlnb_widgets.rollout_player.strips import Strip
 from rlnb_widgets.rollout_player.turns import Turns
 
-_LINED = ("line", "lanes", "bands")
 _MOST_VALUES = 6
 _MOST_BYTES = 6_000_000
 # Scene units and radians are sent as integers: far finer than a pixel, in two bytes instead of four.
@@ -37,52 +30,58 @@ _MOST_PLACES, _PROBE = 256, 512
 def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     """Return the description, the bytes of all columns, and the bytes of all images."""
     scene = PlayerScene(model)
-    strips = scene.strips()
     count, steps = model.code.shape
     columns = PackedColumns(count * steps)
     head: dict[str, Any] = {
         "labels": list(model.labels),
         "steps": steps,
         "kinds": list(KINDS),
-        "rules": RULES,
         "code": columns.add(model.code.ravel()),
-        "strips": [
-            {
-                "label": strip.label, "kind": strip.kind, "low": strip.low, "high": strip.high,
-                "names": list(strip.names), "role": strip.role, "values": list(strip.values),
-                "roles": [line_role(strip, k) for k in range(strip.data.shape[-1])] if strip.kind in _LINED else [],
-                "categories": [category_role(k) for k in range(min(len(strip.values or strip.names), 12))],
-                "columns": [columns.add(_small(strip.data[..., i]).ravel()) for i in range(strip.data.shape[-1])],
-            }
-            for strip in model.strips
-        ],
-    }  # fmt: skip
-    head |= {"list": strips.payload(), "recipes": scene.recipes, "rows": scene.rows, "left": LEFT, "right": RIGHT}
-    head |= {"resetKinds": list(RESETS), "resetRules": RESET_RULES, "resetSigns": RESET_SIGNS}
-    head["ends"] = ENDS
-    head |= {"resets": columns.add(model.resets.ravel()), "lanes": list(LANES), "restart": RESTART}
-    head["stopped"] = STOPPED if stopped_at_the_end(model.code) else ""
-    head["turns"] = _turns(model.turns, columns)
+        "strips": [_strip(strip, columns) for strip in model.strips],
+    }
+    pairs = zip(head["strips"], model.strips, strict=True)
+    head["returns"] = [column for out, strip in pairs if strip.role == "return" for column in out["columns"]]
+    head |= {"resets": columns.add(model.resets.ravel()), "resetKinds": list(RESETS)}
+    head |= {"episode": columns.add(scene.numbers.ravel()), "episodes": scene.numbers.max(1).tolist()}
+    head["list"] = scene.strips().payload()
+    head["recipes"] = [
+        [kind, lane, columns.add(_small(of).ravel()), *settings] for kind, lane, of, settings in scene.recipes
+    ]
+    marks = jump_marks(model)
+    bits = sum(where.astype(np.uint8) << k for k, where in enumerate(marks.values()))
+    head |= {"marks": list(marks), "marked": columns.add(np.asarray(bits).ravel())}
+    legend = legend_entries(model, range(count))
+    head["legend"] = [[e.kind, ENDS[e.mark] if e.kind == "end" else e.mark, e.words] for e in legend]
+    head["rules"] = meanings(model)
+    head["turns"] = _turns(model.turns, model.code == KINDS.index("terminated"), columns)
     head["entries"] = _entries(model, columns)
     head["columns"] = columns.described
     head["extra"] = model.frames.extra.tolist()
     head["notes"] = list(model.notes)
-    head["parting"] = None if model.parting is None else {"t": model.parting.t, "text": str(model.parting)}
+    head["parting"] = None if model.parting is None else str(model.parting)
     blob = columns.blob
     head["frames"], blob, pictures = frames_payload(model.frames, blob)
     return head, blob, pictures
 
 
-def _turns(turns: Turns | None, columns: PackedColumns) -> dict[str, Any] | None:
+def _strip(strip: Strip, columns: PackedColumns) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "label": strip.label,
+        "kind": strip.kind,
+        "names": list(strip.names) if strip.kind == "area" else [],
+        "columns": [columns.add(_small(strip.data[..., i]).ravel()) for i in range(strip.data.shape[-1])],
+    }
+    lanes = [*LANES, *[""] * (RESTART - len(LANES)), *LANES]
+    if words := {"band": list(strip.names), "bands": list(strip.values), "lanes": lanes}.get(strip.kind):
+        out["words"] = words
+    return out
+
+
+def _turns(turns: Turns | None, over: np.ndarray, columns: PackedColumns) -> dict[str, Any] | None:
     if turns is None:
         return None
-    return {
-        "players": list(turns.players),
-        "short": list(turns.short),
-        "turn": columns.add(turns.turn.ravel()),
-        "after": None if turns.after is None else columns.add(turns.after.ravel()),
-        "rewards": [columns.add(reward.ravel()) for reward in turns.rewards],
-    }
+    words, now, after = turns.numbered(over)
+    return {"words": words, "now": columns.add(now.ravel()), "after": columns.add(after.ravel())}
 
 
 def _small(data: np.ndarray) -> np.ndarray:
@@ -100,8 +99,14 @@ def _entries(model: PlayerModel, columns: PackedColumns) -> list[dict[str, Any]]
         hot = all(leaf is None or leaf.hot is not None for leaf in sides)
         root = _entry(sides[0], columns, None, hot)
         following = _entry(sides[1], columns, root, hot)
-        entries.append({"key": shorten(key_text(base), 60), "root": root, "next": following})
+        key = shorten(key_text(base), 60)
+        lines = (f"{side}: {_form(leaf)}" for side, leaf in zip(("root", "next"), sides, strict=True))
+        entries.append({"key": key, "about": "\n".join((key, *lines)), "root": root, "next": following})
     return entries
+
+
+def _form(leaf: RolloutLeaf | None) -> str:
+    return "not there" if leaf is None else f"{leaf.dtype} {list(leaf.shape)}"
 
 
 def _entry(
@@ -109,25 +114,28 @@ def _entry(
 ) -> dict[str, Any] | None:
     if leaf is None:
         return None
-    entry: dict[str, Any] = {"dtype": leaf.dtype, "shape": list(leaf.shape), "absent": list(leaf.absent), "columns": []}
+    entry: dict[str, Any] = {"absent": list(leaf.absent), "columns": [], "around": [_form(leaf), ""]}
+    before = [] if ahead_of is None else ahead_of["columns"]
     if leaf.kind == "text":
-        entry["texts"] = list(leaf.written)
-        entry["columns"] = [columns.add(leaf.values.ravel())]
-        return entry
-    data = leaf.columns()
+        return {**entry, "texts": list(leaf.written), "columns": [columns.add(leaf.values.ravel())], "around": ["", ""]}
+    data, size = leaf.columns(), int(np.prod(leaf.shape))
     if hot and leaf.hot is not None and data.shape[-1] > _MOST_VALUES:
         # The index replaces hundreds of numbers.
-        entry["hot"] = True
-        before = None if ahead_of is None else ahead_of["columns"][0]
-        entry["columns"] = [columns.add(leaf.hot.ravel(), ahead_of=before)]
-        return entry
+        index = columns.add(leaf.hot.ravel(), ahead_of=next(iter(before), None))
+        return {**entry, "columns": [index], "around": [f"one-hot [{size}], 1\u00a0at\u00a0", ""]}
     if len(leaf.shape) >= 2 and data.shape[-1] > _MOST_VALUES:
         return entry
     for i in range(min(data.shape[-1], _MOST_VALUES)):
         if columns.size > _MOST_BYTES:
             break
-        before = None if ahead_of is None or i >= len(ahead_of["columns"]) else ahead_of["columns"][i]
-        entry["columns"].append(columns.add(data[..., i].ravel(), ahead_of=before))
+        ahead = before[i] if i < len(before) else None
+        entry["columns"].append(columns.add(data[..., i].ravel(), ahead_of=ahead))
+    if entry["columns"]:
+        alone = size == 1 and len(leaf.shape) <= 1
+        rest = f", … {size}]" if size > len(entry["columns"]) else "]"
+        entry["around"] = ["", ""] if alone else ["[", rest]
+    if leaf.dtype == "bool":
+        entry["texts"] = ["False", "True"]
     return entry
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 import numpy as np
 
@@ -11,8 +10,8 @@ from rlnb_widgets._core.display import Columns, Display, Param
 from rlnb_widgets._core.display_svg import WIDTH
 from rlnb_widgets._core.ends import ENDS
 from rlnb_widgets._core.text import number
-from rlnb_widgets.rollout_player.agents import LANES, RESTART, runs
-from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS
+from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
+from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS, episode_numbers
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.strips import Strip, category_role, line_role
 from rlnb_widgets.scenes.scene import Limit
@@ -23,23 +22,24 @@ _BESIDE = 8.0  # between frames
 _HEIGHTS = {"line": 30.0, "area": 30.0, "band": 16.0}
 _CATEGORIES = 8
 _MOST_CUTS = 60
-#: The kinds of ends in place of the number of a strip, in recipes.
-CODE = -1
+_FAR = 1e6
+#: How the page makes a column of numbers that it has: a kind, the lane, the numbers ``[E, T]``, and settings.
+Recipe = tuple[str, int, np.ndarray, tuple[int, ...]]
 
 
 class PlayerScene:
     """The strips of the environments drawn, one or two that are compared.
 
-    The page draws the same list for whichever environment is selected: each column has a *recipe*, a list of its kind,
-    lane, strip, component and settings, by which the page makes the column from the data that it has anyway.
+    The page draws the same list for whichever environment is selected: each column has a *recipe* by which the page
+    makes it from the data that it has anyway.
     """
 
     def __init__(self, model: PlayerModel, env: int = 0) -> None:
         self.model = model
         self.envs = (0, 1) if model.parting else (env,)
         self.columns = Columns()
-        self.recipes: list[list[Any]] = []
-        self._known: dict[str, int] = {}
+        self.recipes: list[Recipe] = []
+        self.numbers = episode_numbers(model.episodes, model.code.shape)
         self.rows: list[tuple[float, float]] = []
         y = _TOP
         for strip in (None, *model.strips):
@@ -51,7 +51,7 @@ class PlayerScene:
     def params(self, t: int) -> dict[str, float]:
         """Return the parameters of the static view: everything is shown, and all of it is played."""
         steps = self.model.length
-        return {"t": t, "from": 0, "to": steps, "start": 0, "stop": steps}
+        return {"t": t, "from": 0, "to": steps, "start": 0, "stop": steps, "live": 0}
 
     def film(self, t: int) -> Display | None:
         """Draw frames, evenly over time and with that of step ``t``, or return None if there are none."""
@@ -97,7 +97,7 @@ class PlayerScene:
         labels = ("episodes", *(strip.label for strip in self.model.strips))
         for label, strip, (y, h) in zip(labels, (None, *self.model.strips), self.rows, strict=True):
             several = strip is not None and strip.kind in ("bands", "lanes")
-            # In low rows the value at the playhead stands to the right of the label.
+            # What the page shows at the playhead has room, too.
             room = LEFT - 30 if several else LEFT - 46 if h >= 30 else LEFT - 56
             display.text(0, y + 12, label, fill="muted", within=room)
             if strip is not None and several and len(self.envs) == 1:
@@ -120,6 +120,15 @@ class PlayerScene:
         with display.frame(LEFT, RIGHT, (Param("from"), Param("to"))):
             display.line(Param("t", 0.5), 3, Param("t", 0.5), self.bottom + 2, stroke="ink", width=1.5)
             display.glyph(Param("t", 0.5), 4, "down", 9)
+            # A drag may leave the strips; a tooltip is about one of them.
+            display.hit(-_FAR, _FAR, -_FAR, 2 * _FAR)
+            for i, (y, h) in enumerate(self.rows):
+                display.hit(Param("from"), Param("to"), y - 4, h + 8, name=str(i))
+        with display.shown(Param("live")):
+            # Values at the playhead; in low rows they stand to the right of the label.
+            for i, (y, h) in enumerate(self.rows):
+                x, down, room, anchor = (0, 26, LEFT - 40, None) if h >= 24 else (LEFT - 6, 12, 56, "end")
+                display.text(x, y + down, Param(f"value{i}"), size=12, anchor=anchor, within=room)
         return display
 
     def _names(self, display: Display, strip: Strip, y: float, h: float) -> None:
@@ -154,7 +163,7 @@ class PlayerScene:
         y, h = self.rows[0]
         h /= len(self.envs)
         y += lane * h
-        starts, stops = (self._column("ep", lane, 0, side) for side in (0, 1))
+        starts, stops = self._runs(lane, self.numbers)
         tall = h - (len(self.envs) > 1)
         display.spans([(starts, stops, "c1" if lane else "accent")], y, tall, gap=3, opacity=0.3)
         size = 10.5 if h >= 12 else 8
@@ -163,7 +172,8 @@ class PlayerScene:
             if not name or not (self.model.resets[list(self.envs)] == kind).any():
                 continue
             signed = True
-            at, end = (self._column("ep", lane, kind, side) for side in (0, 1))
+            begun = [e for e in self.model.episodes if self.model.resets[e.env, e.start] == kind]
+            at, end = self._runs(lane, episode_numbers(begun, self.model.code.shape))
             role = "bad" if name == "no reset" else "ink"
             display.labels(at, end, y + h / 2 + 0.35 * size, RESET_SIGNS[name], fill=role, size=size, shift=1)
         if h >= 12:
@@ -174,48 +184,48 @@ class PlayerScene:
         count = strip.data.shape[-1]
         steps = self.model.length
         if strip.kind == "area":
-            shares = [(self._values(0, i, k), category_role(k)) for k in range(count)]
+            shares = [(self._column("values", 0, strip.data[..., k]), category_role(k)) for k in range(count)]
             display.shares(shares, y, h, count=steps)
             return
         part = h / len(self.envs)
         for lane in range(len(self.envs)):
             if strip.kind == "line":
                 low, high = scale(strip)
-                cuts = self._column("cuts", lane)
+                cuts = self._column("cuts", lane, self.numbers)
                 for k in range(count):
                     # Where two rollouts are compared, the colour says which of them it is.
                     role = line_role(strip, k) if len(self.envs) == 1 else f"c{lane}"
-                    display.curve(self._values(lane, i, k), y, h, low, high, role, count=steps, cuts=cuts)
+                    values = self._column("values", lane, strip.data[..., k])
+                    display.curve(values, y, h, low, high, role, count=steps, cuts=cuts)
                 continue
             each = part / count
             for k in range(count):
                 top = y + lane * part + k * each
                 tall = each - (count > 1 or len(self.envs) > 1)
                 draw = self._lane if strip.kind == "lanes" else self._band
-                draw(display, i, k, lane, top, tall)
+                draw(display, strip, k, lane, top, tall)
 
-    def _band(self, display: Display, i: int, k: int, lane: int, y: float, h: float) -> None:
-        strip = self.model.strips[i]
+    def _band(self, display: Display, strip: Strip, k: int, lane: int, y: float, h: float) -> None:
         most = len(strip.values if strip.kind == "bands" else strip.names)
         series = []
         for value in range(min(most, _CATEGORIES)):
-            starts, stops = (self._column("mod", lane, i, k, value, plus) for plus in (0, 1))
+            starts, stops = (self._column("mod", lane, strip.data[..., k], value, plus) for plus in (0, 1))
             series.append((starts, stops, category_role(value)))
         display.spans(series, y, h, gap=1)
 
-    def _lane(self, display: Display, i: int, k: int, lane: int, y: float, h: float) -> None:
-        strip = self.model.strips[i]
+    def _lane(self, display: Display, strip: Strip, k: int, lane: int, y: float, h: float) -> None:
+        codes = strip.data[..., k]
         display.line(0, y + h / 2, self.model.length, y + h / 2)
-        starts, stops = (self._column("acts", lane, i, k, side) for side in (0, 1))
+        starts, stops = self._runs(lane, stretches(codes))
         display.spans([(starts, stops, line_role(strip, k))], y, h, least=1, opacity=0.45)
         for kind, name in enumerate(LANES):
-            if name not in ENDS or not (strip.data[..., k] % RESTART == kind).any():
+            if name not in ENDS or not (codes % RESTART == kind).any():
                 continue
             role, dash = ENDS[name]
-            places = self._column("lane", lane, i, k, kind)
+            places = self._column("mod", lane, codes, kind, 1)
             display.rules(places, y, y + h, role, 2, dash)
-        if (strip.data[..., k] >= RESTART).any():
-            again, after = (self._column("again", lane, i, k, plus) for plus in (0, self.model.length))
+        if (codes >= RESTART).any():
+            again, after = (self._column("mod", lane, codes // RESTART, 1, plus) for plus in (0, self.model.length))
             display.labels(again, after, y + h / 2 + 4, RESET_SIGNS["reset"], shift=1)
 
     def _ends(self, display: Display, lane: int) -> None:
@@ -224,42 +234,35 @@ class PlayerScene:
             code = KINDS.index(kind)
             if not (self.model.code == code).any():
                 continue
-            places = self._column("is", lane, CODE, 0, code, 1)
+            places = self._column("mod", lane, self.model.code, code, 1)
             dense = (first[0] + first[1] - 5, first[0] + first[1])
             display.rules(places, first[0] - 3, self.bottom, role, 1.4, dash, dense)
 
-    def _values(self, lane: int, i: int, k: int) -> int:
-        return self._column("values", lane, i, k)
+    def _runs(self, lane: int, of: np.ndarray) -> tuple[int, int]:
+        return self._column("runs", lane, of, 0), self._column("runs", lane, of, 1)
 
-    def _column(self, kind: str, lane: int, *settings: int) -> int:
-        recipe = [kind, lane, *settings]
-        if (key := str(recipe)) not in self._known:
-            self._known[key] = self.columns.add(self._made(kind, self.envs[lane], *settings))
-            self.recipes.append(recipe)
-        return self._known[key]
+    def _column(self, kind: str, lane: int, of: np.ndarray, *settings: int) -> int:
+        self.recipes.append((kind, lane, of, settings))
+        return self.columns.add(_made(kind, of[self.envs[lane]], *settings))
 
-    def _made(self, kind: str, env: int, i: int = 0, k: int = 0, a: int = 0, b: int = 0) -> np.ndarray:
-        """Return a column; recipes.js does the same in the page."""
-        if kind in ("ep", "cuts"):
-            mine = [e for e in self.model.episodes if e.env == env and (not i or self.model.resets[env, e.start] == i)]
-            found = np.array([(e.start, e.stop)[k] for e in mine], np.int32)
-            # A static picture cannot be zoomed: episodes of a few pixels are one line there.
-            return found if kind == "ep" else found[1:] if len(found) <= _MOST_CUTS else found[:0]
-        values = self.model.code[env] if i == CODE else self.model.strips[i].data[env, :, k]
-        match kind:
-            case "values":
-                return values
-            case "mod":
-                return _where((values >= 0) & (values % _CATEGORIES == a), b)
-            case "is":
-                return _where(values == a, b)
-            case "lane":
-                return _where((values >= 0) & (values % RESTART == a), 1)
-            case "again":
-                return _where(values >= RESTART, a)
-        stop = int((values >= 0).sum())
-        acting = runs(values[:stop].astype(np.int64)) if stop else []
-        return np.array([pair[a] for pair in acting], np.int32)
+
+def _made(kind: str, values: np.ndarray, a: int = 0, b: int = 0) -> np.ndarray:
+    """Return a column of some numbers ``[T]``; `recipeColumns` in geometry.js does the same in the page.
+
+    ``"values"`` are the numbers, ``"mod"`` the steps, ``b`` added, at which they are ``a`` (of 8, for more categories
+    than there are colours), ``"runs"`` the first steps of runs of equal numbers above 0, or for ``a = 1`` where they
+    end, and ``"cuts"`` all but the first of them.
+    """
+    if kind == "values":
+        return values
+    if kind == "mod":
+        return np.flatnonzero((values >= 0) & (values % _CATEGORIES == a)).astype(np.int32) + b
+    parted = np.insert(values[1:] != values[:-1], len(values) - 1 if a else 0, True)
+    found = np.flatnonzero(parted & (values > 0)).astype(np.int32) + a
+    if kind == "cuts":
+        # A static picture cannot be zoomed: episodes of a few pixels are one line there.
+        return found[1:] if len(found) <= _MOST_CUTS else found[:0]
+    return found
 
 
 def scale(strip: Strip) -> tuple[float, float]:
@@ -281,7 +284,3 @@ def _end(value: float) -> str:
 def _y(value: float, low: float, high: float, y: float, h: float) -> float:
     share = (value - low) / (high - low) if high > low else 0.5
     return y + h - 1 - share * (h - 2)
-
-
-def _where(found: np.ndarray, plus: int) -> np.ndarray:
-    return np.flatnonzero(found).astype(np.int32) + plus

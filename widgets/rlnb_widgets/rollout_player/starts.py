@@ -7,13 +7,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rlnb.data.ted.keys import END_KEYS, EPISODE, TRAJ_IDS_KEYS
+from rlnb.data.ted.keys import END_KEYS, TRAJECTORY_KEYS
 from rlnb_widgets._core.text import key_text, plural, shorten
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
 
 # Not carried from "next" to the root of the next row.
 _NOT_CARRIED = frozenset({"done", "terminated", "truncated", "reward"})
-_IDS: tuple[Key, ...] = (*TRAJ_IDS_KEYS, (EPISODE,))
 
 
 def starts(leaves: Mapping[Key, RolloutLeaf], inside: np.ndarray, broken: np.ndarray) -> np.ndarray:
@@ -36,7 +35,7 @@ def starts(leaves: Mapping[Key, RolloutLeaf], inside: np.ndarray, broken: np.nda
         >>> starts(leaves, inside, breaks(leaves, inside)[0])
         array([[False,  True, False]])
     """
-    for key in _IDS:
+    for key in TRAJECTORY_KEYS:
         ids = leaves.get(key)
         if ids is not None and ids.kind == "number":
             numbers = ids.columns()

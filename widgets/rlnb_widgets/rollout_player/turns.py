@@ -24,8 +24,26 @@ class Turns:
 
     def at(self, env: int, t: int, short: bool = False) -> str:
         """Return the player to move at a step, in words."""
-        number, names = self.turn[env, t], self.short if short else self.players
+        return self._to_move(self.turn[env, t], short)
+
+    def _to_move(self, number: float, short: bool) -> str:
+        names = self.short if short else self.players
         return f"{names[int(number)] if 0 <= number < len(names) else f'player {number:g}'} to move"
+
+    def numbered(self, over: np.ndarray) -> tuple[list[list[str]], np.ndarray, np.ndarray]:
+        """Return what is said of steps, whole and short, and its number before and after each step, ``[E, T]``.
+
+        ``over`` says which steps end a game, ``[E, T]``.
+        """
+        sides = [self.turn, *([] if self.after is None else [self.after])]
+        moves, where = np.unique(np.stack(sides), return_inverse=True)
+        said = [[self._to_move(number, short) for short in (False, True)] for number in moves]
+        said += [[words] * 2 for words in (*(f"{name} has won" for name in self.players), "a draw", "")]
+        before, *rest = where.reshape(len(sides), *self.turn.shape)
+        after = rest[0] if rest else np.full_like(before, len(said) - 1)
+        rewards = np.stack(self.rewards)
+        result = np.where(rewards.max(0) > 0, rewards.argmax(0), len(self.players))
+        return said, before, np.where(over, len(moves) + result, after)
 
     def winner(self, env: int, t: int) -> str:
         """Return the winner of an episode, in words."""

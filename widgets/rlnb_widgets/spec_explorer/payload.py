@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlnb_widgets._core.spec_domain import Lane
+from rlnb._text import printable
 from rlnb_widgets._core.spec_entries import Path
+from rlnb_widgets._core.text import plural
 from rlnb_widgets.spec_explorer.ends import lane_text
 from rlnb_widgets.spec_explorer.explain import spec_row_words, spec_words
 from rlnb_widgets.spec_explorer.samples import Samples
@@ -21,11 +23,31 @@ def spec_payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:
     return _json(
         {
             "leaves": len(model.opening) < len(model.rows),
+            "widths": column_widths(model),
             "words": spec_words(model).split("\n\n"),
             "pictures": _pictures(model, rows),
             "rows": rows,
         }
     )
+
+
+def column_widths(model: SpecModel) -> dict[str, float]:
+    """Return the pixels of the column of keys, in the tree and at its leaves, and of that of specs.
+
+    A key has room for its depth and a twisty, within reason; a spec for its class, and dtype with shape, which stand
+    beside the class of a Composite.
+    """
+    keys = [
+        18 + 14 * min(len(row.path), 8) + 8 * len(printable(row.path[-1] if row.path else model.name))
+        for row in model.rows
+    ]
+    above = [16 + 6.5 * len(".".join(row.path[:-1])) for row in model.rows]
+    letters = [9]
+    for row in model.rows:
+        below = len(" ".join(filter(None, (row.cell.dtype, row.cell.shape))))
+        letters.append(max(len(row.cell.kind), below) if row.leaf else len(row.cell.kind) + below)
+    key, leaf = (min(max(130, *widths), 300) for widths in (keys, above))
+    return {"key": key, "leaf": leaf, "kind": math.ceil(7.2 * max(letters)) + 2}
 
 
 def _pictures(model: SpecModel, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -42,9 +64,23 @@ def _pictures(model: SpecModel, rows: list[dict[str, Any]]) -> list[dict[str, An
 
 
 def samples_json(model: SpecModel, samples: Mapping[Path, Samples]) -> str:
-    """Return the samples of each row as JSON, in the order of the rows; null if there are none."""
+    """Return as JSON how often was drawn, in words, and the samples in the order of the rows; null without any."""
     found = [samples.get(row.path) if row.leaf else None for row in model.rows]
-    return _json([None if s is None else {"n": s.draws, "levels": s.levels, "note": s.note} for s in found])
+    rows = [None if s is None else {"n": s.draws, "levels": s.levels, "note": s.note} for s in found]
+    return _json({"words": drawn_words([s for s in found if s is not None]), "rows": rows})
+
+
+def drawn_words(samples: Sequence[Samples]) -> str:
+    """Return how often the leaves were drawn; large ones are drawn less often.
+
+    Example:
+        >>> drawn_words([Samples(200), Samples(0)]), drawn_words([Samples(200), Samples(1)]), drawn_words([])
+        ('200 random samples', 'up to 200 random samples', 'nothing drawn')
+    """
+    counts = [sample.draws for sample in samples if sample.draws]
+    if not counts:
+        return "nothing drawn"
+    return f"{'up to ' if min(counts) < max(counts) else ''}{plural(max(counts), 'random sample')}"
 
 
 def _json(data: Any) -> str:
@@ -72,8 +108,10 @@ def _row(model: SpecModel, row: Row, picks: list[str]) -> dict[str, Any]:
         out["node"] = True
     if not row.here:
         out["elsewhere"] = True
-    if cell.domain.lanes:
-        out["lanes"] = [_lane(lane) for lane in cell.domain.lanes]
+    if lanes := cell.domain.lanes:
+        out["names"] = [[lane.label, lane_text(lane)] for lane in lanes if lane.label]
+        views = {i: lane.view for i, lane in enumerate(lanes) if lane.kind == "line"}
+        out["params"] = {f"{side}{i}": view[k] for i, view in views.items() for k, side in enumerate(("low", "high"))}
         if sampled := sampled_text(cell.domain):
             out["sampled"] = sampled
     if cell.domain.kind == "interval" and len(cell.domain.lanes) > 1:
@@ -84,12 +122,5 @@ def _row(model: SpecModel, row: Row, picks: list[str]) -> dict[str, Any]:
         out["note"] = cell.domain.note
     out["why" if cell.why else "space"] = cell.why or cell.space
     if row.differences:
-        out["diff"] = [{"kind": d.kind, "text": d.text()} for d in row.differences]
+        out["diff"] = [[difference.kind, difference.text()] for difference in row.differences]
     return out
-
-
-def _lane(lane: Lane) -> dict[str, Any]:
-    out: dict[str, Any] = {"kind": lane.kind}
-    if lane.label:
-        out |= {"label": lane.label, "text": lane_text(lane)}
-    return out | ({"view": list(lane.view)} if lane.kind == "line" else {"n": lane.n})

@@ -17,6 +17,7 @@ from rlnb_widgets.spec_explorer.answer import Answer, as_value, ask
 from rlnb_widgets.spec_explorer.clicks import clicked
 from rlnb_widgets.spec_explorer.picks import pick
 from rlnb_widgets.spec_explorer.samples import as_float64, lane_values, positions
+from rlnb_widgets.spec_explorer.scene import cells_of
 from rlnb_widgets.spec_explorer.schema import SpecModel
 
 MAX_TEXT = 10_000
@@ -70,42 +71,50 @@ def _typed(text: Any) -> Any:
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
-    """Return an answer as plain data for the page."""
-    methods = {name: getattr(answer, name) for name in ("project", "encode", "to_numpy")}
-    return {
-        "value": answer.value,
-        "in": answer.is_in,
-        "reasons": list(answer.reasons),
-        "methods": [[name, reply.ok, reply.text] for name, reply in methods.items()],
-    }
+    """Return an answer for the page: lines of a name and parts, each of them a kind, a text, and what its tip says."""
+    said = ["yes", "✓ True"] if answer.is_in else ["no", "✗ False"]
+    lines: list[list[Any]] = [["value", ["code", answer.value]]]
+    lines.append(["is_in", said, *(["reason", reason] for reason in answer.reasons)])
+    for name in ("project", "encode", "to_numpy"):
+        reply = getattr(answer, name)
+        # An error that only repeats the reason is not read twice.
+        again = not reply.ok and reply.text.endswith(tuple(answer.reasons))
+        shown = f"{reply.text.partition(':')[0]}, for the same reason" if again else reply.text
+        lines.append([name, ["code" if reply.ok else "raised", shown, reply.text]])
+    return {"in": answer.is_in, "lines": lines}
 
 
-def dots_of(spec: Any, lanes: tuple[Lane, ...], given: Any) -> list[list[list[Any]]]:
-    """Return the positions of the numbers of a value on each lane, as ``[position, legal]`` pairs.
+def dots_of(spec: Any, lanes: tuple[Lane, ...], given: Any) -> dict[str, list[float]]:
+    """Return where the numbers of a value are in the large picture: ``legal0`` of the first lane, ``illegal0``, ...
 
-    On a line positions are from 0 to 1, or slightly outside of the picture; otherwise they are the index of the choice
-    or cell. Empty if the shape does not match.
+    On a line positions are from 0 to 1, or slightly outside of the picture; otherwise they are in the middle of the
+    choice or the cell. Empty if the shape does not match.
     """
+    dots: dict[str, list[float]] = {}
     try:
         value = as_value(spec, given)
         shape = tuple(spec.shape)
         if not isinstance(value, torch.Tensor) or tuple(value.shape) != shape:
-            return []
+            return {}
         numbers = as_float64(value)[None]
-        return [_dots(lane, lane_values(lane, numbers)) for lane in lanes]
+        for i, lane in enumerate(lanes):
+            for place, legal in _dots(lane, lane_values(lane, numbers)):
+                dots.setdefault(f"{'legal' if legal else 'illegal'}{i}", []).append(place)
+        return dots
     except Exception:
         # the answer contains the error, so here only the dots are left out
-        return []
+        return {}
 
 
 def _dots(lane: Lane, values: np.ndarray) -> list[list[Any]]:
     if lane.kind in ("cells", "bits"):
         on = [i for i in range(lane.n) if values[:, i].any()]
         legal = lane.kind == "bits" or len(on) == 1
-        return [[i, bool(legal and i not in lane.barred and set(values[:, i]) <= {0.0, 1.0})] for i in on[:MAX_DOTS]]
+        good = [legal and i not in lane.barred and set(values[:, i]) <= {0.0, 1.0} for i in on[:MAX_DOTS]]
+        return [[i * cells_of(lane) // lane.n + 0.5, bool(fits)] for i, fits in zip(on, good, strict=False)]
     flat = values[:MAX_DOTS, 0]
     if lane.kind == "choices":
-        return [[_rounded(x - lane.start, -1, lane.n), _is_choice(lane, float(x))] for x in flat]
+        return [[_rounded(x - lane.start, -1, lane.n) + 0.5, _is_choice(lane, float(x))] for x in flat]
     at = positions(lane, flat)
     return [[_rounded(p, -0.03, 1.03), _on_line(lane, float(x))] for p, x in zip(at, flat, strict=True)]
 

@@ -2,18 +2,13 @@
 
 import { h, surface } from "../_core/core.js";
 
-/** Make the panel. Returns { el, destroy }. */
-export function formsPanel({ bytes, said, kinds, parts }) {
-  const pictures = [];
-  const picture = (list, label) => {
-    pictures.push(surface(list, null, { class: "ted-form", "aria-label": label }));
-    return pictures.at(-1).el;
-  };
-  const el = h("div", { class: "ted-panel" }, picture(bytes, said), picture(kinds, "the kinds of boxes"), ...parts.map((form) =>
+/** Make the panel; own() keeps its pictures. */
+export function formsPanel({ bytes, said, kinds, parts }, own) {
+  const picture = (list, label) => own(surface(list, null, { class: "ted-form", "aria-label": label })).el;
+  return h("div", { class: "ted-panel" }, picture(bytes, said), picture(kinds, "the kinds of boxes"), ...parts.map((form) =>
     h("section", { "data-form": form.name, "aria-label": form.name },
       h("div", {}, h("strong", {}, form.name), " ", h("code", { class: "rlnb-code" }, form.made)),
       h("p", { class: form.why ? "ted-bad" : "rlnb-note" }, form.why || form.stores),
       form.said ? picture(form.list, form.said) : null)),
   h("p", { class: "rlnb-note" }, "The bytes are computed from shapes and episode ends, without Python's own objects. explorer.forms(exact=True) builds each form and counts."));
-  return { el, destroy: () => pictures.forEach((one) => one.destroy()) };
 }

@@ -6,9 +6,9 @@ import { markStrip } from "../_core/strip.js";
 import { inWords, toggle, treeTools } from "../_core/treetools.js";
 import { detailsPane } from "./details.js";
 import { formsPanel } from "./forms.js";
+import { tedTree } from "./row.js";
 import { rulesPanel } from "./rules.js";
-import { tedTree } from "./treeview.js";
-import { foundSteps, jumpsOf, longestWords, marksOf, stepWords } from "./values.js";
+import { jumpsOf, longestWords, marksOf, stepWords } from "./values.js";
 import { walkPanel } from "./walk.js";
 
 let made = 0;
@@ -18,6 +18,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   const elements = data.steps === null ? 1 : data.batch.reduce((a, b) => a * b, 1);
   const element = own(new Channel(model, "element", (v) => clamp(Math.round(Number(v) || 0), 0, elements - 1)));
   const selected = own(new Channel(model, "selected", (v) => (Array.isArray(v) ? v : [])));
+  const shown = own(new Channel(model, "view", (v) => (Object.hasOwn(data.tabs, v) ? v : "entries")));
   const view = {
     ted: data.ted, batch: data.batch, steps: data.steps, store: model.get("values"), rows: data.rows, thumbs: data.thumbs,
     element: element.value, t: playhead.t, showRange: data.steps === null, id: `ted-${(made += 1)}`,
@@ -29,31 +30,25 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   }, () => details.update()));
   const tools = treeTools(tree, data.rows, "search keys, dtypes, shapes", ["Findings", "show only rows that break a rule, contain NaN or inf, or differ"]);
 
-  const longest = h("span", { class: "ted-longest", "aria-hidden": "true" });
-  const timed = data.steps !== null && data.steps > 1;
+  const timed = data.steps > 1;
+  const [words, longest] = [h("span", {}), h("span", { style: "visibility:hidden", "aria-hidden": "true" })];
   let known = { element: -1 };
   const here = () => {
     if (known.element !== view.element) {
-      const ends = marksOf(data.ends, view.element);
-      const past = new Set(data.past.filter(([env]) => env === view.element).map(([, t]) => t));
-      const findings = foundSteps(data.rules, view.element);
+      const ends = marksOf(data, view.element);
+      const past = new Set(data.past[view.element]);
       // It is not seen, and keeps the room of the sentence, below which nothing may move.
       longest.textContent = longestWords(ends, data.steps, past);
-      known = { element: view.element, ends, past, jumps: { ...jumpsOf(ends), ...(findings.length ? { finding: findings } : {}) } };
+      known = { element: view.element, ends, past, jumps: jumpsOf(ends, data.found[view.element]) };
     }
     return known;
   };
-  const marks = () => here().ends;
   const bar = own(timed ? timelineBar(playhead, () => here().jumps, "step", null, { jumpsApart: true }) : null);
-  const strip = own(timed ? markStrip(data.line, playhead, marks) : null);
-  const words = h("span", {});
+  const strip = own(timed ? markStrip(data.line, playhead, () => here().ends) : null);
   // The jumps stand beside the words, which say what one has jumped to.
   const said = timed ? h("div", { class: "ted-said" }, h("p", { class: "ted-words" }, words, longest), bar.jumps) : null;
-  const shown = own(new Channel(model, "view", (v) => (Object.hasOwn(data.tabs, v) ? v : "entries")));
   // Whether an episode ends at the playhead and is followed by a reset, and whether the data end there.
-  const turning = () => ({
-    over: view.ends && !here().past.has(view.t + 1), beyond: view.t + 1 >= data.steps,
-  });
+  const turning = () => ({ over: view.ends && !view.past, beyond: view.t + 1 >= data.steps });
   const walk = data.ted && data.steps ? walkPanel(view, playhead, turning, (row) => tree.select(row.path)) : null;
   const go = (place) => {
     if (place.element !== null) element.set(place.element);
@@ -61,16 +56,14 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
     if (place.path.length) tree.select(place.path);
   };
   const broken = data.rules.reduce((n, rule) => n + rule.places.length, 0);
-  const parts = [{ name: "entries", el: h("div", {}, toolbar(view, data.rows, tree, tools, elements > 1 ? elementPicker(elements, element) : null), tree.el), onshow: () => tree.repaint() }];
-  if (data.rules.length) {
-    parts.push({ name: "rules", note: broken ? `✗ ${broken}` : "✓", el: rulesPanel(data.rules, data.rulesLine, go, (text) => details.copyText(text)) });
-  }
-  const forms = own(data.forms ? formsPanel(data.forms) : null);
-  if (forms) parts.push({ name: "forms", el: forms.el });
-  if (walk) parts.push({ name: "steps", el: walk.el, onshow: () => walk.show() });
-  for (const part of parts) part.title = data.tabs[part.name];
+  const parts = [
+    { name: "entries", el: h("div", {}, toolbar(view, data.rows, tree, tools, elements > 1 ? elementPicker(elements, element) : null), tree.el), onshow: () => tree.repaint() },
+    data.rules.length && { name: "rules", note: broken ? `✗ ${broken}` : "✓", el: rulesPanel(data.rules, data.rulesLine, go, details.copyText) },
+    data.forms && { name: "forms", el: formsPanel(data.forms, own) }, walk && { name: "steps", el: walk.el, onshow: () => walk.show() },
+  ].filter(Boolean).map((part) => ({ ...part, title: data.tabs[part.name] }));
   const panels = tabs(parts, { onchoose: (name) => shown.set(name) });
-  root.append(...[...data.notes.map((note) => h("p", { class: "rlnb-note" }, note)), bar?.el, strip?.el, said, panels.el, details.el, inWords(data.words)].filter(Boolean));
+  const notes = data.notes.map((note) => h("p", { class: "rlnb-note" }, note));
+  root.append(...[...notes, bar?.el, strip?.el, said, panels.el, details.el, inWords(data.words)].filter(Boolean));
   const open = () => {
     const name = panels.show(shown.value);
     details.el.hidden = name === "forms" || (name === "rules" && !broken);
@@ -78,26 +71,21 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   };
 
   const find = () => { shown.set("entries"); tools.find(); };
-  const common = { c: ["copy the code", () => details.copy()], "/": ["search", find] };
   const moves = timed ? { ",": bar.keys.ArrowLeft, ".": bar.keys.ArrowRight } : {};
   keyboard(tree.focusable, { ...tree.keys, ...moves });
   if (walk) keyboard(walk.focusable, { ...walk.keys, ArrowUp: tree.keys.ArrowUp, ArrowDown: tree.keys.ArrowDown });
-  const places = { steps: () => walk.focusable, entries: () => tree.focusable };
-  const home = { focus: (options) => (places[root.dataset.view] ?? (() => strip?.el ?? tree.focusable))().focus(options) };
-  keyboard(root, { ...(timed ? bar.keys : {}), ...common }, home);
+  const home = () => ({ steps: walk?.focusable, entries: tree.focusable })[root.dataset.view] ?? strip?.el ?? tree.focusable;
+  keyboard(root, { ...bar?.keys, c: ["copy the code", () => details.copy()], "/": ["search", find] }, { focus: (options) => home().focus(options) });
 
   const update = () => {
     view.t = playhead.t;
     view.element = element.value;
     Object.assign(root.dataset, { t: view.t, element: view.element });
-    const ends = marks();
+    const { ends, past } = here();
     view.ends = Object.values(ends).some((steps) => steps.includes(view.t));
-    if (timed) words.textContent = stepWords(ends, data.steps, view.t, here().past);
-    view.past = here().past.has(view.t + 1);
-    strip?.update();
-    tree.update();
-    walk?.update();
-    details.update();
+    view.past = past.has(view.t + 1);
+    if (timed) words.textContent = stepWords(ends, data.steps, view.t, past);
+    for (const part of [strip, tree, walk, details]) part?.update();
   };
   own(playhead.subscribe(update));
   element.subscribe(() => { update(); bar?.paint(); });
@@ -109,10 +97,11 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
 });
 
 function toolbar(view, rows, tree, { search, folds, only, count }, picker) {
+  const ranges = (on) => { view.showRange = on; tree.update(); };
   const parts = [search, picker, folds,
-    view.steps === null ? null : toggle("Ranges", "show minimum / mean / maximum instead of the value at the playhead", false, (on) => { view.showRange = on; tree.update(); }),
-    only, count, shapeLegend(rows.flatMap((row) => ["root", "next"].map((side) => row[side]?.dims ?? [])))];
-  return h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree" }, ...parts.filter(Boolean));
+    view.steps === null ? null : toggle("Ranges", "show minimum / mean / maximum instead of the value at the playhead", false, ranges),
+    only, count, shapeLegend(rows.flatMap((row) => [row.root?.dims ?? [], row.next?.dims ?? []]))];
+  return h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree" }, ...parts);
 }
 
 function elementPicker(elements, element) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from rlnb_widgets._core.text import bytes_text
@@ -16,31 +17,40 @@ from rlnb_widgets.ted_explorer.values import Refs
 from rlnb_widgets.ted_explorer.verdicts import rules_line
 from rlnb_widgets.ted_explorer.views import VIEWS, share_text
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-"
-
 
 def ted_payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> str:
     """Return the model as JSON; equal models give equal text."""
-    ends: dict[str, list[list[int]]] = {}
+    ends: dict[int, dict[str, list[int]]] = {}
     for boundary in model.boundaries:
-        ends.setdefault(boundary.kind, []).append([boundary.env, boundary.t])
+        ends.setdefault(boundary.env, {}).setdefault(boundary.kind, []).append(boundary.t)
+    places = {(place.element, place.t) for verdict in model.verdicts for place in verdict.places}
     data = {
         "ted": model.is_ted,
         "batch": list(model.batch),
         "steps": model.steps,
         "notes": list(model.notes),
         "words": ted_words(model).split("\n\n"),
+        "kinds": list(dict.fromkeys(boundary.kind for boundary in model.boundaries)),
         "ends": ends,
-        "past": [list(place) for place in model.past],
+        "past": _by_element(model.past),
+        "found": _by_element((e, t) for e, t in places if e is not None and t is not None),
         "rules": [_rule(verdict) for verdict in model.verdicts],
         "rulesLine": rules_line(model.verdicts),
         "forms": _forms(forms, layouts) if forms else None,
         "tabs": VIEWS,
-        "rows": [_row(row, refs) for row in model.rows],
+        "rows": [_row(row, refs, len(model.batch)) for row in model.rows],
         "thumbs": {kind: {size: d.payload() for size, d in sizes.items()} for kind, sizes in thumb_lists().items()},
         "line": ends_display(str).payload(),
     }
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _by_element(places: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
+    """Return the steps of each batch element, in order."""
+    found: dict[int, list[int]] = {}
+    for element, t in sorted(places):
+        found.setdefault(element, []).append(t)
+    return found
 
 
 def _rule(verdict: Verdict) -> dict[str, Any]:
@@ -71,46 +81,65 @@ def _forms(forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> dic
     }
 
 
-def _row(row: Row, refs: Refs) -> dict[str, Any]:
+def _row(row: Row, refs: Refs, batch_dims: int) -> dict[str, Any]:
     out: dict[str, Any] = {"path": list(row.path)}
+    if badges := _badges(row):
+        out["badges"] = badges
     if not row.leaf:
         out["node"] = True
     if row.root is not None:
-        out["root"] = _cell(row.root, refs.get(("root", row.path)))
+        out["root"] = _cell(row.root, refs.get(("root", row.path)), row.leaf)
     if row.next is not None:
-        out["next"] = _cell(row.next, refs.get(("next", row.path)))
+        out["next"] = _cell(row.next, refs.get(("next", row.path)), row.leaf)
     if row.carry.kind:
         out["carry"] = row.carry.kind
     if row.carry.holds is not None:
         out["holds"] = row.carry.holds
-        out["at"] = list(row.carry.index)
     if words := ted_row_words(row):
         out["words"] = words
-    for name, found in (("spec", row.problems), ("diff", row.differences)):
-        if found:
-            out[name] = [{"side": f.side, "kind": f.kind, "text": f.text(), "fix": f.fix} for f in found]
+    if row.carry.holds is False:
+        # Batch and time are enough to find the row; the details give the whole index.
+        out["mark"] = f"→ ✗ {list(row.carry.index[: batch_dims + 1]) or ''}".strip()
+    findings = [(where, f) for where, fs in (("spec", row.problems), ("other", row.differences)) for f in fs]
+    if findings:
+        out["findings"] = [[f"{where}: {finding.text()}", finding.fix] for where, finding in findings]
+    cannot = any(cell is not None and cell.message.startswith("cannot") for cell in (row.root, row.next))
+    if findings or cannot or row.carry.holds is False or any(badge.endswith(("NaN", "inf")) for badge in badges):
+        out["flag"] = True
     return out
 
 
-def _cell(cell: Cell, ref: dict[str, Any] | None) -> dict[str, Any]:
+def _badges(row: Row) -> list[str]:
+    """Return what stands beside the key: what the spec and the other data say, shared memory, NaN and inf."""
+    kinds = {finding.kind for finding in row.problems}
+    cells = [cell for cell in (row.root, row.next) if cell is not None]
+    found = ["not in spec" if kinds == {"extra"} else "missing" if kinds == {"missing"} else "spec"] if kinds else []
+    found += ["diff"] if row.differences else []
+    found += [cell.sharing for cell in cells if cell.sharing][:1]
+    for name, word in (("nan", "NaN"), ("inf", "inf")):
+        if most := max((getattr(cell.stats, name) for cell in cells if cell.stats is not None), default=0):
+            found.append(f"{most} {word}")
+    return found
+
+
+def _cell(cell: Cell, ref: dict[str, Any] | None, leaf: bool) -> dict[str, Any]:
+    storage = cell.place or cell.storage
     out: dict[str, Any] = {
         "dtype": cell.dtype,
         "dims": [[dim.role[0], dim.size] for dim in cell.dims],
         "shape": cell.shape,
-        "storage": cell.place or cell.storage,
+        "storage": storage,
     }
-    if cell.storage not in ("in memory", "non-tensor", ""):
+    size = [] if cell.nbytes is None else [bytes_text(cell.nbytes)]
+    size += [storage] if storage not in ("in memory", "") else []
+    if cell.dtype != "?":
+        out["about"] = " · ".join([*([cell.device] if cell.device not in ("", "cpu") else []), *size])
+    if not leaf:
+        out["note"] = ", ".join([*size, *([cell.message] if cell.message else [])])
+    elif cell.storage not in ("in memory", "non-tensor", ""):
         out["kept"] = cell.storage
-    if cell.sharing:
-        out["sharing"] = cell.sharing
-    if cell.device:
-        out["device"] = cell.device
-    if cell.nbytes is not None:
-        out["bytes"] = bytes_text(cell.nbytes)
     if cell.stats is not None:
         out["range"] = stats_text(cell.stats)
-        if cell.stats.nan or cell.stats.inf:
-            out["odd"] = [cell.stats.nan, cell.stats.inf]
     if cell.thumb is not None:
         out["thumb"] = [cell.thumb.kind, cell.thumb.rows, encode_entry(cell.thumb)]
     if cell.preview:
@@ -123,10 +152,10 @@ def _cell(cell: Cell, ref: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def encode_entry(thumb: Thumb) -> str:
-    """Encode the levels of a thumbnail as letters, ``.`` for a gap.
+    """Encode the levels of a thumbnail as letters, from ``0`` on, and ``.`` for a gap.
 
     Example:
         >>> encode_entry(Thumb("spark", 1, (0, 1, 63, -1)))
-        'AB-.'
+        '01o.'
     """
-    return "".join("." if level < 0 else LETTERS[level] for level in thumb.levels)
+    return "".join("." if level < 0 else chr(ord("0") + level) for level in thumb.levels)

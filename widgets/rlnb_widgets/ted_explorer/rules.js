@@ -7,22 +7,18 @@ export function rulesPanel(rules, line, go, copy) {
   const items = rules.map((rule) => {
     const kept = rule.places.length === 0;
     return h("li", { class: "ted-rule", "data-rule": rule.name, "data-kept": String(kept) },
-      h("span", { class: kept ? "ted-good ted-check" : "ted-bad ted-check", role: "img", "aria-label": kept ? "kept" : "broken" }, kept ? "✓" : "✗"),
-      h("span", { class: "ted-rule-name" }, rule.name),
-      h("span", { class: "rlnb-quiet" }, rule.sentence),
+      h("b", { class: kept ? "ted-good" : "ted-bad", role: "img", "aria-label": kept ? "kept" : "broken" }, kept ? "✓" : "✗"),
+      h("b", {}, rule.name), h("span", { class: "rlnb-quiet" }, rule.sentence),
       kept ? null : h("ul", { class: "ted-places" }, ...rule.places.map((place) => finding(place, go, copy))));
   });
-  return h("div", { class: "ted-panel" },
-    h("p", { class: "ted-rules-line" }, line),
-    h("ul", { class: "ted-rules" }, ...items));
+  return h("div", { class: "ted-panel" }, h("p", {}, h("strong", {}, line)), h("ul", { class: "ted-rules" }, ...items));
 }
 
 function finding(place, go, copy) {
   const leads = place.side !== null || place.t !== null;
   const what = `${place.where}: ${place.found}`;
   return h("li", {},
-    leads ? h("button", { type: "button", class: "ted-place", title: "go to this entry and step", onclick: () => go(place) }, what)
-      : h("span", { class: "ted-place" }, what),
+    h(leads ? "button" : "span", { class: "ted-place", ...(leads ? { type: "button", title: "go to this entry and step", onclick: () => go(place) } : {}) }, what),
     h("div", {}, h("span", { class: "rlnb-quiet" }, "likely cause "), place.cause),
     h("div", {}, h("span", { class: "rlnb-quiet" }, "fix "), h("code", { class: "rlnb-code" }, place.fix), " ",
       button({ text: "copy", label: "copy the fix", onclick: () => copy(place.fix) })));

@@ -4,49 +4,36 @@ import { text, typed } from "../_core/core.js";
 
 const BYTES = { f4: 4, f8: 8, u1: 1 };
 
-/** The numbers of one leaf at one step, as they were packed: an array, or null if they are not in the page. */
-export function numbersAt(store, ref, steps, element, t) {
+/** The numbers of one leaf at a step, as they were packed: an array, or null if they are not in the page. */
+export function numbersAt({ store, steps, element, t }, ref, at = t) {
   if (!ref || ref.at === undefined) return null;
   const each = ref.n * (ref.complex ? 2 : 1);
-  const start = ref.at + (element * steps + t) * each * BYTES[ref.kind];
-  return Array.from(typed(store, ref.kind, start, each));
+  return Array.from(typed(store, ref.kind, ref.at + (element * steps + at) * each * BYTES[ref.kind], each));
 }
 
-/** The value of a leaf at one step as text; digits are significant ones. "" if it is not in the page. */
-export function valueText(store, ref, steps, element, t, digits = 4) {
-  if (!ref) return "";
-  if (ref.texts) return ref.texts.length === 1 ? ref.texts[0] : ref.texts[element * steps + t] ?? "";
-  const numbers = numbersAt(store, ref, steps, element, t);
+/** The value of a leaf at a step as text; digits are significant ones. "" if it is not in the page. */
+export function valueText(view, ref, digits = 4, at = view.t) {
+  if (ref?.texts) return ref.texts.length === 1 ? ref.texts[0] : ref.texts[view.element * view.steps + at] ?? "";
+  const numbers = numbersAt(view, ref, at);
   if (!numbers) return "";
   const parts = ref.complex
-    ? numbers.flatMap((x, i) => (i % 2 ? [] : [`${short(x, digits)}${signed(numbers[i + 1], digits)}j`]))
+    ? numbers.flatMap((x, i) => (i % 2 ? [] : [`${short(x, digits)}+${short(numbers[i + 1], digits)}j`.replace("+-", "-")]))
     : numbers.map((x) => (ref.bool ? (x ? "True" : "False") : short(x, digits)));
   if (ref.of === 1) return parts[0];
-  return ref.of > ref.n ? `[${parts.join(", ")}, … ${ref.of} values]` : `[${parts.join(", ")}]`;
+  return `[${parts.join(", ")}${ref.of > ref.n ? `, … ${ref.of} values` : ""}]`;
 }
 
 function short(x, digits) {
   return Number.isFinite(x) && !Number.isInteger(x) ? text(Number(x.toPrecision(digits))) : text(x);
 }
 
-function signed(x, digits) {
-  const written = short(x, digits);
-  return /^[-n]/.test(written) ? (written === "nan" ? "+nan" : written) : `+${written}`;
-}
-
-/** The steps to jump to of one batch element: all ends first, as "done", where the kinds are told apart. */
-export function jumpsOf(marks) {
-  const done = Object.values(marks).flat().sort((a, b) => a - b);
-  return done.length ? { done, ...marks } : marks;
-}
-
 /** The ends of episodes of one batch element: kind -> sorted steps. */
-export function marksOf(ends, element) {
-  const marks = {};
-  for (const [kind, list] of Object.entries(ends)) {
-    marks[kind] = list.filter(([env]) => env === element).map(([, t]) => t).sort((a, b) => a - b);
-  }
-  return marks;
+export const marksOf = ({ kinds, ends }, element) => Object.fromEntries(kinds.map((kind) => [kind, ends[element]?.[kind] ?? []]));
+
+/** The steps to jump to: all ends first, as "done", where the kinds are told apart, and where a rule is broken. */
+export function jumpsOf(marks, finding = []) {
+  const done = Object.values(marks).flat().sort((a, b) => a - b);
+  return { ...(done.length ? { done } : {}), ...marks, ...(finding.length ? { finding } : {}) };
 }
 
 const MEANING = {
@@ -56,28 +43,21 @@ const MEANING = {
   done: "done; the data do not say whether it was terminated or truncated.",
 };
 
-/** The steps of one batch element at which a rule is broken, sorted. */
-export function foundSteps(rules, element) {
-  const steps = rules.flatMap((rule) => rule.places).filter((place) => place.t !== null && place.element === element);
-  return [...new Set(steps.map((place) => place.t))].sort((a, b) => a - b);
-}
-
 /** The longest that `stepWords` says of these data, nearly: its sentences about the last steps of each kind. */
 export function longestWords(marks, steps, past = new Set()) {
   // At the last step nothing follows; the one before may say more.
-  const at = [...Object.values(marks), [...past]].flatMap((list) => list.slice(-2));
-  const said = [steps - 1, ...at, ...at.map((t) => t - 1)].filter((t) => t >= 0).map((t) => stepWords(marks, steps, t, past));
+  const at = [...Object.values(marks), [...past]].flatMap((list) => list.slice(-2)).flatMap((t) => [t, t - 1]);
+  const said = [steps - 1, ...at].filter((t) => t >= 0).map((t) => stepWords(marks, steps, t, past));
   return said.reduce((a, b) => (b.length > a.length ? b : a), "");
 }
 
 /** What the done flags mean at step t, in a sentence; past is the set of steps whose root is done itself. */
 export function stepWords(marks, steps, t, past = new Set()) {
   const at = (step) => Object.keys(marks).find((kind) => marks[kind].includes(step));
-  const kind = at(t);
   const from = past.has(t) ? " Its root is done itself: this step was taken past the end of an episode, without a reset." : "";
-  if (kind) {
-    const reset = past.has(t + 1) ? ` root[${t + 1}] is done too: nobody reset, and step ${t + 1} goes past the end.` : ` root[${t + 1}] is a fresh reset.`;
-    return `Step ${t}: ${MEANING[kind]}${t + 1 < steps ? reset : ""}${from}`;
+  if (at(t)) {
+    const reset = past.has(t + 1) ? `done too: nobody reset, and step ${t + 1} goes past the end.` : "a fresh reset.";
+    return `Step ${t}: ${MEANING[at(t)]}${t + 1 < steps ? ` root[${t + 1}] is ${reset}` : ""}${from}`;
   }
   if (from) return `Step ${t}:${from}`;
   if (t > 0 && at(t - 1)) return `Step ${t}: the first of an episode; its root comes from a reset.`;
