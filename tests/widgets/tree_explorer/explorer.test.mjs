@@ -10,7 +10,7 @@ import { hitAt } from "../../../widgets/rlnb_widgets/_core/paint.js";
 import { rowsIn } from "../../../widgets/rlnb_widgets/tree_explorer/icicle.js";
 import { COLUMN, ROW, firstFolds, layOut, moveTo, shownChildren } from "../../../widgets/rlnb_widgets/tree_explorer/layout.js";
 import { litBy } from "../../../widgets/rlnb_widgets/tree_explorer/look.js";
-import { brief, fixed, mapped, num, plain, short } from "../../../widgets/rlnb_widgets/tree_explorer/notation.js";
+import { brief, fixed, short } from "../../../widgets/rlnb_widgets/tree_explorer/notation.js";
 import { factsOf } from "../../../widgets/rlnb_widgets/tree_explorer/panel.js";
 import { changedMean, keyOf, marksOf, phaseWords, recordsOf } from "../../../widgets/rlnb_widgets/tree_explorer/records.js";
 import { bestEdge, childEdges, edgesTo, hasFlag, isThere, mainLine, pathTo, pathWords, placeOf, readTree, sameNumbers, valueOf } from "../../../widgets/rlnb_widgets/tree_explorer/store.js";
@@ -165,19 +165,19 @@ test("UCB1 scores, ranks and writes", () => {
   close(rows[1].score, 1 + Math.sqrt(Math.log(4)));
   assert.equal(rows[2].score, Infinity);
   assert.deepEqual(ranking(rows), [2, 1, 0]);
-  const [names, filled, result] = written(tree, 0, rows[0], 1).map(plain);
-  assert.equal(names, "Q + c · √(ln N / n)");
-  assert.equal(filled, "−1 + 1 · √(ln 4 / 2)");
-  assert.equal(result, "= −1 + 0.833 = −0.167");
-  assert.equal(plain(written(tree, 0, rows[2], 1)[1]), "∞ (never tried: it comes first)");
+  assert.deepEqual(written(tree, 0, rows[0]), { names: "Q + c · √(ln N / n)", numbers: "−1 + 1 · √(ln 4 / 2)", result: "= −1 + 0.833 = −0.167", note: "", part: [] });
+  assert.deepEqual([written(tree, 0, rows[2]).numbers, written(tree, 0, rows[2]).note], ["∞", "never tried: it comes first"]);
 });
 
 test("values are mapped where returns do not lie between -1 and 1", () => {
   const { tree } = sample({ middle: 25, half: 25 });
   const row = scored(tree, 0, 1)[1];
   close(row.score, (1 - 25) / 25 + Math.sqrt(Math.log(4)));
-  assert.equal(plain(written(tree, 0, row, 1)[1]), "(1 − 25) / 25 + 1 · √(ln 4 / 1)");
-  assert.equal(plain(mapped({ middle: -2, half: 1 }, num(3))), "(3 + 2)");
+  const { names, numbers } = written(tree, 0, row);
+  assert.deepEqual([names, numbers], ["(Q − 25) / 25 + c · √(ln N / n)", "(1 − 25) / 25 + 1 · √(ln 4 / 1)"]);
+  const below = sample({ middle: -2, half: 1 }).tree;
+  assert.equal(written(below, 0, scored(below, 0, 1)[1]).numbers, "(1 + 2) + 1 · √(ln 4 / 1)");
+  close(scored(below, 0, 1)[1].score, 3 + Math.sqrt(Math.log(4)));
 });
 
 test("UCB1-Tuned caps the variance", () => {
@@ -185,10 +185,10 @@ test("UCB1-Tuned caps the variance", () => {
   const row = scored(tree, 0, 2)[0];
   const bound = Math.log(4) / 2;
   close(row.score, 0 + Math.sqrt(bound * Math.min(0.25, 0.25 - 0 + Math.sqrt(2 * bound))));
-  assert.deepEqual(written(tree, 0, row, 2).map(plain), [
-    "q + √(ln N / n · min(¼, V))", "0 + √(ln 4 / 2 · min(¼, 1.427))", "= 0 + √(0.693 · 0.250) = 0.416",
-    "V = s² − q² + √(c · ln N / n)", "V = 0.250 − 0 + √(2 · ln 4 / 2) = 1.427",
-  ]);
+  assert.deepEqual(written(tree, 0, row), {
+    names: "q + √(ln N / n · min(¼, V))", numbers: "0 + √(ln 4 / 2 · min(¼, 1.427))", result: "= 0 + √(0.693 · 0.250) = 0.416", note: "",
+    part: ["V = s² − q² + √(c · ln N / n)", "V = 0.250 − 0 + √(2 · ln 4 / 2) = 1.427"],
+  });
 });
 
 test("PUCT knows a score for what was never tried, and a constant that grows", () => {
@@ -198,11 +198,11 @@ test("PUCT knows a score for what was never tried, and a constant that grows", (
   close(rows[2].score, 2 * 0.25 * 2);
   assert.deepEqual(ranking(rows), [1, 2, 0]);
   assert.deepEqual(ranking(scored(tree, 0, 0)), [1, 2, 0]);
-  assert.equal(plain(written(tree, 0, rows[2], 2)[1]), "0 + 2 · 0.250 · √(4) / (1 + 0)");
+  assert.equal(written(tree, 0, rows[2]).numbers, "0 + 2 · 0.250 · √(4) / (1 + 0)");
   tree.head.rule = { ...tree.head.rule, params: { base: 3, first_play: -0.5 } };
   const grown = scored(tree, 0, 2)[2];
   close(grown.score, -0.5 + (2 + Math.log(8 / 3)) * 0.25 * 2);
-  assert.equal(plain(written(tree, 0, grown, 2)[0]), "Q + (c + ln (N + base + 1) / base) · P · √(N) / (1 + n)");
+  assert.equal(written(tree, 0, grown).names, "Q + (c + ln ((N + base + 1) / base)) · P · √(N) / (1 + n)");
 });
 
 test("EXP3 mixes the shares of the weights, Gumbel compares what sequential halving looks at", () => {
@@ -213,7 +213,8 @@ test("EXP3 mixes the shares of the weights, Gumbel compares what sequential halv
   const rows = scored(tree, 0, 0.1);
   assert.deepEqual(rows.map((row) => Number.isFinite(row.score)), [false, true, false]); // tried 2, 1 and 0 times; wanted: 1
   close(rows[1].score, 1 + Math.log(0.25) + 5.2);
-  assert.match(plain(written(tree, 0, rows[0], 0.1)[2]), /not compared now: tried 2, not 1 times/);
+  assert.equal(written(tree, 0, rows[0]).note, "not compared now: tried 2, not 1 times");
+  assert.equal(written(tree, 0, rows[1]).result, "= 1 + (−1.386) + 5.200 = 4.814");
   close(rows.reduce((all, row) => all + row.improved, 0), 1);
   const below = scored(tree, 1, 0.1);
   close(below.reduce((all, row) => all + row.score, 0), 0.5);
@@ -225,7 +226,7 @@ test("a rule that is not known keeps its scores, a Tree is ranked by visits", ()
   tree.head.rule = { name: "Mine", known: false, cName: "", c: null, params: {} };
   tree.edgeScore = Float64Array.of(1, 3, 2, 0, 0, 0, 0, 0);
   assert.deepEqual(ranking(scored(tree, 0, 1)), [1, 2, 0]);
-  assert.equal(written(tree, 0, scored(tree, 0, 1)[0], 1), null);
+  assert.equal(written(tree, 0, scored(tree, 0, 1)[0]), null);
   tree.head.rule = tree.edgeScore = null;
   assert.deepEqual(ranking(scored(tree, 0, 0)), [0, 1, 2]);
 });

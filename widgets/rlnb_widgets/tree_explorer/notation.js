@@ -1,7 +1,10 @@
-// Formulas as small trees: written as plain text for screen readers and tests, and drawn as MathML.
+// Formulas as text: "Q + c · √(ln N / n)". One text is shown with names, shown with numbers, computed, and drawn as MathML.
 //
-// A formula is a string (an operator), ["num", x], ["name", text], ["words", text], ["frac", a, b], ["root", x] or
-// ["row", ...parts].
+// Between two terms stands one of + − ·; a slash binds more closely than these, and ln more closely than a slash.
+
+import { clamp } from "../_core/data.js";
+
+export const TINY = 2.2250738585072014e-308; // probabilities below count as this, as in rlnb.modules.mcts.formulas
 
 /** A number as formulas and tables show it: three digits after the point at the most, a true minus sign. */
 export function short(x) {
@@ -18,62 +21,87 @@ export const fixed = (x) => (Number.isFinite(x) ? x.toFixed(3).replace(/^-0\.000
 /** A number with two digits, for labels. */
 export const brief = (x) => (Number.isNaN(x) ? "–" : x.toFixed(2).replace(/^-0\.00$/, "0.00").replace("-", "−"));
 
-export const num = (x) => ["num", x];
-
-/** A number that follows an operator: in brackets where it is negative. */
-export const minus = (x) => (x < 0 ? ["row", "(", num(x), ")"] : num(x));
-
-/** A value as a rule scores it: mapped from what returns lie between to -1 to 1, where that is not the same. */
-export function mapped({ middle, half }, value) {
-  const shifted = middle === 0 ? value : ["row", value, middle < 0 ? "+" : "−", num(Math.abs(middle))];
-  return half === 1 ? (middle === 0 ? value : ["row", "(", shifted, ")"]) : ["frac", shifted, num(half)];
+/** A formula with numbers in place of its names; `values` has them by name, of which some may be parts of others. */
+export function filled(formula, values, write = short) {
+  const names = Object.keys(values).sort((a, b) => b.length - a.length).map((name) => name.replace(/[()/+]/g, "\\$&"));
+  return formula.replace(new RegExp(`(?<![^\\s(])(${names.join("|")})(?![^\\s),])`, "g"), (name) => write(values[name]));
 }
 
-/** The formula in one line of text. */
-export function plain(formula) {
-  if (typeof formula === "string") return formula;
-  const [kind, ...parts] = formula;
-  if (kind === "num") return short(parts[0]);
-  if (kind === "name") return parts[0];
-  if (kind === "words") return `(${parts[0]})`;
-  if (kind === "frac") return `${closed(parts[0])} / ${closed(parts[1])}`;
-  if (kind === "root") return `√(${plain(parts[0])})`;
-  return parts.map(plain).join(" ").replace(/\( /g, "(").replace(/ \)/g, ")");
+/** The terms of a formula: strings, and { kind, row } for what stands in brackets, below a root, or is a fraction. */
+function parsed(formula) {
+  const tokens = formula.match(/√\(|min\(¼,|[()]|[^\s()]+/g);
+  let at = 0;
+  const row = () => {
+    const found = [];
+    while (at < tokens.length && tokens[at] !== ")") found.push(term());
+    at += 1;
+    return found;
+  };
+  const term = () => {
+    const over = closest();
+    if (tokens[at] !== "/") return over;
+    at += 1;
+    return { kind: "/", row: [over, closest()] };
+  };
+  const closest = () => {
+    const token = tokens[at];
+    at += 1;
+    if (token === "ln") return { kind: token, row: [closest()] };
+    return token.includes("(") ? { kind: token, row: row() } : token;
+  };
+  return row();
 }
 
-const closed = (part) => (Array.isArray(part) && part[0] === "row" && part.length > 2 && part[1] !== "ln" ? `(${plain(part)})` : plain(part));
+/** The value of a formula whose names are `values`. */
+export const computed = (formula, values) => sum(parsed(filled(formula, values, String)));
 
-const SPACE = "http://www.w3.org/1998/Math/MathML";
+function sum(terms) {
+  let [all, product] = [0, value(terms[0])];
+  for (let i = 1; i < terms.length; i += 2) {
+    const next = value(terms[i + 1]);
+    if (terms[i] === "·") product *= next;
+    else [all, product] = [all + product, terms[i] === "−" ? -next : next];
+  }
+  return all + product;
+}
+
+const KINDS = {
+  "(": sum,
+  "√(": (row) => Math.sqrt(sum(row)),
+  "min(¼,": (row) => clamp(sum(row), 0, 0.25),
+  ln: ([x]) => Math.log(Math.max(value(x), TINY)),
+  "/": ([a, b]) => value(a) / value(b),
+};
+const value = (term) => (typeof term === "string" ? Number(term) : KINDS[term.kind](term.row));
 
 function make(tag, ...children) {
-  const element = document.createElementNS(SPACE, tag);
+  const element = document.createElementNS("http://www.w3.org/1998/Math/MathML", tag);
   element.append(...children);
   return element;
 }
 
-/** The formula as a MathML element. */
-export function math(formula) {
-  const element = make("math", inner(formula));
+/** The formula as a MathML element, with a note behind it. */
+export function math(formula, note = "") {
+  const element = make("math", make("mrow", ...parsed(formula).map((term) => drawn(term)), note && make("mtext", `\u00a0${note}`)));
   element.setAttribute("displaystyle", "true");
-  element.setAttribute("aria-label", plain(formula));
+  element.setAttribute("aria-label", note ? `${formula} (${note})` : formula);
   return element;
 }
 
-/** What separates the name of a function from its argument. */
-function space() {
+/** The name of a function, with what separates it from its argument. */
+function called(name) {
   const gap = make("mspace");
   gap.setAttribute("width", "0.2em");
-  return gap;
+  return make("mrow", make("mi", name), gap);
 }
 
 // A fraction below a root is written with a slash: without a font for formulas a root does not grow as tall as it.
-function inner(formula, low = false) {
-  if (typeof formula === "string") return /^[a-z]+$/.test(formula) ? make("mrow", make("mi", formula), space()) : make("mo", formula);
-  const [kind, ...parts] = formula;
-  if (kind === "num") return make("mn", short(parts[0]));
-  if (kind === "name") return make("mi", parts[0]);
-  if (kind === "words") return make("mtext", `\u00a0${parts[0]}`);
-  if (kind === "frac") return low ? make("mrow", inner(parts[0], low), make("mo", "/"), inner(parts[1], low)) : make("mfrac", inner(parts[0]), inner(parts[1]));
-  if (kind === "root") return make("msqrt", inner(parts[0], true));
-  return make("mrow", ...parts.map((part) => inner(part, low)));
+function drawn(term, low = false) {
+  if (typeof term === "string") return term === "max" ? called(term) : make(/^[+−·=Σ]$/.test(term) ? "mo" : /^[−\d∞–]/.test(term) ? "mn" : "mi", term);
+  const row = term.row.map((part) => drawn(part, low || term.kind === "√("));
+  if (term.kind === "ln") return make("mrow", called("ln"), ...row);
+  if (term.kind === "√(") return make("msqrt", ...row);
+  if (term.kind !== "/") return make("mrow", make("mo", term.kind), ...row, make("mo", ")"));
+  const bare = term.row.map((part, i) => (part.kind === "(" ? make("mrow", ...part.row.map((one) => drawn(one, low))) : row[i]));
+  return low ? make("mrow", bare[0], make("mo", "/"), bare[1]) : make("mfrac", ...bare);
 }

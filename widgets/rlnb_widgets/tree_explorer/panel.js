@@ -3,7 +3,7 @@
 import { button, factList, h } from "../_core/core.js";
 import { sceneView } from "../_core/scene.js";
 import { LETTERS, ranking, scored, written } from "./formulas.js";
-import { fixed, math, plain, short } from "./notation.js";
+import { fixed, math, short } from "./notation.js";
 import { changedMean, keyOf } from "./records.js";
 import { REUSED, TERMINAL, actionName, edgesTo, hasFlag, isThere, pathWords } from "./store.js";
 
@@ -108,7 +108,7 @@ export function nodePanel({ look, onSelect, onC }) {
       value.textContent = short(c);
       reset.disabled = c === own;
     }
-    paintFormula(formula, tree, node, chosen, c);
+    paintFormula(formula, tree, node, chosen);
     el.setAttribute("data-node", String(node));
     el.setAttribute("data-order", order.map((i) => rows[i].action).join(" "));
   }
@@ -159,19 +159,22 @@ function paintTable({ heads, body, rows, listed, order, before, chosen, state })
   }));
 }
 
-function paintFormula(box, tree, node, row, c) {
-  const lines = row ? written(tree, node, row, c) : null;
+function paintFormula(box, tree, node, row) {
+  const lines = row ? written(tree, node, row) : null;
   box.hidden = !lines;
   if (!lines) return;
-  const key = lines.map(plain).join("\n");
+  const { names, numbers, result, note, part } = lines;
+  const key = [names, numbers, result, ...part, note].join("\n");
   if (box.getAttribute("data-formula") === key) return;
   box.setAttribute("data-formula", key);
-  box.replaceChildren(
-    h("p", {}, h("span", { class: "tx-lhs" }, "score = "), math(lines[0])),
-    ...lines.slice(3, 4).map((part) => h("p", {}, math(part))),
-    h("p", {}, h("span", { class: "tx-lhs" }, `of ${actionName(tree, row.action)}: `), ...lines.slice(4).map(math), lines[4] ? h("br") : null, math(lines[1])),
-    ...(lines[2] ? [ h("p", { class: "tx-result" }, math(lines[2]))] : []),
-    h("p", { class: "tx-letters" }, LETTERS[tree.head.rule.name]));
+  const lhs = (text) => h("span", { class: "tx-lhs" }, text);
+  const [meaning, spelled] = part.map((text) => math(text));
+  box.replaceChildren(...[
+    h("p", {}, lhs("score = "), math(names)), meaning && h("p", {}, meaning),
+    h("p", {}, lhs(`of ${actionName(tree, row.action)}: `), spelled, spelled && h("br"), math(numbers, result ? "" : note)),
+    result && h("p", { class: "tx-result" }, math(result, note)),
+    h("p", { class: "tx-letters" }, LETTERS[tree.head.rule.name]),
+  ].filter(Boolean));
 }
 
 /** Where the board or the observation of a node is drawn. */
