@@ -61,6 +61,8 @@ def test_the_words_and_the_payload_of_a_comparison():
     kind, start, count = compare["head"]["columns"]["visits"]
     visits = np.frombuffer(explorer._columns, f"<{kind}", count, start)
     assert np.array_equal(visits, explorer.comparison.other.nodes.visits)
+    kind, start, count = explorer._head["columns"]["match"]
+    assert np.array_equal(np.frombuffer(explorer._columns, f"<{kind}", count, start), explorer.comparison.match)
     assert compare["words"] in repr(explorer) and compare["words"] in explorer.explain()
     assert compare["part"] == explorer.comparison.parting.node
 

@@ -50,10 +50,9 @@ def read(model):
 
 def apply(head, columns, at, numbers):
     """Write the numbers of one simulation's changes."""
-    low, high = columns["recChangeStart"][at : at + 2]
+    low, high = columns["recStage"][[3 * at, 3 * at + 3]]
     for i in range(low, high)[:: 1 if numbers == "chAfter" else -1]:
-        place = columns["chEdge"][i] if columns["chEdge"][i] >= 0 else columns["chNode"][i]
-        columns[HOME[head["changeNames"][columns["chName"][i]]]][place] = columns[numbers][i]
+        columns[HOME[head["changeNames"][columns["chName"][i]]]][columns["chPlace"][i]] = columns[numbers][i]
 
 
 @pytest.mark.parametrize("case", MAKES)

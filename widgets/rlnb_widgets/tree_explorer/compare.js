@@ -1,20 +1,7 @@
 // Two trees side by side: which node is which, and where they differ.
 
 import { button, h } from "../_core/core.js";
-import { bestEdge, edgeOf } from "./store.js";
-
-/** For each node of a tree the node of another that the same actions lead to, or -1. */
-export function matching(tree, other) {
-  const match = new Int32Array(tree.count).fill(-1);
-  match[0] = 0;
-  for (let n = 1; n < tree.count; n++) {
-    const above = match[tree.parent[n]];
-    if (above < 0) continue;
-    const edge = edgeOf(other, above, tree.action[n]);
-    if (edge >= 0) match[n] = other.edgeChild[edge];
-  }
-  return match;
-}
+import { bestEdge } from "./store.js";
 
 /** How a node differs from its match: "only" where there is none, "best" where another action is visited most, or "". */
 export function difference(tree, node, other, match) {

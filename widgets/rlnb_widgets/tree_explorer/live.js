@@ -10,10 +10,9 @@ import { legend } from "./key.js";
 import { looked, lookedAtOther, opened } from "./look.js";
 import { moments } from "./moments.js";
 import { nodeLink } from "./nodelink.js";
-import { short } from "./notation.js";
 import { nodePanel } from "./panel.js";
 import { marksOf, phaseWords } from "./records.js";
-import { actionName, bestEdge, lineTo, mainLine, sameNumbers } from "./store.js";
+import { actionName, bestEdge, lineTo, mainLine } from "./store.js";
 import { summaryPanel } from "./summary.js";
 
 const VIEWS = ["tree", "icicle"];
@@ -139,7 +138,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     record.hidden = steps.hidden = words.hidden = records.count === 0;
     if (views.shown !== large.value) views.show(large.value);
     bar.paint();
-    const said = records.count ? phaseWords(shown, records, t, phase, (a) => actionName(shown, a), short) : "";
+    const said = records.count ? phaseWords(shown, records, t, phase) : "";
     words.setAttribute("aria-live", playhead.playing ? "off" : "polite");
     if (words.textContent !== said) words.textContent = said;
     phases.update(t, records.count, phase);
@@ -162,7 +161,6 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     if (head.compare) [head.words.headline, head.compare.head.words.headline].forEach((text, i) => { names[i].lastChild.textContent = text; });
   };
   listen("change:_columns", () => {
-    const before = data.tree;
     data = opened(model);
     marks = null;
     view = null;
@@ -170,9 +168,8 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     selection.set(selection.value);
     onHead();
     bar.paint();
-    const grown = sameNumbers(before, data.tree);
-    if (!grown) selection.set(0);
-    tree.reset(grown);
+    if (!data.head.grown) selection.set(0);
+    tree.reset(data.head.grown);
     there?.reset(true);
     wait(0);
   });

@@ -1,6 +1,6 @@
 // What all parts of the explorer look at: the trees that Python sent, at the moment under the playhead.
 
-import { difference, matching } from "./compare.js";
+import { difference } from "./compare.js";
 import { scored } from "./formulas.js";
 import { recordsOf } from "./records.js";
 import { edgeOf, isThere, mainLine, readTree } from "./store.js";
@@ -20,12 +20,12 @@ export function litBy(records, t, phase) {
 
 /** Read the payload: { head, tree, records, other, match, back }; `match` and `back` lead from one tree to the other. */
 export function opened(model) {
-  const head = model.get("_head");
-  const blob = model.get("_columns");
+  const [head, blob] = [model.get("_head"), model.get("_columns")];
   const tree = readTree(head, blob);
-  const records = recordsOf(tree, blob);
   const other = head.compare ? readTree(head.compare.head, blob) : null;
-  return { head, tree, records, other, match: other ? matching(tree, other) : null, back: other ? matching(other, tree) : null };
+  const back = other && new Int32Array(other.count).fill(-1);
+  tree.match?.forEach((there, node) => { if (there >= 0) back[there] = node; });
+  return { head, tree, records: recordsOf(tree), other, match: tree.match, back };
 }
 
 /**

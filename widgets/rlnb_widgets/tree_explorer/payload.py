@@ -39,7 +39,7 @@ class _Columns:
 def tree_payload(model: TreeModel, comparison: Comparison | None = None) -> tuple[dict[str, Any], bytes]:
     """Return the description, and the columns of both trees as bytes."""
     parts: list[bytes] = []
-    head, size = _tree(model, parts, 0)
+    head, size = _tree(model, parts, 0, None if comparison is None else comparison.match)
     head["compare"] = None
     if comparison is not None:
         other, _ = _tree(comparison.other, parts, size)
@@ -52,9 +52,13 @@ def tree_payload(model: TreeModel, comparison: Comparison | None = None) -> tupl
     return head, b"".join(parts)
 
 
-def _tree(model: TreeModel, parts: list[bytes], start: int) -> tuple[dict[str, Any], int]:
+def _tree(
+    model: TreeModel, parts: list[bytes], start: int, match: np.ndarray | None = None
+) -> tuple[dict[str, Any], int]:
     """Describe one tree whose columns start at a byte; also return the byte where they end."""
     columns = _Columns(parts, start)
+    if match is not None:
+        columns.put("match", "i4", match)
     _nodes(model, columns)
     _edges(model, columns)
     _records(model, columns)
@@ -127,19 +131,22 @@ def _records(model: TreeModel, columns: _Columns) -> None:
     records = model.records
     if records is None:
         return
+    # By simulation and stage: 0 expand, 1 evaluate, 2 back up.
+    evaluates = records.name == list(CHANGED).index("evaluation")
+    stage = 3 * np.repeat(np.arange(len(records)), np.diff(records.change_start))
+    stage += np.where(records.phase == 1, 2, evaluates)
+    order = np.argsort(stage, kind="stable")
     for name, kind, array in (
         ("recPathStart", "i4", records.path_start),
         ("recEdge", "i4", records.edge),
         ("recLeaf", "i4", records.leaf),
         ("recAdded", "u1", records.added),
         ("recValue", "f8", records.value),
-        ("recChangeStart", "i4", records.change_start),
-        ("chPhase", "u1", records.phase),
-        ("chName", "u1", records.name),
-        ("chNode", "i4", records.node),
-        ("chEdge", "i4", records.change_edge),
-        ("chBefore", "f8", records.before),
-        ("chAfter", "f8", records.after),
+        ("recStage", "i4", np.searchsorted(stage[order], np.arange(3 * len(records) + 1))),
+        ("chName", "u1", records.name[order]),
+        ("chPlace", "i4", np.where(records.change_edge >= 0, records.change_edge, records.node)[order]),
+        ("chBefore", "f8", records.before[order]),
+        ("chAfter", "f8", records.after[order]),
     ):
         columns.put(name, kind, array)
 

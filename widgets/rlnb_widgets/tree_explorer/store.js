@@ -115,9 +115,3 @@ export function placeOf({ low, middle, high }, value) {
 
 /** What the area of a node stands for, at the moment: visits, or nodes below where nothing was visited. */
 export const sizeOf = (tree, node) => (tree.head.size === "visits" ? tree.visits[node] : tree.size[node]);
-
-/** Whether two trees are one that grew or shrank: what both have is numbered alike. */
-export function sameNumbers(a, b) {
-  for (let n = Math.min(a.count, b.count) - 1; n >= 0; n--) if (a.parent[n] !== b.parent[n] || a.action[n] !== b.action[n]) return false;
-  return true;
-}
