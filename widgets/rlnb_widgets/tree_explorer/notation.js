@@ -98,10 +98,12 @@ function called(name) {
 // A fraction below a root is written with a slash: without a font for formulas a root does not grow as tall as it.
 function drawn(term, low = false) {
   if (typeof term === "string") return term === "max" ? called(term) : make(/^[+−·=Σ]$/.test(term) ? "mo" : /^[−\d∞–]/.test(term) ? "mn" : "mi", term);
-  const row = term.row.map((part) => drawn(part, low || term.kind === "√("));
-  if (term.kind === "ln") return make("mrow", called("ln"), ...row);
-  if (term.kind === "√(") return make("msqrt", ...row);
-  if (term.kind !== "/") return make("mrow", make("mo", term.kind), ...row, make("mo", ")"));
-  const bare = term.row.map((part, i) => (part.kind === "(" ? make("mrow", ...part.row.map((one) => drawn(one, low))) : row[i]));
-  return low ? make("mrow", bare[0], make("mo", "/"), bare[1]) : make("mfrac", ...bare);
+  const { kind } = term;
+  const row = (parts) => parts.map((part) => drawn(part, low || kind === "√("));
+  // A fraction shows by itself what its bars and a logarithm span.
+  const bare = (part) => (part.kind === "(" && (kind === "/" || part.row.length === 1) ? make("mrow", ...row(part.row)) : row([part])[0]);
+  if (kind === "√(") return make("msqrt", ...row(term.row));
+  if (kind === "ln") return make("mrow", called("ln"), bare(term.row[0]));
+  if (kind === "/") return low ? make("mrow", bare(term.row[0]), make("mo", "/"), bare(term.row[1])) : make("mfrac", ...term.row.map(bare));
+  return make("mrow", make("mo", kind), ...row(term.row), make("mo", ")"));
 }
