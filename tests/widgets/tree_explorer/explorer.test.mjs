@@ -273,7 +273,7 @@ function wild(n) {
 test("no two items of a column overlap, whatever the tree, and parents stand between their children", () => {
   const tree = wild(400);
   for (const count of [1, 3, 100]) {
-    const layout = layOut(tree, firstFolds(tree, count));
+    const layout = layOut(tree, firstFolds(tree, { count }));
     const byDepth = new Map();
     for (const item of layout.items) byDepth.set(item.depth, [...(byDepth.get(item.depth) ?? []), item]);
     for (const items of byDepth.values()) {
@@ -287,7 +287,7 @@ test("no two items of a column overlap, whatever the tree, and parents stand bet
 
 test("the largest children are drawn, in the order of the actions; filters and what is forced", () => {
   const tree = wild(60);
-  const folds = firstFolds(tree, 2);
+  const folds = firstFolds(tree, { count: 2 });
   assert.equal(shownChildren(tree, 0, folds, new Set()).edges.length, Math.min(childEdges(tree, 0).length, 6)); // the root shows more
   folds.more.clear();
   const { edges, hidden } = shownChildren(tree, 0, folds, new Set());
@@ -319,16 +319,16 @@ test("arrow keys lead to parent, child and sibling, and open what is folded", ()
   const { tree } = sample();
   const layout = layOut(tree, firstFolds(tree));
   const go = (key, node, shown = () => true) => { const { item, open } = moveTo(key, layout.at.get(node), layout, shown, tree); return [item.node, open]; };
-  assert.deepEqual(go("ArrowRight", 0), [1, null]);
-  assert.deepEqual(go("ArrowDown", 1), [2, null]);
-  assert.deepEqual(go("ArrowDown", 2), [2, null]);
-  assert.deepEqual(go("ArrowUp", 2), [1, null]);
-  assert.deepEqual(go("ArrowLeft", 2), [0, null]);
-  assert.deepEqual(go("ArrowLeft", 0), [0, null]);
+  assert.deepEqual(go("ArrowRight", 0), [1, false]);
+  assert.deepEqual(go("ArrowDown", 1), [2, false]);
+  assert.deepEqual(go("ArrowDown", 2), [2, false]);
+  assert.deepEqual(go("ArrowUp", 2), [1, false]);
+  assert.deepEqual(go("ArrowLeft", 2), [0, false]);
+  assert.deepEqual(go("ArrowLeft", 0), [0, false]);
   assert.deepEqual(go("ArrowRight", 1), [1, true]);
-  assert.deepEqual(go("ArrowRight", 2), [2, null]);
-  assert.deepEqual(go("Home", 2), [0, null]);
-  assert.deepEqual(go("ArrowRight", 0, (item) => item.node !== 1), [2, null]);
+  assert.deepEqual(go("ArrowRight", 2), [2, false]);
+  assert.deepEqual(go("Home", 2), [0, false]);
+  assert.deepEqual(go("ArrowRight", 0, (item) => item.node !== 1), [2, false]);
 });
 
 test("a path of actions is followed as far as it leads, and what stops it is said", () => {

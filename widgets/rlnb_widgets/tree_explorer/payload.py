@@ -14,6 +14,7 @@ from rlnb_widgets.tree_explorer.words import (
     advance_words,
     best_words,
     compare_words,
+    mark_words,
     tree_headline,
 )
 
@@ -41,6 +42,7 @@ def tree_payload(model: TreeModel, comparison: Comparison | None = None) -> tupl
     parts: list[bytes] = []
     head, size = _tree(model, parts, 0, None if comparison is None else comparison.match)
     head["compare"] = None
+    head["legend"] = [list(pair) for pair in mark_words(model, comparison is not None)]
     if comparison is not None:
         other, _ = _tree(comparison.other, parts, size)
         part = comparison.parting

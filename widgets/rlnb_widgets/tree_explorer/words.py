@@ -51,6 +51,18 @@ def value_words(model: TreeModel) -> str:
     return f"colour: {model.values.what}, {number(model.values.low)} to {number(model.values.high)}"
 
 
+def mark_words(model: TreeModel, compared: bool = False) -> list[tuple[str, str]]:
+    """Return the marks that occur in the picture of a tree, by name, and what they mean."""
+    nodes, visits = model.nodes, model.sized_by == "visits"
+    found = [("size", "more visits" if visits else "more nodes below")]
+    found.append(("main", "line visited most" if visits else "largest branch"))
+    found += [("ring", "the episode ends")] if nodes.terminal.any() else []
+    found += [("kept", "kept from the search before")] if 0 < model.reused < len(nodes) else []
+    found += [("further", "another way to the same node")] if nodes.shared.any() else []
+    found += [("lit", "path of the simulation")] if model.records is not None and len(model.records) else []
+    return found + ([("only", "only in this tree"), ("best", "another action is visited most")] if compared else [])
+
+
 def advance_words(model: TreeModel) -> str:
     """Describe what was kept when the root advanced; empty if nothing was kept."""
     if not model.reused:
