@@ -58,7 +58,7 @@ function sample({ rule = "UCB1", players = true, shared = false, record = true, 
   const of = (i) => changes.map((change) => change[i]);
   const [columns, blob] = packed({
     parent: ["i4", [-1, 0, 0, 1]], action: ["i4", [-1, 0, 1, 2]], edge: ["i4", [-1, 0, 1, 5]], depth: ["i4", [0, 1, 1, 2]], toPlay: ["i1", [0, 1, 1, 0]], flags: ["u1", [0, 0, 0, shared ? 3 : 1]], steps: ["i4", [0, 1, 1, 1]],
-    visits: ["i4", [4, 2, 1, 1]], valueSum: ["f8", [-1, 2, -1, -1]], evaluation: ["f8", [0, 1, -1, 0]], reward: ["f4", [0, 0, 0, 1]], size: ["i4", [4, 2, 1, 1]],
+    visits: ["i4", [4, 2, 1, 1]], valueSum: ["f8", [-1, 2, -1, -1]], evaluation: ["f8", [0, 1, -1, 0]], reward: ["f4", [0, 0, 0, 1]],
     x0: ["f4", [0, 0.25, 0.75, 0.25]], x1: ["f4", [1, 0.75, 1, 0.5]], ...edges, edgeVisits: ["i4", [2, 1, 0, 0, 0, 1, 0, 0]], edgeSum: ["f8", [-2, 1, 0, 0, 0, 1, 0, 0]],
     edgePrior: ["f4", [0.5, 0.25, 0.25, 0.5, 0.25, 0.25, 0.5, 0.5]], edgeExtra: ["f8", [0.5, 1, 0, 0, 0, 1, 0, 0]],
     ...(record ? {
@@ -266,7 +266,7 @@ function wild(n) {
   const size = Float64Array.from(parent, () => 1 + draw(50));
   return {
     head: { open: parent.map((_, i) => i), size: "visits", priors: true }, count: n, parent, depth, edgeStart, edgeChild, edgeAction: Int32Array.from(edgeChild, (_, e) => e), edgeFrom: Int32Array.from(children.flatMap((list, p) => list.map(() => p))),
-    finalSize: size, visits: size, edgeVisits: Float64Array.from(edgeChild, (c) => size[c]), finalEdgeVisits: Float64Array.from(edgeChild, (c) => size[c]), edgePrior: new Float64Array(n), addedAt: new Int32Array(n), now: Infinity, deepest: Math.max(...depth),
+    finalVisits: size, visits: size, edgeVisits: Float64Array.from(edgeChild, (c) => size[c]), finalEdgeVisits: Float64Array.from(edgeChild, (c) => size[c]), edgePrior: new Float64Array(n), addedAt: new Int32Array(n), now: Infinity, deepest: Math.max(...depth),
   };
 }
 
@@ -291,12 +291,12 @@ test("the largest children are drawn, in the order of the actions; filters and w
   assert.equal(shownChildren(tree, 0, folds, new Set()).edges.length, Math.min(childEdges(tree, 0).length, 6)); // the root shows more
   folds.more.clear();
   const { edges, hidden } = shownChildren(tree, 0, folds, new Set());
-  const sizes = (list) => list.map((e) => tree.finalSize[tree.edgeChild[e]]);
+  const sizes = (list) => list.map((e) => tree.finalVisits[tree.edgeChild[e]]);
   assert.ok(hidden.length > 0 && Math.min(...sizes(edges)) >= Math.max(...sizes(hidden)));
   assert.deepEqual(edges, [...edges].sort((a, b) => a - b));
   const forced = tree.edgeChild[hidden[0]];
   assert.equal(shownChildren(tree, 0, folds, new Set([forced])).edges.length, 3);
-  assert.equal(shownChildren(tree, 0, { ...folds, count: 99, least: 40 }, new Set()).edges.every((e) => tree.finalSize[tree.edgeChild[e]] >= 40), true);
+  assert.equal(shownChildren(tree, 0, { ...folds, count: 99, least: 40 }, new Set()).edges.every((e) => tree.finalVisits[tree.edgeChild[e]] >= 40), true);
   assert.equal(shownChildren(tree, 0, { ...folds, deepest: 0 }, new Set([forced])).edges.length, 1);
   folds.open.clear();
   const layout = layOut(tree, folds, new Set([0, forced]));
@@ -333,9 +333,9 @@ test("arrow keys lead to parent, child and sibling, and open what is folded", ()
 
 test("a path of actions is followed as far as it leads, and what stops it is said", () => {
   const { tree, records } = sample({ actionNames: ["left", "up", "right"] });
-  assert.deepEqual(follow(tree, "left, 2"), { node: 3, rest: [], message: "" });
-  assert.deepEqual(follow(tree, ""), { node: 0, rest: [], message: "" });
-  assert.deepEqual(follow(tree, "0 → Up 1"), { node: 1, rest: ["Up", "1"], message: "Action up was never tried after 0." });
+  assert.deepEqual(follow(tree, "left, 2"), { node: 3, message: "" });
+  assert.deepEqual(follow(tree, ""), { node: 0, message: "" });
+  assert.deepEqual(follow(tree, "0 → Up 1"), { node: 1, message: "Action up was never tried after 0." });
   assert.equal(follow(tree, "2").message, "Action right was never tried at the root.");
   assert.equal(follow(tree, "0 2 1").message, "The episode ends after 0 2.");
   assert.equal(follow(tree, "1 1").message, "Action up is not legal after 1, or was left out.");

@@ -2,7 +2,6 @@
 
 import { clamp } from "../_core/data.js";
 import { TINY, computed, filled, short } from "./notation.js";
-import { weightOf } from "./store.js";
 
 const CLOSE = 1e-8; // ranges of values below this are not stretched, as in rlnb.modules.mcts.formulas
 const VARIANCE = "s² − q² + √(c · ln N / n)";
@@ -36,7 +35,7 @@ const halves = (rule, node) => rule.name === "Gumbel" && node === 0 && rule.draw
 /**
  * The actions of a node with their statistics at the playhead and their scores.
  *
- * Returns rows { edge, action, child, n, w, q, p, weight, value, u, score, improved, numbers } in the order of the actions.
+ * Returns rows { edge, action, child, n, w, q, p, value, u, score, improved, numbers } in the order of the actions.
  * q is NaN for an action never tried, u is the bonus that the rule adds to the value, improved its share of the policy;
  * null for a rule whose policy is the share of the visits. `c` is the exploration constant to score with.
  */
@@ -48,7 +47,7 @@ export function scored(tree, node, c) {
     const w = tree.edgeSum[e];
     rows.push({
       edge: e, action: tree.edgeAction[e], child: tree.edgeChild[e], n, w, q: n > 0 ? w / n : NaN, p: tree.edgePrior[e],
-      extra: tree.edgeExtra?.[e] ?? 0, weight: weightOf(tree, e), value: NaN, u: NaN, score: NaN, improved: null, numbers: {},
+      extra: tree.edgeExtra?.[e] ?? 0, value: NaN, u: NaN, score: NaN, improved: null, numbers: {},
     });
   }
   if (rule?.known) score(rows, tree, node, c);
@@ -59,7 +58,7 @@ export function scored(tree, node, c) {
 /** The indices of rows sorted by score, best first; without scores by visits. Ties keep the order of the actions. */
 export function ranking(rows) {
   const known = rows.some((row) => !Number.isNaN(row.score));
-  const by = (row) => (known ? row.score : row.weight);
+  const by = (row) => (known ? row.score : row.n);
   return rows.map((_, i) => i).sort((a, b) => by(rows[b]) - by(rows[a]) || a - b);
 }
 

@@ -30,9 +30,8 @@ export function firstFolds(tree, { count = CHILDREN, least = 0, deepest = Infini
  */
 export function shownChildren(tree, node, folds, forced) {
   const edges = childEdges(tree, node, false);
-  const sizes = (e) => [tree.finalEdgeVisits[e], tree.finalSize[tree.edgeChild[e]]];
-  const fits = edges.filter((e) => sizes(e)[1] >= folds.least && tree.depth[tree.edgeChild[e]] <= folds.deepest);
-  const larger = (a, b) => sizes(b)[0] - sizes(a)[0] || sizes(b)[1] - sizes(a)[1];
+  const fits = edges.filter((e) => tree.finalVisits[tree.edgeChild[e]] >= folds.least && tree.depth[tree.edgeChild[e]] <= folds.deepest);
+  const larger = (a, b) => tree.finalEdgeVisits[b] - tree.finalEdgeVisits[a];
   const largest = folds.open.has(node) ? [...fits].sort(larger).slice(0, folds.more.get(node) ?? folds.count) : [];
   const shown = new Set([...largest, ...edges.filter((e) => forced.has(tree.edgeChild[e]))]);
   return { edges: edges.filter((e) => shown.has(e)), hidden: fits.filter((e) => !shown.has(e)) };

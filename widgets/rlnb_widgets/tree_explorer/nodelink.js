@@ -4,7 +4,7 @@ import { clamp, h, motion, paint, reducedMotion, stage } from "../_core/core.js"
 import { firstFolds, layOut, moveTo } from "./layout.js";
 import { brief } from "./notation.js";
 import { itemMarks, lineMarks } from "./scene.js";
-import { REUSED, TERMINAL, TRANSPOSITION, actionName, hasFlag, isThere, lineTo, sizeOf } from "./store.js";
+import { TERMINAL, TRANSPOSITION, actionName, hasFlag, isKept, isThere, lineTo } from "./store.js";
 
 const MOVE_MS = 220;
 const MARGIN = 160; // beyond the window, in pixels
@@ -268,10 +268,10 @@ function spoken({ tree, line }, item, value, fold, differs) {
   const many = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
   return [
     at === 0 ? "root" : `action ${actionName(tree, tree.edgeAction[item.edge])}`,
-    tree.head.size === "nodes" ? `${many(sizeOf(tree, at), "node")} at and below it` : many(tree.visits[at], "visit"), Number.isNaN(value) ? "no value" : `value ${brief(value)}`,
+    tree.head.size === "nodes" ? `${many(tree.visits[at], "node")} at and below it` : many(tree.visits[at], "visit"), Number.isNaN(value) ? "no value" : `value ${brief(value)}`,
     item.edge >= 0 && tree.head.priors ? `prior ${brief(tree.edgePrior[item.edge])}` : null,
     hasFlag(tree, at, TERMINAL) ? "end of the episode" : null, hasFlag(tree, at, TRANSPOSITION) ? "several ways lead here" : null,
-    hasFlag(tree, at, REUSED) && tree.head.reused < tree.count ? "kept from the search before" : null,
+    isKept(tree, at) ? "kept from the search before" : null,
     line.has(item.edge) ? "on the main line" : null, fold ? `${many(fold, "action")} folded` : null,
     differs ? { only: "only in this tree", best: "another action is visited most in the other tree" }[differs] : null,
   ].filter(Boolean).join(", ");

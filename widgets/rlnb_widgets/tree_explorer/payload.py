@@ -9,6 +9,7 @@ import numpy as np
 from rlnb.data.map.tree.node import Tree
 from rlnb.search.mcts import MCTS
 from rlnb_widgets.tree_explorer.compare import Comparison
+from rlnb_widgets.tree_explorer.model import weights
 from rlnb_widgets.tree_explorer.schema import CHANGED, RuleFacts, TreeModel
 from rlnb_widgets.tree_explorer.words import (
     advance_words,
@@ -104,11 +105,10 @@ def _nodes(model: TreeModel, columns: _Columns) -> None:
         ("toPlay", "i1", nodes.to_play),
         ("flags", "u1", flags),
         ("steps", "i4", nodes.steps),
-        ("visits", "i4", nodes.visits),
-        ("valueSum", "f8", nodes.value_sum),
+        ("visits", "i4", nodes.size),
+        ("valueSum", "f8", _known(model, nodes.value_sum)),
         ("evaluation", "f8", nodes.evaluation),
         ("reward", "f4", nodes.reward),
-        ("size", "i4", nodes.size),
         ("x0", "f4", nodes.start),
         ("x1", "f4", nodes.end),
     ):
@@ -120,13 +120,18 @@ def _edges(model: TreeModel, columns: _Columns) -> None:
     columns.put("edgeStart", "i4", edges.first)
     columns.put("edgeAction", "i4", edges.action)
     columns.put("edgeChild", "i4", edges.child)
-    columns.put("edgeVisits", "i4", edges.visits)
-    columns.put("edgeSum", "f8", edges.value_sum)
+    columns.put("edgeVisits", "i4", weights(model))
+    columns.put("edgeSum", "f8", _known(model, edges.value_sum))
     columns.put("edgePrior", "f4", edges.prior)
     if edges.extra is not None:
         columns.put("edgeExtra", "f8", edges.extra)
     if edges.scores is not None:
         columns.put("edgeScore", "f8", edges.scores)
+
+
+def _known(model: TreeModel, sums: np.ndarray) -> np.ndarray:
+    """Return sums of returns; NaN in a tree without visits, whose nodes are counted in their place."""
+    return sums if model.sized_by == "visits" else np.full(len(sums), np.nan)
 
 
 def _records(model: TreeModel, columns: _Columns) -> None:

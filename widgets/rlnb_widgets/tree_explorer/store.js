@@ -4,9 +4,12 @@ import { typed } from "../_core/data.js";
 
 export const TERMINAL = 1;
 export const TRANSPOSITION = 2;
-export const REUSED = 4;
+const REUSED = 4;
 
-/** Read a tree: each column of `head` under its name, as an array of its own that may be written to. */
+/**
+ * Read a tree: each column of `head` under its name, as an array of its own that may be written to. The visits of a tree
+ * that was never visited are the nodes at and below a node, `head.size` says so; then there are no values.
+ */
 export function readTree(head, blob) {
   const tree = { head, count: head.nodes, edgeExtra: null, edgeScore: null };
   for (const [name, [kind, start, count]] of Object.entries(head.columns)) tree[name] = typed(blob, kind, start, count);
@@ -14,7 +17,7 @@ export function readTree(head, blob) {
   tree.addedAt = new Int32Array(tree.count);
   tree.now = Infinity; // how many recorded simulations have added their node
   // What is shown and in which order must not change while one goes through the record.
-  tree.finalSize = Float64Array.from(tree.size);
+  tree.finalVisits = Float64Array.from(tree.visits);
   tree.finalEdgeVisits = Float64Array.from(tree.edgeVisits);
   tree.edgeFrom = new Int32Array(tree.edgeAction.length);
   for (let n = 0; n < tree.count; n++) tree.edgeFrom.fill(n, tree.edgeStart[n], tree.edgeStart[n + 1]);
@@ -26,6 +29,9 @@ export function readTree(head, blob) {
 export const isThere = (tree, node) => node >= 0 && node < tree.count && tree.addedAt[node] <= tree.now;
 
 export const hasFlag = (tree, node, flag) => (tree.flags[node] & flag) !== 0;
+
+/** Whether a node was kept from the search before; where all were, that goes without saying. */
+export const isKept = (tree, node) => hasFlag(tree, node, REUSED) && tree.head.reused < tree.count;
 
 /** The edge that an action takes from a node, or -1. */
 export function edgeOf(tree, node, action) {
@@ -59,15 +65,12 @@ export const actionName = (tree, action) => tree.head.actionNames?.[action] ?? S
 /** A path in words. */
 export const pathWords = (tree, node) => (node === 0 ? "root" : pathTo(tree, node).map((a) => actionName(tree, a)).join(" → "));
 
-/** What an edge weighs at the moment: its visits, or the nodes at and below its child where nothing was visited. */
-export const weightOf = (tree, e) => (tree.head.size === "visits" ? tree.edgeVisits[e] : tree.size[tree.edgeChild[e]] ?? 0);
-
-/** The edge that weighs most, of several the one with the best mean, as a search plays; -1 where none was taken. */
+/** The edge visited most, of several the one with the best mean, as a search plays; -1 where none was taken. */
 export function bestEdge(tree, node) {
   const mean = (e) => (tree.head.kind === "search" ? tree.edgeSum[e] / Math.max(tree.edgeVisits[e], 1) : 0); // of a Tree it is not known for whom
   let best = -1;
   for (const e of childEdges(tree, node)) {
-    const more = best < 0 ? weightOf(tree, e) : weightOf(tree, e) - weightOf(tree, best);
+    const more = tree.edgeVisits[e] - (best < 0 ? 0 : tree.edgeVisits[best]);
     if (more > 0 || (more === 0 && best >= 0 && mean(e) > mean(best))) best = e;
   }
   return best;
@@ -112,6 +115,3 @@ export function placeOf({ low, middle, high }, value) {
   const far = value < middle ? middle - low : high - middle;
   return Math.min(Math.max((value - middle) / (far || 1), -1), 1);
 }
-
-/** What the area of a node stands for, at the moment: visits, or nodes below where nothing was visited. */
-export const sizeOf = (tree, node) => (tree.head.size === "visits" ? tree.visits[node] : tree.size[node]);
