@@ -398,8 +398,8 @@ test("a node shows its numbers, its end, and what the last phase changed", () =>
   assert.deepEqual([rings(of(now, 3), "ink"), rings(of(now, 1), "ink"), rings(of(now, 0), "accent"), rings(of(now, 1), "accent")], [1, 0, 1, 0]);
   assert.deepEqual([rings(of(now, 1), "warn"), rings(of(now, 2), "warn")], [1, 0]);
   assert.equal(labelOf(moment(sample(), 1, 3), 2).text, "worth 1.00");
-  const only = of(moment(sample(), 3, 0, { differs: () => "only" }), 1).marks.find((mark) => mark.kind === "sector");
-  assert.deepEqual([only.stroke, only.dash], ["c4", [3, 2]]);
+  const only = of(moment(sample(), 3, 0, { differs: () => "only" }), 1).marks.find((mark) => mark.stroke === "c4");
+  assert.deepEqual([only.kind, only.dash], ["disc", [3, 2]]);
   const [wide, tall] = of(now, 1).box.slice(2);
   assert.ok(wide > 50 && tall < 40);
 });

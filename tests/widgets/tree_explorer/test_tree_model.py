@@ -243,7 +243,7 @@ def test_what_is_open_at_first_is_the_principal_variation_with_its_largest_neigh
     for node in model.principal[:-1]:
         children = [c for c in model.open if model.nodes.parent[c] == node]
         visits = sorted((int(v) for v in model.nodes.visits[model.nodes.parent == node]), reverse=True)
-        assert sorted((int(model.nodes.visits[c]) for c in children), reverse=True) == visits[: 3 if node else 6]
+        assert sorted((int(model.nodes.visits[c]) for c in children), reverse=True) == visits[: 2 if node else 6]
     assert all(int(model.nodes.parent[node]) in model.open for node in model.open[1:])
 
 

@@ -76,11 +76,10 @@ export function itemMarks(item, [x, y], state) {
   const marked = selected === node || active === item.id;
   const differs = state.differs?.(node) ?? "";
   const rings = [
-    hasFlag(tree, node, TERMINAL) && { kind: "disc", stroke: "ink", width: 1.4 },
-    isKept(tree, node) && { kind: "disc", stroke: "c2", width: 1.8 },
-    differs === "only" && { kind: "sector", turn: 0, turn2: 1, dash: [3, 2], stroke: "c4", width: 2 },
-    differs === "best" && { kind: "disc", stroke: "c4", width: 2 },
-  ].filter(Boolean).map((ring, i) => ({ x, y, r: r + 3 + 3 * i, r2: r + 3 + 3 * i, ...ring }));
+    hasFlag(tree, node, TERMINAL) && { stroke: "ink", width: 1.4 },
+    isKept(tree, node) && { stroke: "c2", width: 1.8 },
+    differs && { stroke: "c4", width: 2, ...(differs === "only" ? { dash: [3, 2] } : {}) },
+  ].filter(Boolean).map((ring, i) => ({ kind: "disc", x, y, r: r + 3 + 3 * i, ...ring }));
   const disc = { kind: "disc", x, y, r };
   const halo = { ...disc, r: r + 4 + 3 * rings.length };
   const edge = lit.nodes.includes(node) ? { stroke: "warn", width: 2.5 } : { stroke: "muted", width: 0.8 };
