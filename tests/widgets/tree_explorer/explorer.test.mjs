@@ -2,14 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { difference } from "../../../widgets/rlnb_widgets/tree_explorer/compare.js";
 import { actionOf, follow } from "../../../widgets/rlnb_widgets/tree_explorer/find.js";
 import { ranking, scored, written } from "../../../widgets/rlnb_widgets/tree_explorer/formulas.js";
 import { curve, icicleMarks, itemMarks, labelOf, lineMarks, lineWidth, radius } from "../../../widgets/rlnb_widgets/tree_explorer/scene.js";
 import { hitAt } from "../../../widgets/rlnb_widgets/_core/paint.js";
 import { rowsIn } from "../../../widgets/rlnb_widgets/tree_explorer/icicle.js";
 import { COLUMN, ROW, firstFolds, layOut, moveTo, shownChildren } from "../../../widgets/rlnb_widgets/tree_explorer/layout.js";
-import { litBy } from "../../../widgets/rlnb_widgets/tree_explorer/look.js";
+import { difference, litBy } from "../../../widgets/rlnb_widgets/tree_explorer/look.js";
 import { brief, fixed, short } from "../../../widgets/rlnb_widgets/tree_explorer/notation.js";
 import { factsOf } from "../../../widgets/rlnb_widgets/tree_explorer/panel.js";
 import { changedMean, keyOf, marksOf, phaseWords, recordsOf } from "../../../widgets/rlnb_widgets/tree_explorer/records.js";

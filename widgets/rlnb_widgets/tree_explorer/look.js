@@ -1,9 +1,8 @@
 // What all parts of the explorer look at: the trees that Python sent, at the moment under the playhead.
 
-import { difference } from "./compare.js";
 import { scored } from "./formulas.js";
 import { recordsOf } from "./records.js";
-import { edgeOf, isThere, mainLine, readTree } from "./store.js";
+import { bestEdge, edgeOf, isThere, mainLine, readTree } from "./store.js";
 
 const NONE = { nodes: [], edges: new Set() };
 
@@ -16,6 +15,13 @@ export function litBy(records, t, phase) {
   if (r < 0) return NONE;
   const { nodes, edges, leaf } = records.path(r);
   return { nodes: phase === 1 ? nodes : [...nodes, leaf], edges: new Set(edges) };
+}
+
+/** How a node differs from its match: "only" where there is none, "best" where another action is visited most, or "". */
+export function difference(tree, node, other, match) {
+  if (match[node] < 0) return "only";
+  const [here, there] = [bestEdge(tree, node), bestEdge(other, match[node])];
+  return here >= 0 && there >= 0 && tree.edgeAction[here] !== other.edgeAction[there] ? "best" : "";
 }
 
 /** Read the payload: { head, tree, records, other, match, back }; `match` and `back` lead from one tree to the other. */
