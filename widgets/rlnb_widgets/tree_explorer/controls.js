@@ -70,15 +70,14 @@ export function filterBar({ count, onFind, onFilter, onFollow, act }) {
  */
 export function searchBar({ ask, head, chosenAction }) {
   const many = h("input", { type: "number", class: "rlnb-field tx-number", min: 1, step: 1, value: 100, "aria-label": "how many simulations to run" });
-  const act = (text, label, message) => button({ text, label, solid: true, onclick: () => ask(message()) });
-  const made = {
-    step: act("Step", "do one simulation", () => ({ do: "step" })),
-    back: act("Back", "take the last simulation back", () => ({ do: "back" })),
-    run: act("Run", "do several simulations", () => ({ do: "run", n: Math.max(Math.round(Number(many.value)) || 1, 1) })),
+  const act = (name, text, label, more = () => ({})) => [name, button({ text, label, solid: true, onclick: () => ask({ do: name, ...more() }) })];
+  const made = Object.fromEntries([
+    act("step", "Step", "do one simulation"), act("back", "Back", "take the last simulation back"),
+    act("run", "Run", "do several simulations", () => ({ n: Math.max(Math.round(Number(many.value)) || 1, 1) })),
     // It is disabled where no action is chosen.
-    advance: act("Advance", "take an action at the root and keep its subtree", () => ({ do: "advance", action: chosenAction() })),
-    refresh: act("Refresh", "show the search as it is now", () => ({ do: "refresh" })),
-  };
+    act("advance", "Advance", "take an action at the root and keep its subtree", () => ({ action: chosenAction() })),
+    act("refresh", "Refresh", "show the search as it is now"),
+  ]);
   const note = h("span", { class: "rlnb-note tx-kernel" });
   const problem = h("p", { class: "rlnb-error tx-problem", role: "alert" });
   const el = h("div", {}, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, ...(ask ? [made.step, made.back, made.run, many, made.advance, made.refresh] : []), note), problem);
