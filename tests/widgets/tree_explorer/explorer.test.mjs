@@ -67,7 +67,7 @@ function sample({ rule = "UCB1", players = true, shared = false, record = true, 
   });
   const head = {
     kind: "search", nodes: 4, edges: 8, actions: 3, actionNames: null, players, value: { low: middle - half, middle, high: middle + half }, size: "visits", priors: true, rule: RULES[rule],
-    scale: { middle, half }, columns, changeNames: names, records: record ? { count: 3, first: 0, of: 3 } : null, open: [0, 1, 2], best: 0, reused: 0, ...more,
+    scale: { middle, half }, columns, changeNames: names, records: record ? { count: 3, first: 0, marks: { "end of an episode": [3] } } : null, open: [0, 1, 2], best: 0, reused: 0, ...more,
   };
   const tree = readTree(head, blob);
   return { tree, records: recordsOf(tree) };
@@ -151,7 +151,7 @@ test("the phases in words, and marks to jump to", () => {
   assert.equal(say(1, 3), "Simulation 2, evaluate: 1 is worth −1 to the player to move there.");
   assert.deepEqual([1, 2].map((r) => records.found(r)), [{ found: -1, ended: false, turned: true }, { found: 1, ended: true, turned: true }]);
   assert.equal(say(3, 0), "Simulation 3, back up: the reward of 1 goes up along 0 → 2; 3 nodes count one visit more.");
-  assert.deepEqual(marksOf(tree, records, 1), { "best action changes": [], "end of an episode": [3], "by the selected node": [1, 3] });
+  assert.deepEqual(marksOf(tree, records, 1), { "end of an episode": [3], "by the selected node": [1, 3] });
 });
 
 test("a tree without a record is whole", () => {

@@ -55,6 +55,11 @@ def apply(head, columns, at, numbers):
         columns[HOME[head["changeNames"][columns["chName"][i]]]][columns["chPlace"][i]] = columns[numbers][i]
 
 
+def marks_until(head, t):
+    """The marks of a record after its first simulations."""
+    return {name: [at for at in steps if at <= t] for name, steps in head["records"]["marks"].items()}
+
+
 @pytest.mark.parametrize("case", MAKES)
 def test_going_back_over_the_payload_is_what_going_back_in_the_search_gives(case):
     make, index = MAKES[case]
@@ -69,7 +74,8 @@ def test_going_back_over_the_payload_is_what_going_back_in_the_search_gives(case
         search.back()
         then, there = read(tree_model(search, index))
         assert then["nodes"] == nodes and len(there["edgeAction"]) == columns["edgeStart"][nodes]
-        assert then["records"] == {"count": at, "first": head["records"]["first"]}
+        assert (then["records"]["count"], then["records"]["first"]) == (at, head["records"]["first"])
+        assert then["records"]["marks"] == marks_until(head, at)
         for name in (*WRITTEN, "parent", "action", "edge", "flags", "toPlay", "reward"):
             assert np.array_equal(columns[name][:nodes], there[name]), name
         for name in ("edgeAction", "edgeChild", "edgeVisits", "edgeSum", "edgePrior", "edgeExtra"):
@@ -164,3 +170,18 @@ def test_flags_tell_ends_shared_nodes_and_those_that_were_kept():
 def test_a_tree_has_no_records():
     head, columns = read(tree_model(search_of().tree()))
     assert head["records"] is None and not any(name.startswith(("rec", "ch")) for name in columns)
+
+
+def test_the_marks_of_a_record_are_the_changes_of_the_best_action_and_the_ends():
+    search = endgame_search(12)
+    marks = read(tree_model(search))[0]["records"]["marks"]
+    best, ends = [], []
+    while search.history.position:
+        leaf = search.history.records[search.history.position - 1].leaves[0]
+        best.append(int(search.nodes.edge_visits[0, 0].argmax()))
+        ends += [search.history.position] if search.nodes.terminal[0, leaf] else []
+        search.back()
+    best.reverse()
+    changed = [at + 1 for at in range(1, len(best)) if best[at] != best[at - 1]]
+    assert marks == {"best action changes": changed, "end of an episode": ends[::-1]}
+    assert changed and ends

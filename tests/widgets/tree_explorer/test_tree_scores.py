@@ -204,4 +204,6 @@ def test_the_page_computes_the_scores_of_the_library(rule: str, node: str) -> No
         assert len(of_nodes) == len(model.nodes) > 10
         for number, rows in enumerate(of_nodes):
             found = [float(row) for row in rows]
-            np.testing.assert_allclose(found, scores(model, number, c).score, rtol=1e-6, atol=1e-6)  # priors are float32
+            np.testing.assert_allclose(
+                found, scores(model, number, c).score, rtol=1e-6, atol=1e-6
+            )  # priors are float32

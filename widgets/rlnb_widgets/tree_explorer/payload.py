@@ -10,7 +10,7 @@ from rlnb.data.map.tree.node import Tree
 from rlnb.search.mcts import MCTS
 from rlnb_widgets.tree_explorer.compare import Comparison
 from rlnb_widgets.tree_explorer.model import weights
-from rlnb_widgets.tree_explorer.schema import CHANGED, RuleFacts, TreeModel
+from rlnb_widgets.tree_explorer.schema import CHANGED, Records, RuleFacts, TreeModel
 from rlnb_widgets.tree_explorer.words import (
     advance_words,
     best_words,
@@ -79,7 +79,7 @@ def _tree(
         "scale": {"middle": (values.low + values.high) / 2, "half": (values.high - values.low) / 2},
         "columns": columns.places,
         "changeNames": list(CHANGED),
-        "records": None if records is None else {"count": len(records), "first": records.first},
+        "records": None if records is None else _record_facts(model, records),
         "open": list(model.open),
         "best": model.best,
         "reused": model.reused,
@@ -156,6 +156,16 @@ def _records(model: TreeModel, columns: _Columns) -> None:
         ("chAfter", "f8", records.after[order]),
     ):
         columns.put(name, kind, array)
+
+
+def _record_facts(model: TreeModel, records: Records) -> dict[str, Any]:
+    """Describe the record, with the simulations after which another action is visited most, and that came to an end."""
+    first = records.edge[records.path_start[:-1]][:, None] == np.arange(len(model.edges.of(0)))
+    visits = model.edges.visits[: first.shape[1]] - first.sum(0) + first.cumsum(0)
+    changes = np.flatnonzero(np.diff(visits.argmax(1))) + 2 if len(records) else np.zeros(0)
+    ends = np.flatnonzero(model.nodes.terminal[records.leaf]) + 1
+    marks = {"best action changes": changes.tolist(), "end of an episode": ends.tolist()}
+    return {"count": len(records), "first": records.first, "marks": marks}
 
 
 def _rule(rule: RuleFacts) -> dict[str, Any]:

@@ -66,26 +66,11 @@ export function changedMean(changed, sumKey, countKey, sum, count) {
   return sums || counts ? [0, 1].map((i) => (sums?.[i] ?? sum) / (counts?.[i] ?? count)) : null;
 }
 
-/** Where the playhead may jump to: simulations after which another action is visited most, that came to an end, or that came by a node. */
-export function marksOf(tree, records, node = 0) {
-  const best = [];
-  const ends = [];
-  const through = [];
-  const visits = new Map();
-  for (let e = tree.edgeStart[0]; e < tree.edgeStart[1]; e++) visits.set(tree.edgeAction[e], tree.finalEdgeVisits[e]);
-  const paths = Array.from({ length: records.count }, (_, r) => records.path(r));
-  for (const { actions } of paths) if (actions.length) visits.set(actions[0], visits.get(actions[0]) - 1);
-  let first = null;
-  paths.forEach(({ nodes, actions, leaf }, r) => {
-    if (actions.length) visits.set(actions[0], visits.get(actions[0]) + 1);
-    const now = [...visits].reduce((a, b) => (b[1] > a[1] ? b : a))[0];
-    if (first !== null && now !== first) best.push(r + 1);
-    first = now;
-    if (hasFlag(tree, leaf, TERMINAL)) ends.push(r + 1);
-    if (node > 0 && (leaf === node || nodes.includes(node))) through.push(r + 1);
-  });
-  const marks = { "best action changes": best, "end of an episode": ends };
-  if (node > 0) marks["by the selected node"] = through;
+/** Where the playhead may jump to: what Python found, and the simulations that came by a node. */
+export function marksOf(tree, { count, path }, node = 0) {
+  const passes = ({ nodes, leaf }) => leaf === node || nodes.includes(node);
+  const marks = { ...tree.head.records?.marks };
+  if (node > 0) marks["by the selected node"] = Array.from({ length: count }, (_, r) => r + 1).filter((t) => passes(path(t - 1)));
   return marks;
 }
 
