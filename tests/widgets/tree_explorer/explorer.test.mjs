@@ -265,7 +265,7 @@ function wild(n) {
   const size = Float64Array.from(parent, () => 1 + draw(50));
   return {
     head: { open: parent.map((_, i) => i), size: "visits", priors: true }, count: n, parent, depth, edgeStart, edgeChild, edgeAction: Int32Array.from(edgeChild, (_, e) => e), edgeFrom: Int32Array.from(children.flatMap((list, p) => list.map(() => p))),
-    finalVisits: size, visits: size, edgeVisits: Float64Array.from(edgeChild, (c) => size[c]), finalEdgeVisits: Float64Array.from(edgeChild, (c) => size[c]), edgePrior: new Float64Array(n), addedAt: new Int32Array(n), now: Infinity, deepest: Math.max(...depth),
+    finalVisits: size, visits: size, edgeVisits: Float64Array.from(edgeChild, (c) => size[c]), finalEdgeVisits: Float64Array.from(edgeChild, (c) => size[c]), edgePrior: new Float64Array(n), flags: new Uint8Array(n), edge: parent.map((p, c) => edgeChild.indexOf(c)), addedAt: new Int32Array(n), now: Infinity, deepest: Math.max(...depth),
   };
 }
 

@@ -2,6 +2,7 @@
 
 import { clamp } from "../_core/data.js";
 import { TINY, computed, filled, short } from "./notation.js";
+import { edgesOf } from "./store.js";
 
 const CLOSE = 1e-8; // ranges of values below this are not stretched, as in rlnb.modules.mcts.formulas
 const VARIANCE = "s² − q² + √(c · ln N / n)";
@@ -41,15 +42,13 @@ const halves = (rule, node) => rule.name === "Gumbel" && node === 0 && rule.draw
  */
 export function scored(tree, node, c) {
   const { rule } = tree.head;
-  const rows = [];
-  for (let e = tree.edgeStart[node]; e < tree.edgeStart[node + 1]; e++) {
-    const n = tree.edgeVisits[e];
-    const w = tree.edgeSum[e];
-    rows.push({
-      edge: e, action: tree.edgeAction[e], child: tree.edgeChild[e], n, w, q: n > 0 ? w / n : NaN, p: tree.edgePrior[e],
-      extra: tree.edgeExtra?.[e] ?? 0, value: NaN, u: NaN, score: NaN, improved: null, numbers: {},
-    });
-  }
+  const rows = edgesOf(tree, node).map((edge) => {
+    const [n, w] = [tree.edgeVisits[edge], tree.edgeSum[edge]];
+    return {
+      edge, action: tree.edgeAction[edge], child: tree.edgeChild[edge], n, w, q: n > 0 ? w / n : NaN, p: tree.edgePrior[edge],
+      extra: tree.edgeExtra?.[edge] ?? 0, value: NaN, u: NaN, score: NaN, improved: null, numbers: {},
+    };
+  });
   if (rule?.known) score(rows, tree, node, c);
   else if (tree.edgeScore) for (const row of rows) row.score = tree.edgeScore[row.edge];
   return rows;

@@ -55,7 +55,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const key = legend({ look, whole: () => large.value === "icicle", further: () => trees.some((one) => one.further()) });
   const bar = own(timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where, { jumpsApart: true }));
   const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });
-  const filters = filterBar({ count: CHILDREN, onFind: find, onFilter, onFollow: (on) => { following = on; update(); }, act });
+  const filters = filterBar({ count: CHILDREN, onFind: find, onFilter, onFollow: (on) => { following = on; update(); }, act: (name) => trees.forEach((one) => one.tools[name]()) });
   const wait = (how) => {
     waiting = how;
     clearTimeout(patience);
@@ -104,13 +104,6 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     view = null;
     for (const one of trees) one.filter(change);
     update();
-  }
-  function act(name) {
-    for (const one of trees) {
-      if (name === "line") one.unfoldLine();
-      else if (name === "fold") one.foldAll();
-      else one.zoomBy({ smaller: 0.8, larger: 1.25, fit: 0 }[name]);
-    }
   }
   /** The action at the root that leads to the selected node; at the root itself the one visited most. */
   function chosenAction() {

@@ -4,7 +4,7 @@ import { clamp, h, motion, paint, reducedMotion, stage } from "../_core/core.js"
 import { firstFolds, layOut, moveTo } from "./layout.js";
 import { brief } from "./notation.js";
 import { itemMarks, lineMarks } from "./scene.js";
-import { TERMINAL, TRANSPOSITION, actionName, hasFlag, isKept, isThere, lineTo } from "./store.js";
+import { TERMINAL, TRANSPOSITION, actionName, edgesOf, hasFlag, isKept, isThere, lineTo } from "./store.js";
 
 const MOVE_MS = 220;
 const MARGIN = 160; // beyond the window, in pixels
@@ -15,14 +15,15 @@ const LARGE = 1.4;
 /**
  * Make the view.
  *
- * look() gives { tree, records, t, phase, lit: { nodes, edges }, changed, line, selected, other, forRoot, follow };
- * onSelect(node) and onFold(node, open) are called for what the reader does; `id` is a prefix unique in the page, `name` for screen readers.
+ * look() gives { tree, records, t, phase, lit: { nodes, edges }, changed, line, selected, other, follow };
+ * onSelect(node) and onFold(node, open) are called for what the reader does; `id` is a prefix unique in the page, `name`
+ * for screen readers.
  */
 export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
   let folds = firstFolds(look().tree);
   let layout = layOut(look().tree, folds);
-  let active = 0; // the id of an item: a node, or a stub
-  let chosen = 0; // the node that was selected when we last looked
+  let active = look().selected; // the id of an item: a node, or a stub
+  let chosen = active; // the node that was selected when we last looked
   let zoom = 1;
   let fitted = true;
   let room = "";
@@ -128,7 +129,7 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     area.style.cssText = `left:${x * zoom}px;top:${y * zoom}px;width:${wide * zoom}px;height:${tall * zoom}px`;
     area.firstChild.style.cssText = badge ? `left:${(badge[0] - x) * zoom}px;width:${badge[1] * zoom}px` : "display:none";
     const { lit, selected, tree } = state;
-    const opens = item.children.length || fold || tree.edgeStart[item.node] < tree.edgeStart[item.node + 1];
+    const opens = item.children.length || fold || edgesOf(tree, item.node).length;
     const words = item.kind === "stub" ? `${stubCount(item).toLocaleString("en")} more, Enter shows them` : spoken(state, item, label.value, fold, differs);
     const attributes = item.kind === "stub" ? { class: "tx-stub", "aria-label": words, "aria-selected": state.active === item.id } : {
       class: ["tx-node", lit.nodes.includes(item.node) && "tx-lit", label.changed && "tx-changed", differs && `tx-${differs}`].filter(Boolean).join(" "),
@@ -158,6 +159,13 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     reveal(layout.at.get(node) ?? itemOf(active));
   }
 
+  /** Zoom as the reader wants it; 0 fits the tree into its place. */
+  function zoomTo(size) {
+    fitted = size === 0;
+    if (size) zoom = clamp(size, 0.3, 2);
+    fit();
+    reveal();
+  }
   function unfold(change) {
     folds = { ...folds, ...change };
     relayout();
@@ -186,24 +194,19 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
       if (fresh) activate(fresh);
       return;
     }
-    const { tree } = look();
-    if (tree.edgeStart[item.node] === tree.edgeStart[item.node + 1]) return;
+    if (!edgesOf(look().tree, item.node).length) return;
     const open = !folds.open.has(item.node);
     fold(item.node, open);
     onFold(item.node, open);
   }
   function onKey(event) {
-    const step = moveTo(event.key, itemOf(active), layout, isShown, look().tree);
-    if (step.open) return act(step.item);
-    activate(step.item);
+    const { item, open } = moveTo(event.key, itemOf(active), layout, isShown, look().tree);
+    (open ? act : activate)(item);
   }
-  const find = (event) => {
-    const group = event.target.closest("[data-item]");
-    return group ? itemOf(Number(group.getAttribute("data-item"))) : null;
-  };
   sheet.addEventListener("click", (event) => {
-    const item = find(event);
-    if (!item) return;
+    const area = event.target.closest("[data-item]");
+    if (!area) return;
+    const item = itemOf(Number(area.getAttribute("data-item")));
     const folding = item.kind === "stub" || event.target.closest(".tx-badge") || event.detail === 2;
     if (item.kind === "node") activate(item);
     if (folding) act(item);
@@ -214,7 +217,6 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     later();
   });
   observer.observe(el);
-  chosen = active = look().selected;
   relayout(false);
   grow();
 
@@ -250,13 +252,11 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     },
     filter(change) { unfold({ more: new Map(), ...change }); },
     fold,
-    foldAll() { folds = { ...folds, open: new Set([0]), closed: new Set(), more: new Map() }; relayout(); },
-    unfoldLine() { unfold(firstFolds(look().tree, folds)); },
-    zoomBy(by) {
-      fitted = by === 0;
-      if (by) zoom = clamp(zoom * by, 0.3, 2);
-      fit();
-      reveal();
+    /** What the tools do: "line" and "fold" unfold the main line and fold all, the others zoom. */
+    tools: {
+      line() { unfold(firstFolds(look().tree, folds)); },
+      fold() { folds = { ...folds, open: new Set([0]), closed: new Set(), more: new Map() }; relayout(); },
+      larger: () => zoomTo(zoom * 1.25), smaller: () => zoomTo(zoom * 0.8), fit: () => zoomTo(0),
     },
     destroy() { canvas.destroy(); moving.destroy(); observer.disconnect(); },
   };

@@ -25,29 +25,22 @@ export function readTree(head, blob) {
   return tree;
 }
 
-/** Whether a node is there at the moment that is shown. */
-export const isThere = (tree, node) => node >= 0 && node < tree.count && tree.addedAt[node] <= tree.now;
+/** Whether a node is there at the moment that is shown; none is below 0. */
+export const isThere = (tree, node) => tree.addedAt[node] <= tree.now;
 
 export const hasFlag = (tree, node, flag) => (tree.flags[node] & flag) !== 0;
 
 /** Whether a node was kept from the search before; where all were, that goes without saying. */
 export const isKept = (tree, node) => hasFlag(tree, node, REUSED) && tree.head.reused < tree.count;
 
-/** The edge that an action takes from a node, or -1. */
-export function edgeOf(tree, node, action) {
-  for (let e = tree.edgeStart[node]; e < tree.edgeStart[node + 1]; e++) if (tree.edgeAction[e] === action) return e;
-  return -1;
-}
+/** The edges of a node, in the order of the actions. */
+export const edgesOf = (tree, node) => Array.from({ length: tree.edgeStart[node + 1] - tree.edgeStart[node] }, (_, i) => tree.edgeStart[node] + i);
 
-/** The edges of a node that lead to another, in the order of the actions; with `now`, those there at the moment. */
-export function childEdges(tree, node, now = true) {
-  const found = [];
-  for (let e = tree.edgeStart[node]; e < tree.edgeStart[node + 1]; e++) {
-    const child = tree.edgeChild[e];
-    if (child >= 0 && (!now || isThere(tree, child))) found.push(e);
-  }
-  return found;
-}
+/** The edge that an action takes from a node, or -1. */
+export const edgeOf = (tree, node, action) => edgesOf(tree, node).find((e) => tree.edgeAction[e] === action) ?? -1;
+
+/** The edges of a node that lead to another; with `now`, those there at the moment. */
+export const childEdges = (tree, node, now = true) => edgesOf(tree, node).filter((e) => tree.edgeChild[e] >= 0 && (!now || isThere(tree, tree.edgeChild[e])));
 
 /** The nodes from the root to a node, both included. */
 export function lineTo(tree, node) {
@@ -83,17 +76,10 @@ export function mainLine(tree, from = 0) {
   return line;
 }
 
-/** The edges that lead to a node: one, or several where branches meet. The edges into all nodes are listed once. */
+/** The edges that lead to a node: one, or several where branches meet. */
 export function edgesTo(tree, node) {
-  if (!tree.into) {
-    tree.into = new Map();
-    tree.edgeChild.forEach((child, e) => {
-      if (child < 0) return;
-      if (!tree.into.has(child)) tree.into.set(child, []);
-      tree.into.get(child).push(e);
-    });
-  }
-  return tree.into.get(node) ?? [];
+  if (!hasFlag(tree, node, TRANSPOSITION)) return node === 0 ? [] : [tree.edge[node]];
+  return [...tree.edgeChild.keys()].filter((e) => tree.edgeChild[e] === node);
 }
 
 /**
