@@ -87,11 +87,10 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
 
   /** The simulation that is looked at, by the number that the words below use. */
   function where() {
-    const { count } = data.records;
+    const { count, current } = data.records;
     const { first = 0 } = data.head.records ?? {};
-    const r = data.records.current(time?.t() ?? count, time?.phase() ?? 0);
-    const of = `of ${(first + count).toLocaleString("en")}`;
-    return count === 0 || r < 0 ? `simulation ${first.toLocaleString("en")} ${of}` : `simulation ${(first + r + 1).toLocaleString("en")} ${of}`;
+    const [at, of] = [current(time.t(), time.phase()) + 1, count].map((n) => (first + n).toLocaleString("en"));
+    return `simulation ${at} of ${of}`;
   }
   function find(text) {
     if (!text.trim()) return "";

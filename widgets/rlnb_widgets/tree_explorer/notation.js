@@ -2,7 +2,7 @@
 //
 // Between two terms stands one of + − ·; a slash binds more closely than these, and ln more closely than a slash.
 
-import { clamp } from "../_core/data.js";
+import { clamp, hIn } from "../_core/core.js";
 
 export const TINY = 2.2250738585072014e-308; // probabilities below count as this, as in rlnb.modules.mcts.formulas
 
@@ -74,26 +74,18 @@ const KINDS = {
 };
 const value = (term) => (typeof term === "string" ? Number(term) : KINDS[term.kind](term.row));
 
-function make(tag, ...children) {
-  const element = document.createElementNS("http://www.w3.org/1998/Math/MathML", tag);
-  element.append(...children);
-  return element;
-}
+const MATHML = "http://www.w3.org/1998/Math/MathML";
+const make = (tag, ...children) => hIn(MATHML, tag, {}, ...children);
 
 /** The formula as a MathML element, with a note behind it. */
 export function math(formula, note = "") {
-  const element = make("math", make("mrow", ...parsed(formula).map((term) => drawn(term)), note && make("mtext", `\u00a0${note}`)));
-  element.setAttribute("displaystyle", "true");
-  element.setAttribute("aria-label", note ? `${formula} (${note})` : formula);
-  return element;
+  const label = note ? `${formula} (${note})` : formula;
+  const end = note && make("mtext", `\u00a0${note}`);
+  return hIn(MATHML, "math", { displaystyle: "true", "aria-label": label }, make("mrow", ...parsed(formula).map((term) => drawn(term)), end));
 }
 
 /** The name of a function, with what separates it from its argument. */
-function called(name) {
-  const gap = make("mspace");
-  gap.setAttribute("width", "0.2em");
-  return make("mrow", make("mi", name), gap);
-}
+const called = (name) => make("mrow", make("mi", name), hIn(MATHML, "mspace", { width: "0.2em" }));
 
 // A fraction below a root is written with a slash: without a font for formulas a root does not grow as tall as it.
 function drawn(term, low = false) {
