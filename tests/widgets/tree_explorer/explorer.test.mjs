@@ -87,7 +87,7 @@ test("of actions visited equally often the better one follows", () => {
 test("a tree is read from its columns, and walked", () => {
   const { tree } = sample();
   assert.deepEqual([pathTo(tree, 3), pathWords(tree, 3), pathWords(tree, 0)], [[0, 2], "0 → 2", "root"]);
-  assert.deepEqual([childEdges(tree, 0), mainLine(tree), bestEdge(tree, 2), hasFlag(tree, 3, 1)], [[0, 1], [0, 1, 3], -1, true]);
+  assert.deepEqual([childEdges(tree, 0), mainLine(tree), bestEdge(tree, 2), hasFlag(tree, 3, 1)], [[0, 1], [0, 5], -1, true]);
   assert.equal(pathWords(sample({ actionNames: ["left", "up", "right"] }).tree, 3), "left → right");
 });
 

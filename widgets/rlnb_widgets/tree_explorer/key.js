@@ -13,11 +13,11 @@ export function legend({ look, whole, further }) {
   let state = "";
   function update() {
     const { tree } = look();
-    const { legend: marks, size, value: { low, high } } = tree.head;
+    const { legend: marks, players, size, value: { low, high } } = tree.head;
     const now = `${whole()} ${further()}`;
     if (shown === tree.head && state === now) return;
     [shown, state] = [tree.head, now];
-    const whose = tree.players ? ` for player${tree.toPlay[0]}, who moves at the root` : "";
+    const whose = players ? ` for player${tree.toPlay[0]}, who moves at the root` : "";
     const items = size === "visits" ? [h("li", {}, `value ${short(low)} `, scale, ` ${short(high)}${whose}`)] : [];
     if (size === "visits" && !whole()) items.push(h("li", {}, "at a node: visits · mean value"));
     for (const [mark, words] of marks) {

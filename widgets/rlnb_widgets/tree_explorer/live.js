@@ -11,7 +11,7 @@ import { moments } from "./moments.js";
 import { nodeLink } from "./nodelink.js";
 import { nodePanel } from "./panel.js";
 import { marksOf, phaseWords } from "./records.js";
-import { actionName, bestEdge, lineTo, mainLine } from "./store.js";
+import { actionName, bestEdge, mainLine, pathTo } from "./store.js";
 import { summaryPanel } from "./summary.js";
 
 const VIEWS = ["tree", "icicle"];
@@ -107,13 +107,13 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   /** The action at the root that leads to the selected node; at the root itself the one visited most. */
   function chosenAction() {
     const { tree: shown, selected } = look();
-    if (selected !== 0) return shown.action[lineTo(shown, selected)[1]];
+    if (selected !== 0) return pathTo(shown, selected)[0];
     if (time.t() === data.records.count && data.head.best >= 0) return data.head.best;
     return shown.edgeAction[bestEdge(shown, 0)] ?? -1;
   }
   keyboard(root, {
     ...bar.keys, ...tree.keys, ...phases.keys,
-    End: ["end of the main line", () => select(mainLine(look().tree).at(-1))],
+    End: ["end of the main line", () => select(look().tree.edgeChild[mainLine(look().tree).at(-1)] ?? 0)],
     PageUp: ["previous simulation", () => playhead.step(-1)], PageDown: ["next simulation", () => playhead.step(1)],
     "/": ["search", () => filters.focusSearch()],
   }, tree);

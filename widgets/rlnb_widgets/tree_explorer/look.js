@@ -2,12 +2,9 @@
 
 import { scored } from "./formulas.js";
 import { recordsOf } from "./records.js";
-import { bestEdge, edgeOf, isThere, mainLine, readTree } from "./store.js";
+import { bestEdge, isThere, mainLine, readTree } from "./store.js";
 
 const NONE = { nodes: [], edges: new Set() };
-
-/** The edges of a line of nodes. */
-const edgesAlong = (tree, nodes) => new Set(nodes.slice(1).map((node, i) => edgeOf(tree, nodes[i], tree.action[node])));
 
 /** What of a simulation's path is lit in a phase. */
 export function litBy(records, t, phase) {
@@ -45,7 +42,7 @@ export function looked({ tree, records, other, match, head }, { t, phase, select
   const matched = ({ action }) => (match[selected] < 0 ? null : scored(other, match[selected], c).find((row) => row.action === action) ?? null);
   return {
     tree, records, t, phase, selected, other, c, own: head.rule?.c ?? c, boards, ...filter,
-    lit: litBy(records, t, phase), changed: records.changed(t, phase), line: edgesAlong(tree, mainLine(tree)),
+    lit: litBy(records, t, phase), changed: records.changed(t, phase), line: new Set(mainLine(tree)),
     follow: following && records.count > 0 && t + phase > 0,
     differs: other ? (node) => difference(tree, node, other, match) : null, matched: other ? matched : null,
   };
@@ -54,7 +51,7 @@ export function looked({ tree, records, other, match, head }, { t, phase, select
 /** The same for the tree that it is compared with, which has no record here. */
 export function lookedAtOther({ other, tree, match, back }, here) {
   return {
-    ...here, tree: other, other: tree, lit: NONE, changed: new Map(), line: edgesAlong(other, mainLine(other)), follow: false,
+    ...here, tree: other, other: tree, lit: NONE, changed: new Map(), line: new Set(mainLine(other)), follow: false,
     selected: Math.max(match[here.selected], 0), differs: (node) => difference(other, node, tree, back),
   };
 }

@@ -19,7 +19,7 @@ export function factsOf(tree, node) {
   const facts = tree.head.size === "nodes" ? [["nodes at and below it", visits.toLocaleString("en")]]
     : [["visits", visits.toLocaleString("en")], ["mean value", short(mean)]];
   if (tree.head.kind === "search") facts.push(["evaluated at", short(tree.evaluation[node])]);
-  if (tree.players) facts.push(["to move", `player${tree.toPlay[node]}`]);
+  if (tree.head.players) facts.push(["to move", `player${tree.toPlay[node]}`]);
   facts.push(["depth", String(tree.depth[node])]);
   if (tree.reward[node]) facts.push(["reward of the step here", short(tree.reward[node])]);
   if (tree.steps?.[node] > 1) facts.push(["steps from the node before", String(tree.steps[node])]);

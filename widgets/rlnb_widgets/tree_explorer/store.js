@@ -11,9 +11,8 @@ const REUSED = 4;
  * that was never visited are the nodes at and below a node, `head.size` says so; then there are no values.
  */
 export function readTree(head, blob) {
-  const tree = { head, count: head.nodes, edgeExtra: null, edgeScore: null };
+  const tree = { head, count: head.nodes };
   for (const [name, [kind, start, count]] of Object.entries(head.columns)) tree[name] = typed(blob, kind, start, count);
-  tree.players = Boolean(head.players);
   tree.addedAt = new Int32Array(tree.count);
   tree.now = Infinity; // how many recorded simulations have added their node
   // What is shown and in which order must not change while one goes through the record.
@@ -69,10 +68,10 @@ export function bestEdge(tree, node) {
   return best;
 }
 
-/** The nodes that follow one another by the best edge, from a node on, itself included. */
-export function mainLine(tree, from = 0) {
-  const line = [from];
-  for (let e = bestEdge(tree, from); e >= 0; e = bestEdge(tree, line.at(-1))) line.push(tree.edgeChild[e]);
+/** The edges that follow one another from the root on, each the best of its node. */
+export function mainLine(tree) {
+  const line = [];
+  for (let e = bestEdge(tree, 0); e >= 0; e = bestEdge(tree, tree.edgeChild[e])) line.push(e);
   return line;
 }
 
@@ -94,7 +93,7 @@ export function valueOf(tree, node) {
 }
 
 /** Whether what is good for the player to move in a node is bad for the one at the root. */
-export const isTurned = (tree, node) => tree.players && tree.toPlay[node] !== tree.toPlay[0];
+export const isTurned = (tree, node) => tree.head.players && tree.toPlay[node] !== tree.toPlay[0];
 
 /** A value as a place between the least, -1, the middle, 0, and the greatest, 1. */
 export function placeOf({ low, middle, high }, value) {
