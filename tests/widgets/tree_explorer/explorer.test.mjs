@@ -144,13 +144,13 @@ test("what a phase changed, and the mean before and after", () => {
 test("the phases in words, and marks to jump to", () => {
   const { tree, records } = sample();
   const say = (t, phase) => phaseWords(tree, records, t, phase);
-  assert.equal(say(0, 0), "No simulation yet: only what there was before.");
+  assert.equal(say(0, 0), "Before the first recorded simulation.");
   assert.equal(say(2, 1), "Simulation 3, select: from the root 0 → 2, by the best score in each node.");
   assert.equal(say(2, 2), "Simulation 3, expand: a new node is added after 0 → 2.");
-  assert.equal(say(2, 3), "Simulation 3, evaluate: the episode ends after 0 → 2, with a reward of 1 to who went there.");
-  assert.equal(say(1, 3), "Simulation 2, evaluate: 1 is worth −1 to the player to move there.");
+  assert.equal(say(2, 3), "Simulation 3, evaluate: the episode ends after 0 → 2, with a reward of 1 for the player who moved there.");
+  assert.equal(say(1, 3), "Simulation 2, evaluate: 1 is worth −1 to the player to move.");
   assert.deepEqual([1, 2].map((r) => records.found(r)), [{ found: -1, ended: false, turned: true }, { found: 1, ended: true, turned: true }]);
-  assert.equal(say(3, 0), "Simulation 3, back up: the reward of 1 goes up along 0 → 2; 3 nodes count one visit more.");
+  assert.equal(say(3, 0), "Simulation 3, back up: the reward of 1 goes up along 0 → 2; 3 nodes gain one visit each.");
   assert.deepEqual(marksOf(tree, records, 1), { "end of an episode": [3], "by the selected node": [1, 3] });
 });
 

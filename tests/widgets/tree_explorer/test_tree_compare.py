@@ -49,7 +49,7 @@ def test_a_tree_beside_itself_parts_nowhere():
     assert found.parting is None and found.match.tolist() == list(range(len(model.nodes)))
     explorer = TreeExplorer(search, other=search)
     assert explorer._head["compare"]["words"] == (
-        "The ways by the actions visited most are the same. 51 nodes in both, of 51 here and 51 there."
+        "Both principal variations are the same. 51 nodes in both, of 51 here and 51 there."
     )
     assert explorer._head["compare"]["part"] is None
 

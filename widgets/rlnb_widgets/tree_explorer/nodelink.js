@@ -270,8 +270,8 @@ function spoken({ tree, line }, item, value, fold, differs) {
     at === 0 ? "root" : `action ${actionName(tree, tree.edgeAction[item.edge])}`,
     tree.head.size === "nodes" ? `${many(tree.visits[at], "node")} at and below it` : many(tree.visits[at], "visit"), Number.isNaN(value) ? "no value" : `value ${brief(value)}`,
     item.edge >= 0 && tree.head.priors ? `prior ${brief(tree.edgePrior[item.edge])}` : null,
-    hasFlag(tree, at, TERMINAL) ? "end of the episode" : null, hasFlag(tree, at, TRANSPOSITION) ? "several ways lead here" : null,
-    isKept(tree, at) ? "kept from the search before" : null,
+    hasFlag(tree, at, TERMINAL) ? "end of the episode" : null, hasFlag(tree, at, TRANSPOSITION) ? "reached in several ways" : null,
+    isKept(tree, at) ? "kept from the previous search" : null,
     line.has(item.edge) ? "on the main line" : null, fold ? `${many(fold, "action")} folded` : null,
     differs ? { only: "only in this tree", best: "another action is visited most in the other tree" }[differs] : null,
   ].filter(Boolean).join(", ");

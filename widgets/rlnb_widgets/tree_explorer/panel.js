@@ -92,7 +92,7 @@ export function nodePanel({ look, onSelect, onC }) {
     paintTable({ heads, body, rows, listed, order, before, chosen, state });
     const slides = rows.length > 0 && Boolean(rule?.known && rule.cName);
     constant.hidden = !slides;
-    hint.textContent = [slides && c !== own && "Ranked anew by this constant; the search itself is as it was.", hidden && `${hidden.toLocaleString("en")} more actions, with lower scores.`].filter(Boolean).join(" ");
+    hint.textContent = [slides && c !== own && "Ranked by this constant; the search itself is unchanged.", hidden && `${hidden.toLocaleString("en")} more actions, with lower scores.`].filter(Boolean).join(" ");
     hint.hidden = !slides && !hidden;
     if (slides) {
       const gamma = rule.cName === "gamma";
@@ -192,7 +192,7 @@ function sceneBox() {
       } else if (board?.pairs?.length) {
         el.removeAttribute("role");
         el.replaceChildren(h("dl", { class: "rlnb-facts" }, ...factList(board.pairs)));
-      } else el.replaceChildren(h("p", { class: "rlnb-note" }, "The position of this node is shown when a kernel is there."));
+      } else el.replaceChildren(h("p", { class: "rlnb-note" }, "The position of this node needs a running kernel."));
       el.classList.toggle("tx-text", !board?.frame);
       el.setAttribute("data-board", board ? (board.frame ? "scene" : "pairs") : "none");
     },

@@ -77,7 +77,7 @@ export function marksOf(tree, { count, path }, node = 0) {
 /** What a simulation does in a phase, in words. */
 export function phaseWords(tree, records, t, phase) {
   const r = records.current(t, phase);
-  if (r < 0) return "No simulation yet: only what there was before.";
+  if (r < 0) return "Before the first recorded simulation.";
   const { actions, leaf } = records.path(r);
   const { found, ended } = records.found(r);
   const way = actions.map((action) => actionName(tree, action)).join(" → ");
@@ -85,8 +85,8 @@ export function phaseWords(tree, records, t, phase) {
   const words = {
     select: `from the root ${way}, by the best score in each node`,
     expand: tree.recAdded[r] ? `a new node is added after ${way}` : `nothing to add, ${at} is an end of the episode`,
-    evaluate: ended ? `the episode ends after ${at}, with a reward of ${short(found)} to who went there` : `${at} is worth ${short(found)} to the player to move there`,
-    "back up": `${ended ? "the reward of " : ""}${short(found)} goes up along ${way}; ${actions.length + 1} nodes count one visit more`,
+    evaluate: ended ? `the episode ends after ${at}, with a reward of ${short(found)} for the player who moved there` : `${at} is worth ${short(found)} to the player to move`,
+    "back up": `${ended ? "the reward of " : ""}${short(found)} goes up along ${way}; ${actions.length + 1} nodes gain one visit each`,
   };
   return `Simulation ${((tree.head.records.first ?? 0) + r + 1).toLocaleString("en")}, ${PHASES[phase]}: ${words[PHASES[phase]]}.`;
 }

@@ -29,7 +29,7 @@ export const isThere = (tree, node) => tree.addedAt[node] <= tree.now;
 
 export const hasFlag = (tree, node, flag) => (tree.flags[node] & flag) !== 0;
 
-/** Whether a node was kept from the search before; where all were, that goes without saying. */
+/** Whether a node was kept from the previous search; where all were, that goes without saying. */
 export const isKept = (tree, node) => hasFlag(tree, node, REUSED) && tree.head.reused < tree.count;
 
 /** The edges of a node, in the order of the actions. */
