@@ -143,9 +143,7 @@ def _what(model: TreeModel) -> str:
     if ring:
         what += f" A ring marks the end of an episode; {plural(ring, 'node')} {'has' if ring == 1 else 'have'} one."
     if shared:
-        what += (
-            f" {plural(shared, 'node')} can be reached in several ways; each is drawn once, with a line per way."
-        )
+        what += f" {plural(shared, 'node')} can be reached in several ways; each is drawn once, with a line per way."
     return what
 
 
