@@ -8,7 +8,7 @@ import { curve, icicleMarks, itemMarks, labelOf, lineMarks, lineWidth, radius } 
 import { hitAt } from "../../../widgets/rlnb_widgets/_core/paint.js";
 import { rowsIn } from "../../../widgets/rlnb_widgets/tree_explorer/icicle.js";
 import { COLUMN, ROW, firstFolds, layOut, moveTo, shownChildren } from "../../../widgets/rlnb_widgets/tree_explorer/layout.js";
-import { difference, litBy } from "../../../widgets/rlnb_widgets/tree_explorer/look.js";
+import { backOf, difference, litBy } from "../../../widgets/rlnb_widgets/tree_explorer/look.js";
 import { brief, fixed, short } from "../../../widgets/rlnb_widgets/tree_explorer/notation.js";
 import { factsOf } from "../../../widgets/rlnb_widgets/tree_explorer/panel.js";
 import { changedMean, keyOf, marksOf, phaseWords, recordsOf } from "../../../widgets/rlnb_widgets/tree_explorer/records.js";
@@ -351,6 +351,7 @@ test("the differences of two trees are named", () => {
   other.edgeAction[5] = 1;
   other.edgeAction[4] = 2;
   const match = [0, 1, 2, -1];
+  assert.deepEqual([...backOf([0, 3, -1, 1], 4)], [0, 3, -1, 1]);
   assert.deepEqual([0, 1, 2, 3].map((n) => difference(tree, n, other, match)), ["", "best", "", "only"]);
 });
 

@@ -172,6 +172,19 @@ def test_a_tree_has_no_records():
     assert head["records"] is None and not any(name.startswith(("rec", "ch")) for name in columns)
 
 
+def test_a_record_goes_in_stages():
+    model = tree_model(search_of(n=20))
+    head, columns = read(model)
+    names = np.array(head["changeNames"])[columns["chName"]]
+    for at in range(20):
+        expanded, evaluated, backed = (
+            names[slice(*columns["recStage"][3 * at + i : 3 * at + i + 2])] for i in range(3)
+        )
+        assert "evaluation" not in {*expanded, *backed} and set(evaluated) <= {"evaluation"}
+        assert {"visits", "edge_visits"} <= set(backed) and "edge_visits" not in expanded
+    assert "evaluation" in names and columns["recStage"][-1] == len(names)
+
+
 def test_the_marks_of_a_record_are_the_changes_of_the_best_action_and_the_ends():
     search = endgame_search(12)
     marks = read(tree_model(search))[0]["records"]["marks"]

@@ -191,10 +191,15 @@ def test_a_single_legal_action_and_an_end():
             np.testing.assert_allclose(scores(model, int(node)).score, rule_scores(search, 0, int(node)), rtol=1e-10)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_the_page_computes_the_scores_of_the_library(rule: str, node: str) -> None:
-    search = learned_search(RULES[rule]())
-    model = tree_model(search)
+SEARCHES = {
+    **{name: (lambda make=make: learned_search(make())) for name, make in RULES.items()},
+    "Gumbel with a solver": lambda: MCTS(TicTacToeEnv(), rule=RULES["Gumbel"](), solver=True, seed=0).reset().run(60),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_the_page_computes_the_scores_of_the_library(search: str, node: str) -> None:
+    model = tree_model(SEARCHES[search]())
     head, columns = tree_payload(model)
     constants = [model.rule.c, 0.3 * model.rule.c]
     asked = json.dumps({"head": head, "columns": base64.b64encode(columns).decode(), "constants": constants})

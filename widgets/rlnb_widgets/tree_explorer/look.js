@@ -21,14 +21,19 @@ export function difference(tree, node, other, match) {
   return here >= 0 && there >= 0 && tree.edgeAction[here] !== other.edgeAction[there] ? "best" : "";
 }
 
+/** The way back of a match: for each of `count` nodes of the other tree the node that leads there, or -1. */
+export function backOf(match, count) {
+  const back = new Int32Array(count).fill(-1);
+  match.forEach((there, node) => { if (there >= 0) back[there] = node; });
+  return back;
+}
+
 /** Read the payload: { head, tree, records, other, match, back }; `match` and `back` lead from one tree to the other. */
 export function opened(model) {
   const [head, blob] = [model.get("_head"), model.get("_columns")];
   const tree = readTree(head, blob);
   const other = head.compare ? readTree(head.compare.head, blob) : null;
-  const back = other && new Int32Array(other.count).fill(-1);
-  tree.match?.forEach((there, node) => { if (there >= 0) back[there] = node; });
-  return { head, tree, records: recordsOf(tree), other, match: tree.match, back };
+  return { head, tree, records: recordsOf(tree), other, match: tree.match, back: other && backOf(tree.match, other.count) };
 }
 
 /**
