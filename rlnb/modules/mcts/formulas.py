@@ -1,7 +1,8 @@
 """The score formulas of tree search, each written once, for numbers, numpy arrays and torch tensors alike.
 
-The search, the modules of :mod:`rlnb.modules.mcts.scores` and the widgets all compute their scores here. Only the page
-of the tree explorer, which has no Python, computes them from the formulas that it shows; a test compares the two.
+The search, the modules of :mod:`rlnb.modules.mcts.scores` and the widgets all compute their scores here. Apart from
+:func:`softmax`, the functions use operators, :func:`log` and :func:`clip` alone, so that they also accept symbols: the
+tree explorer calls them with symbols to write them in JavaScript for its page.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ TINY = float(np.finfo(np.float64).tiny)
 
 
 def log(x: Any) -> Any:
-    """Return the natural logarithm of a number, an array or a tensor."""
+    """Return the natural logarithm of a number, an array, a tensor or a symbol."""
     if isinstance(x, (int, float)):
         return math.log(x)
     return x.log() if hasattr(x, "log") else np.log(x)
 
 
 def sqrt(x: Any) -> Any:
-    """Return the square root of a number, an array or a tensor."""
+    """Return the square root of a number, an array, a tensor or a symbol."""
     return math.sqrt(x) if isinstance(x, (int, float)) else x**0.5
 
 
 def clip(x: Any, low: float, high: float = math.inf) -> Any:
-    """Limit a number, an array or a tensor to a range."""
+    """Limit a number, an array, a tensor or a symbol to a range."""
     return x.clip(low, high) if hasattr(x, "clip") else min(max(x, low), high)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rlnb_widgets.tree_explorer import tree_model
+from rlnb_widgets.tree_explorer.js_formulas import FILE, Symbol, score_formulas_js
 from rlnb_widgets.tree_explorer.model import rewound
 from rlnb_widgets.tree_explorer.payload import tree_payload
 from rlnb_widgets.tree_explorer.scores import filled, scores
@@ -189,6 +190,15 @@ def test_a_single_legal_action_and_an_end():
         model = tree_model(search)
         for node in np.flatnonzero(~model.nodes.terminal):
             np.testing.assert_allclose(scores(model, int(node)).score, rule_scores(search, 0, int(node)), rtol=1e-10)
+
+
+def test_the_page_computes_the_formulas_of_the_library():
+    assert FILE.read_text(encoding="utf-8") == score_formulas_js(), (
+        "A formula has changed. Fix: python -m rlnb_widgets.tree_explorer.js_formulas"
+    )
+    half = Symbol("x") / 2
+    assert (1 - half).text == "(1 - (x / 2))" and (2 * half - 1).text == "((2 * (x / 2)) - 1)"
+    assert half.clip(0.5, math.inf).text == "Math.max((x / 2), 0.5)"
 
 
 SEARCHES = {

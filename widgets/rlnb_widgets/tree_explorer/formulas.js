@@ -1,14 +1,13 @@
 // The scores of the rules, computed in the page, and the formula of each score with its numbers filled in.
 
-import { clamp } from "../_core/data.js";
-import { TINY, computed, filled, short } from "./notation.js";
+import { filled, short } from "./notation.js";
+import { formulas } from "./score_formulas.js";
 import { edgesOf } from "./store.js";
 
-const CLOSE = 1e-8; // ranges of values below this are not stretched, as in rlnb.modules.mcts.formulas
 const VARIANCE = "s² − q² + √(c · ln N / n)";
 const SIGMA = "(c_visit + max n) · c_scale · q";
 
-/** The score of the actions of a node, as it is shown and as it is computed; `middle` and `half` are numbers when it is shown. */
+/** The score of the actions of a node, as it is shown; `middle` and `half` are shown as numbers. */
 function formulaOf({ head: { rule, scale } }, node) {
   const shifted = scale.middle === 0 ? "Q" : `(Q ${scale.middle < 0 ? "+" : "−"} middle)`;
   const Q = scale.half === 1 ? shifted : `${shifted} / half`;
@@ -64,56 +63,75 @@ export function ranking(rows) {
 /** Fill in the scores of rows, and the numbers of their formulas by name. */
 function score(rows, tree, node, c) {
   const { rule, scale } = tree.head;
-  const formula = formulaOf(tree, node);
   const unit = (q) => (q - scale.middle) / scale.half;
   const common = { N: tree.visits[node], c, middle: Math.abs(scale.middle), half: scale.half, ...rule.params };
-  for (const row of rows) row.numbers = { ...common, n: row.n, P: row.p, Q: row.q };
-  NUMBERS[rule.name]?.(rows, { tree, node, rule, c, unit });
   for (const row of rows) {
-    row.score = row.skipped ? -Infinity : isUntried(rule, row) ? Infinity : computed(formula, row.numbers);
-    if (Number.isNaN(row.value)) row.value = unit(row.numbers.Q);
-    if (Number.isNaN(row.u)) row.u = row.score === Infinity ? Infinity : row.score - row.value;
+    row.numbers = { ...common, n: row.n, P: row.p, Q: row.q };
+    row.value = unit(row.q);
+  }
+  SCORES[rule.name](rows, { tree, node, rule, c, unit, total: common.N, log_total: Math.log(common.N) });
+  for (const row of rows) {
+    if (row.skipped) row.score = -Infinity;
+    if (isUntried(rule, row)) row.score = row.u = Infinity;
+    if (Number.isNaN(row.u)) row.u = row.score - row.value;
   }
 }
 
 const isUntried = (rule, row) => row.n === 0 && rule.name.startsWith("UCB1");
 
-/** The numbers that a rule needs besides visits, mean return and prior, and the part of its score that is no bonus. */
-const NUMBERS = {
-  UCB1Tuned(rows, { unit }) {
+/** The scores of rows by rule, the part of them that is no bonus, and the numbers that only this rule has. */
+const SCORES = {
+  UCB1(rows, { c, log_total }) {
+    for (const row of rows) row.score = formulas.ucb1({ value: row.value, visits: row.n, log_total, c });
+  },
+  UCB1Tuned(rows, { c, unit, log_total }) {
     for (const row of rows) {
-      row.value = (unit(row.q) + 1) / 2;
-      Object.assign(row.numbers, { q: row.value, "q²": row.value ** 2, "s²": row.extra / row.n });
-      row.numbers.V = computed(VARIANCE, row.numbers);
+      const known = { value: (unit(row.q) + 1) / 2, square: row.extra / row.n, visits: row.n, log_total, c };
+      row.value = known.value;
+      row.score = formulas.ucb1_tuned(known);
+      Object.assign(row.numbers, { q: known.value, "q²": known.value ** 2, "s²": known.square, V: formulas.ucb1_tuned_variance(known) });
     }
   },
-  PUCT(rows, { rule }) {
-    for (const row of rows) if (row.n === 0) row.numbers.Q = rule.params.first_play;
+  PUCT(rows, { rule, c, unit, total }) {
+    const { base, first_play } = rule.params;
+    const weight = base ? formulas.puct_constant({ total, c, base }) : c;
+    for (const row of rows) {
+      if (row.n === 0) row.numbers.Q = first_play;
+      row.value = unit(row.numbers.Q);
+      row.score = formulas.puct({ value: row.value, visits: row.n, root_total: Math.sqrt(total), prior: row.p, c: weight });
+    }
   },
   EXP3(rows, { c }) {
     const shares = softmax(rows.map((row) => row.extra));
     rows.forEach((row, i) => {
-      row.value = (1 - c) * shares[i];
+      row.value = formulas.exp3({ share: shares[i], count: Infinity, gamma: c });
+      row.score = formulas.exp3({ share: shares[i], count: rows.length, gamma: c });
       Object.assign(row.numbers, { γ: c, "w / (Σ w)": shares[i], K: rows.length });
     });
   },
   Gumbel(rows, { tree, node, rule, c }) {
     const total = rows.reduce((all, row) => all + row.n, 0);
     const taken = rows.filter((row) => row.n > 0);
-    const share = (row) => Math.max(row.p, TINY);
-    const mass = taken.reduce((all, row) => all + share(row), 0) || TINY;
+    const share = (row) => Math.max(row.p, formulas.TINY);
+    const mass = taken.reduce((all, row) => all + share(row), 0) || formulas.TINY;
     const known = taken.reduce((all, row) => all + share(row) * row.q, 0) / mass;
-    const mixed = (tree.evaluation[node] + total * known) / (total + 1);
+    const mixed = formulas.gumbel_mixed_value({ evaluation: tree.evaluation[node], known, total });
     const q = rows.map((row) => (row.n > 0 ? row.q : mixed));
     const low = Math.min(...q);
-    const span = Math.max(Math.max(...q) - low, CLOSE);
+    const span = Math.max(...q) - low;
     const most = Math.max(...rows.map((row) => row.n));
+    const c_scale = node === 0 ? c : c * rule.params.below;
     rows.forEach((row, i) => {
-      Object.assign(row.numbers, { "Σ n": total, "max n": most, c_scale: node === 0 ? c : c * rule.params.below, q: (q[i] - low) / span });
-      row.u = computed(SIGMA, row.numbers);
+      const stretched = formulas.gumbel_stretched({ value: q[i], low, span });
+      row.u = formulas.gumbel_weight({ most, c_visit: rule.params.c_visit, c_scale }) * stretched;
+      row.logit = formulas.gumbel_logit({ prior: row.p, sigma: row.u });
+      Object.assign(row.numbers, { "Σ n": total, "max n": most, c_scale, q: stretched });
     });
-    const shares = softmax(rows.map((row) => computed("ln P", row.numbers) + row.u));
-    rows.forEach((row, i) => { row.improved = row.numbers.π = shares[i]; });
+    const shares = softmax(rows.map((row) => row.logit));
+    rows.forEach((row, i) => {
+      row.improved = row.numbers.π = shares[i];
+      row.score = formulas.gumbel_score({ improved: shares[i], visits: row.n, total });
+    });
     if (halves(rule, node)) halved(rows, rule);
   },
 };
@@ -124,6 +142,7 @@ function halved(rows, rule) {
   const wanted = rule.plan[rows.reduce((all, row) => all + since(row), 0)] ?? NaN;
   for (const row of rows) {
     row.numbers.g = rule.draws[row.action];
+    row.score = row.numbers.g + row.logit;
     if (since(row) !== wanted) row.skipped = `not compared now: tried ${since(row)}, not ${wanted} times`;
   }
 }
@@ -150,13 +169,12 @@ export function written(tree, node, row) {
   return { names, numbers: filled(formula, numbers), result: resultOf(rule, node, row), note: row.skipped ?? "", part };
 }
 
-function resultOf(rule, node, { value, u, score: now, numbers }) {
+function resultOf(rule, node, { value, u, score: now, logit, numbers }) {
   if (halves(rule, node)) {
-    const sum = computed(`g + ln P + ${SIGMA}`, numbers);
-    const logit = short(computed("ln P", numbers));
-    return `= ${short(numbers.g)} + ${logit.startsWith("−") ? `(${logit})` : logit} + ${short(u)} = ${short(sum)}`;
+    const prior = short(formulas.gumbel_logit({ prior: numbers.P, sigma: 0 }));
+    return `= ${short(numbers.g)} + ${prior.startsWith("−") ? `(${prior})` : prior} + ${short(u)} = ${short(numbers.g + logit)}`;
   }
   if (rule.name === "EXP3" || rule.name === "Gumbel") return `= ${short(now)}`;
   if (rule.name !== "UCB1Tuned") return `= ${short(value)} + ${short(u)} = ${short(now)}`;
-  return `= ${short(value)} + √(${short(Math.log(numbers.N) / numbers.n)} · ${short(clamp(numbers.V, 0, 0.25))}) = ${short(now)}`;
+  return `= ${short(value)} + √(${short(Math.log(numbers.N) / numbers.n)} · ${short(formulas.ucb1_tuned_capped({ variance: numbers.V }))}) = ${short(now)}`;
 }

@@ -1,10 +1,8 @@
-// Formulas as text: "Q + c · √(ln N / n)". One text is shown with names, shown with numbers, computed, and drawn as MathML.
+// Formulas as text: "Q + c · √(ln N / n)". One text is shown with names and with numbers, and drawn as MathML.
 //
 // Between two terms stands one of + − ·; a slash binds more closely than these, and ln more closely than a slash.
 
-import { clamp, hIn } from "../_core/core.js";
-
-export const TINY = 2.2250738585072014e-308; // probabilities below count as this, as in rlnb.modules.mcts.formulas
+import { hIn } from "../_core/core.js";
 
 /** A number as formulas and tables show it: three digits after the point at the most, a true minus sign. */
 export function short(x) {
@@ -51,28 +49,6 @@ function parsed(formula) {
   };
   return row();
 }
-
-/** The value of a formula whose names are `values`. */
-export const computed = (formula, values) => sum(parsed(filled(formula, values, String)));
-
-function sum(terms) {
-  let [all, product] = [0, value(terms[0])];
-  for (let i = 1; i < terms.length; i += 2) {
-    const next = value(terms[i + 1]);
-    if (terms[i] === "·") product *= next;
-    else [all, product] = [all + product, terms[i] === "−" ? -next : next];
-  }
-  return all + product;
-}
-
-const KINDS = {
-  "(": sum,
-  "√(": (row) => Math.sqrt(sum(row)),
-  "min(¼,": (row) => clamp(sum(row), 0, 0.25),
-  ln: ([x]) => Math.log(Math.max(value(x), TINY)),
-  "/": ([a, b]) => value(a) / value(b),
-};
-const value = (term) => (typeof term === "string" ? Number(term) : KINDS[term.kind](term.row));
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 const make = (tag, ...children) => hIn(MATHML, tag, {}, ...children);
