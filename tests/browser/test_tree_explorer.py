@@ -99,13 +99,13 @@ def test_ten_thousand_nodes_reach_the_page(lab: Lab) -> None:
 
 def test_the_buttons_let_the_search_work(lab: Lab, explorer: Locator) -> None:
     lab.kernel("tie.unlink()")  # the second one keeps to the record that it has
-    button(explorer, "do one simulation").click()
+    button(explorer, "run one simulation").click()
     expect(explorer).to_have_attribute("data-t", "61")
     expect(explorer).to_have_attribute("data-nodes", lab.kernel("str(search.nodes.count[0])").strip("'"))
-    button(explorer, "take the last simulation back").click()
+    button(explorer, "undo the last simulation").click()
     expect(explorer).to_have_attribute("data-t", "60")
     explorer.get_by_label("how many simulations to run").fill("40")
-    button(explorer, "do several simulations").click()
+    button(explorer, "run several simulations").click()
     expect(explorer).to_have_attribute("data-t", "100")
     assert lab.kernel("search.simulations, explorer.t, len(search.history.records)") == "(100, 100, 100)"
 
@@ -118,18 +118,18 @@ def test_advancing_keeps_the_subtree_and_says_so(lab: Lab, explorer: Locator) ->
     kept = lab.kernel("explorer.model.reused")
     expect(explorer.locator(".tx-reuse")).to_contain_text(kept)
     explorer.get_by_label("how many simulations to run").fill("30")
-    button(explorer, "do several simulations").click()
+    button(explorer, "run several simulations").click()
     expect(explorer).to_have_attribute("data-t", "30")
-    expect(explorer.locator(".tx-legend")).to_contain_text("kept from the search before")
+    expect(explorer.locator(".tx-legend")).to_contain_text("kept from the previous search")
     lab.shot("advanced", explorer)
 
 
 def test_what_cannot_be_done_is_said_in_the_page(lab: Lab, explorer: Locator) -> None:
     lab.kernel("setattr(search, 'step', None)")
-    button(explorer, "do one simulation").click()
+    button(explorer, "run one simulation").click()
     expect(explorer.locator(".tx-problem")).to_be_visible()
     lab.kernel("delattr(search, 'step')")
-    button(explorer, "do one simulation").click()
+    button(explorer, "run one simulation").click()
     expect(explorer.locator(".tx-problem")).to_be_hidden()
 
 

@@ -33,7 +33,7 @@ def click(game, what, **content):
 
 def test_the_text_is_the_board(game):
     assert repr(game) == (
-        "Game(TicTacToeEnv, you are X, first_open is O, 2 moves)\n"
+        "Game(TicTacToeEnv, you (X) against first_open (O), 2 moves)\n"
         "  O . .\n  . X .\n  . . .\n"
         "  O played 0. Your turn: X.\n"
         "  actions: 1, 2, 3, 5, 6, 7, 8"

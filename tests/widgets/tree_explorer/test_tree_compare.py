@@ -49,7 +49,7 @@ def test_a_tree_beside_itself_parts_nowhere():
     assert found.parting is None and found.match.tolist() == list(range(len(model.nodes)))
     explorer = TreeExplorer(search, other=search)
     assert explorer._head["compare"]["words"] == (
-        "The ways by the actions visited most are the same. 51 nodes in both, of 51 here and 51 there."
+        "Both principal variations are the same. 51 nodes in both, of 51 here and 51 there."
     )
     assert explorer._head["compare"]["part"] is None
 
@@ -61,6 +61,8 @@ def test_the_words_and_the_payload_of_a_comparison():
     kind, start, count = compare["head"]["columns"]["visits"]
     visits = np.frombuffer(explorer._columns, f"<{kind}", count, start)
     assert np.array_equal(visits, explorer.comparison.other.nodes.visits)
+    kind, start, count = explorer._head["columns"]["match"]
+    assert np.array_equal(np.frombuffer(explorer._columns, f"<{kind}", count, start), explorer.comparison.match)
     assert compare["words"] in repr(explorer) and compare["words"] in explorer.explain()
     assert compare["part"] == explorer.comparison.parting.node
 

@@ -57,14 +57,14 @@ def test_an_advance_elsewhere_is_told_without_what_is_not_known():
     action = int(search.best_action)
     kept = int(search.visits[action])
     search.advance(action)
-    assert f"The root advanced, and {kept} nodes were kept from the search before." in repr(explorer)
+    assert f"The root advanced, and {kept} nodes were kept from the previous search." in repr(explorer)
 
 
 def test_a_root_that_is_kept_alone_is_told():
     explorer = TreeExplorer(search_of(n=9))
     explorer.advance(4)
     assert explorer._head["words"]["reuse"] == "The root advanced by action 4: of 10 nodes 1 was kept."
-    assert "The root advanced, and 1 node was kept from the search before." in repr(TreeExplorer(explorer.tree))
+    assert "The root advanced, and 1 node was kept from the previous search." in repr(TreeExplorer(explorer.tree))
 
 
 def test_other_roots_take_their_best_action():

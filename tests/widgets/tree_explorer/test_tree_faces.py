@@ -77,7 +77,7 @@ TreeExplorer: Tree, 5 nodes, depth 2
         0, 1: 1 node, end, shared
       1: 1 node
   No node was visited, so areas stand for the number of nodes at and below a node.
-  A node that several ways lead to is counted once, where it is drawn."""
+  A node that can be reached in several ways is counted once, where it is drawn."""
     )
 
 
@@ -102,10 +102,10 @@ def test_the_text_is_that_of_the_playhead():
         (lambda: learned_search(PUCT()), "c · P · √N(node) / (1 + N)"),
         (lambda: search_of(EXP3()), "share of the weights"),
         (lambda: learned_search(Gumbel(30)), "g + ln P + sigma(Q)"),
-        (cartpole_search, "Values from 0 to 50 are mapped to -1 to 1 before."),
-        (lambda: cartpole_search(9, UCB1Tuned()), "Values from 0 to 50 are mapped to 0 to 1 before."),
+        (cartpole_search, "Values from 0 to 50 are first mapped to -1 to 1."),
+        (lambda: cartpole_search(9, UCB1Tuned()), "Values from 0 to 50 are first mapped to 0 to 1."),
         (endgame_search, "A ring marks the end of an episode;"),
-        (diamond, "To 2 nodes several ways lead; each is drawn once, with a line for each way."),
+        (diamond, "2 nodes can be reached in several ways; each is drawn once, with a line per way."),
         (lambda: search_of(n=0), "Each circle is a node"),
         (lambda: search_of(n=9), "9 simulations can be looked at one by one, forwards and backwards"),
     ],

@@ -71,6 +71,11 @@ def _ordered(marks: list[Any]) -> list[Any]:
     return sorted(marks, key=lambda mark: json.dumps(mark, sort_keys=True))
 
 
+def test_the_same_nodes_are_open_at_first(both: tuple[Any, dict[str, Any]]) -> None:
+    model, live = both
+    assert sorted(live["open"]) == list(model.open)
+
+
 def test_lines_have_the_same_way_width_colour_and_dashes(both: tuple[Any, dict[str, Any]]) -> None:
     model, live = both
     static = json.loads(json.dumps(scene.tree_display(model).marks))

@@ -110,7 +110,7 @@ def test_filters_leave_out_what_is_seldom_visited_or_deep(browse):
     def act(page):
         found = []
         page.locator(".tx-more summary").click()
-        for label, value in (("only nodes visited", "20"), ("only nodes up to this depth", "1")):
+        for label, value in (("only nodes with at least", "20"), ("only nodes up to this depth", "1")):
             field = page.locator(f'input[aria-label^="{label}"]')
             field.fill(value)
             field.press("Enter")
@@ -178,12 +178,12 @@ def test_branches_that_meet_share_a_node(browse):
 
 def test_without_a_kernel_there_are_no_buttons_that_search_and_it_is_said(browse):
     def act(page):
-        names = ("do one simulation", "take the last simulation back", "do several simulations")
+        names = ("run one simulation", "undo the last simulation", "run several simulations")
         found = [page.get_by_role("button", name=name, exact=True).count() for name in names]
         return found, page.locator(".tx-kernel").inner_text()
 
     buttons, words = browse(TreeExplorer(search()), act, reduced_motion="reduce")
-    assert buttons == [0] * 3 and words == "To search on, run this cell."
+    assert buttons == [0] * 3 and words == "To continue the search, run this cell."
 
 
 def test_everything_has_a_name_and_the_tree_its_roles(browse):

@@ -82,11 +82,11 @@ def test_the_record_goes_by_phases_forwards_and_backwards(browse):
     assert [nodes for *_, nodes in found] == [1, 1, 2, 2, 2, 2, 2, 1]
     value = f"{int(explorer.model.records.value[0])}".replace("-", MINUS)
     assert [words for _, words, _ in found[:5]] == [
-        "No simulation yet: only what there was before.",
+        "Before the first recorded simulation.",
         "Simulation 1, select: from the root 0, by the best score in each node.",
         "Simulation 1, expand: a new node is added after 0.",
-        f"Simulation 1, evaluate: 0 is worth {value} to the player to move there.",
-        f"Simulation 1, back up: {value} goes up along 0; 2 nodes count one visit more.",
+        f"Simulation 1, evaluate: 0 is worth {value} to the player to move.",
+        f"Simulation 1, back up: {value} goes up along 0; 2 nodes gain one visit each.",
     ]
 
 
@@ -150,7 +150,7 @@ def test_two_trees_side_by_side(browse):
     assert heads[heads.index("score") + 1 :][:2] == ["N other", "Q other"]
     edges = explorer.comparison.other.edges
     assert there == {int(edges.action[e]): int(edges.visits[e]) for e in edges.of(part.other)}
-    assert words.startswith("The best ways part")
+    assert words.startswith("The principal variations diverge")
 
 
 def test_what_was_kept_when_the_root_advanced_is_marked(browse):
@@ -159,8 +159,8 @@ def test_what_was_kept_when_the_root_advanced_is_marked(browse):
     explorer = TreeExplorer(tree)
 
     def act(page):
-        kept = page.locator('.tx-node[aria-label*="kept from the search before"]').count()
+        kept = page.locator('.tx-node[aria-label*="kept from the previous search"]').count()
         return kept, page.locator(".tx-legend").inner_text(), page.locator(".tx-reuse").inner_text()
 
     kept, legend, words = browse(explorer, act, reduced_motion="reduce")
-    assert kept > 1 and "kept from the search before" in legend and f"{explorer.model.reused}" in words
+    assert kept > 1 and "kept from the previous search" in legend and f"{explorer.model.reused}" in words

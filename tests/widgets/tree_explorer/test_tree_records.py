@@ -50,10 +50,14 @@ def read(model):
 
 def apply(head, columns, at, numbers):
     """Write the numbers of one simulation's changes."""
-    low, high = columns["recChangeStart"][at : at + 2]
+    low, high = columns["recStage"][[3 * at, 3 * at + 3]]
     for i in range(low, high)[:: 1 if numbers == "chAfter" else -1]:
-        place = columns["chEdge"][i] if columns["chEdge"][i] >= 0 else columns["chNode"][i]
-        columns[HOME[head["changeNames"][columns["chName"][i]]]][place] = columns[numbers][i]
+        columns[HOME[head["changeNames"][columns["chName"][i]]]][columns["chPlace"][i]] = columns[numbers][i]
+
+
+def marks_until(head, t):
+    """The marks of a record after its first simulations."""
+    return {name: [at for at in steps if at <= t] for name, steps in head["records"]["marks"].items()}
 
 
 @pytest.mark.parametrize("case", MAKES)
@@ -70,7 +74,8 @@ def test_going_back_over_the_payload_is_what_going_back_in_the_search_gives(case
         search.back()
         then, there = read(tree_model(search, index))
         assert then["nodes"] == nodes and len(there["edgeAction"]) == columns["edgeStart"][nodes]
-        assert then["records"] == {"count": at, "first": head["records"]["first"]}
+        assert (then["records"]["count"], then["records"]["first"]) == (at, head["records"]["first"])
+        assert then["records"]["marks"] == marks_until(head, at)
         for name in (*WRITTEN, "parent", "action", "edge", "flags", "toPlay", "reward"):
             assert np.array_equal(columns[name][:nodes], there[name]), name
         for name in ("edgeAction", "edgeChild", "edgeVisits", "edgeSum", "edgePrior", "edgeExtra"):
@@ -165,3 +170,31 @@ def test_flags_tell_ends_shared_nodes_and_those_that_were_kept():
 def test_a_tree_has_no_records():
     head, columns = read(tree_model(search_of().tree()))
     assert head["records"] is None and not any(name.startswith(("rec", "ch")) for name in columns)
+
+
+def test_a_record_goes_in_stages():
+    model = tree_model(search_of(n=20))
+    head, columns = read(model)
+    names = np.array(head["changeNames"])[columns["chName"]]
+    for at in range(20):
+        expanded, evaluated, backed = (
+            names[slice(*columns["recStage"][3 * at + i : 3 * at + i + 2])] for i in range(3)
+        )
+        assert "evaluation" not in {*expanded, *backed} and set(evaluated) <= {"evaluation"}
+        assert {"visits", "edge_visits"} <= set(backed) and "edge_visits" not in expanded
+    assert "evaluation" in names and columns["recStage"][-1] == len(names)
+
+
+def test_the_marks_of_a_record_are_the_changes_of_the_best_action_and_the_ends():
+    search = endgame_search(12)
+    marks = read(tree_model(search))[0]["records"]["marks"]
+    best, ends = [], []
+    while search.history.position:
+        leaf = search.history.records[search.history.position - 1].leaves[0]
+        best.append(int(search.nodes.edge_visits[0, 0].argmax()))
+        ends += [search.history.position] if search.nodes.terminal[0, leaf] else []
+        search.back()
+    best.reverse()
+    changed = [at + 1 for at in range(1, len(best)) if best[at] != best[at - 1]]
+    assert marks == {"best action changes": changed, "end of an episode": ends[::-1]}
+    assert changed and ends

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 import re
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rlnb_widgets.tree_explorer import tree_model
 from rlnb_widgets.tree_explorer.js_formulas import FILE, Symbol, score_formulas_js
 from rlnb_widgets.tree_explorer.model import rewound
+from rlnb_widgets.tree_explorer.payload import tree_payload
 from rlnb_widgets.tree_explorer.scores import filled, scores
 
 from rlnb.envs import TicTacToeEnv
@@ -23,6 +28,8 @@ from tests.widgets.tree_explorer.conftest import (
     learned_search,
     search_of,
 )
+
+SCRIPT = Path(__file__).with_name("page_scores.mjs")
 
 
 def rule_scores(search, index, node):
@@ -192,3 +199,26 @@ def test_the_page_computes_the_formulas_of_the_library():
     half = Symbol("x") / 2
     assert (1 - half).text == "(1 - (x / 2))" and (2 * half - 1).text == "((2 * (x / 2)) - 1)"
     assert half.clip(0.5, math.inf).text == "Math.max((x / 2), 0.5)"
+
+
+SEARCHES = {
+    **{name: (lambda make=make: learned_search(make())) for name, make in RULES.items()},
+    "Gumbel with a solver": lambda: MCTS(TicTacToeEnv(), rule=RULES["Gumbel"](), solver=True, seed=0).reset().run(60),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_the_page_computes_the_scores_of_the_library(search: str, node: str) -> None:
+    model = tree_model(SEARCHES[search]())
+    head, columns = tree_payload(model)
+    constants = [model.rule.c, 0.3 * model.rule.c]
+    asked = json.dumps({"head": head, "columns": base64.b64encode(columns).decode(), "constants": constants})
+    done = subprocess.run([node, SCRIPT], input=asked, capture_output=True, text=True, timeout=60, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    for c, of_nodes in zip(constants, json.loads(done.stdout), strict=True):
+        assert len(of_nodes) == len(model.nodes) > 10
+        for number, rows in enumerate(of_nodes):
+            found = [float(row) for row in rows]
+            np.testing.assert_allclose(
+                found, scores(model, number, c).score, rtol=1e-6, atol=1e-6
+            )  # priors are float32

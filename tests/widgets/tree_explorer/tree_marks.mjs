@@ -1,8 +1,9 @@
 // The marks that the page makes of trees: reads { head, columns, places, column, rows, width } from stdin, writes
-// { nodes, lines, icicle }. test_tree_marks.py compares them with those of the static view.
+// { nodes, lines, icicle, open }. test_tree_marks.py compares them with those of the static view.
 import { readFileSync } from "node:fs";
 
 import { icicleMarks, itemMarks, lineMarks } from "../../../widgets/rlnb_widgets/tree_explorer/scene.js";
+import { firstFolds, layOut } from "../../../widgets/rlnb_widgets/tree_explorer/layout.js";
 import { looked, opened } from "../../../widgets/rlnb_widgets/tree_explorer/look.js";
 
 const { head, columns, places, column, rows, width } = JSON.parse(readFileSync(0, "utf8"));
@@ -29,4 +30,5 @@ for (const [node, item] of items) item.parent = items.get(tree.parent[node]) ?? 
 const state = { ...still, isShown: () => true, stubCount: () => 0, layout: { column, at: items } };
 const nodes = Object.fromEntries([...drawn].map(([node, place]) => [node, itemMarks(items.get(node), place, state).marks]));
 const icicle = icicleMarks(still, { zoomed: 0, over: -1, tall: rows.tall, rows: rows.count, width });
-process.stdout.write(JSON.stringify({ nodes, lines, icicle }));
+const open = [...layOut(tree, firstFolds(tree)).at.keys()];
+process.stdout.write(JSON.stringify({ nodes, lines, icicle, open }));

@@ -53,6 +53,5 @@ export function throttle(fn, ms) {
     fn();
   };
   call.flush = () => { if (waiting) { waiting = false; fn(); } };
-  call.cancel = () => { clearTimeout(timer); timer = null; waiting = false; };
   return call;
 }

@@ -18,8 +18,12 @@ const ICONS = {
 };
 
 /** Make an element: h("div", { class: "x", onclick: fn }, child, "text"). Strings become text, never markup. */
-export function h(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
+export const h = (tag, attributes, ...children) => made(document.createElement(tag), attributes, children);
+
+/** Make an element of another language, such as SVG, by its name space. */
+export const hIn = (space, tag, attributes, ...children) => made(document.createElementNS(space, tag), attributes, children);
+
+function made(element, attributes = {}, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (typeof value === "function") element.addEventListener(name.slice(2), value);
@@ -32,14 +36,7 @@ export function h(tag, attributes = {}, ...children) {
 /** One of the named icons, in the colour of the text around it. */
 export function icon(name) {
   const space = "http://www.w3.org/2000/svg";
-  const svg = document.createElementNS(space, "svg");
-  svg.setAttribute("viewBox", "0 0 16 16");
-  svg.setAttribute("aria-hidden", "true");
-  svg.classList.add("rlnb-icon");
-  const path = document.createElementNS(space, "path");
-  path.setAttribute("d", ICONS[name]);
-  svg.appendChild(path);
-  return svg;
+  return hIn(space, "svg", { viewBox: "0 0 16 16", "aria-hidden": "true", class: "rlnb-icon" }, hIn(space, "path", { d: ICONS[name] }));
 }
 
 /**

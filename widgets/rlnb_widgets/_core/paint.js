@@ -37,7 +37,7 @@ export function columnsOf(kept, blob) {
 /** Paint marks with a pen; `width` is that of the picture, `column` from columnsOf, `params` the values of parameters. */
 export function paint(pen, marks, { width, params, column, color }) {
   const painter = { pen, width, params, column, color };
-  draw(painter, marks, { left: 0, right: width, low: 0, high: width, down: 0, opacity: 1 });
+  draw(painter, marks, pageOf(width));
 }
 
 /** Paint a display list once on a canvas, as wide as the canvas is shown: for many small pictures, which somebody else paints anew. */
@@ -95,7 +95,7 @@ export function hitAt(marks, { width, params }, px, py) {
       }
     }
   };
-  visit(marks, { left: 0, right: width, low: 0, high: width, down: 0 }, px, py);
+  visit(marks, pageOf(width), px, py);
   return found;
 }
 
@@ -161,6 +161,9 @@ function bitmapOf(marks, scene, height, density) {
   return canvas;
 }
 
+/** Where marks outside of frames are, in pixels of a page as wide as this. */
+const pageOf = (width, { down = 0, opacity = 1 } = {}) => ({ left: 0, right: width, low: 0, high: width, down, opacity });
+const ownPlace = (place) => pageOf(1, { opacity: place.opacity });
 const number = (params, value) => (typeof value === "number" ? value : params[value.param] + (value.plus ?? 0));
 const scaleOf = ({ left, right, low, high }) => (right - left) / (high - low || 1);
 const xOf = (place, value) => place.left + (value - place.low) * scaleOf(place);
@@ -181,8 +184,6 @@ function originOf(params, mark, place) {
   const at = Array.isArray(mark.at) ? mark.at.map((value) => number(params, value)) : params[mark.at.param];
   return at ? { x: xOf(place, at[0]), y: at[1] + place.down, turn: at[2], scale: mark.scale ?? 1 } : null;
 }
-
-const ownPlace = ({ opacity }) => ({ left: 0, right: 1, low: 0, high: 1, down: 0, opacity });
 
 function draw(painter, marks, place) {
   for (const mark of marks) DRAW[mark.kind](painter, mark, place);
@@ -485,13 +486,12 @@ const DRAW = {
   labels(painter, mark, place) {
     const { column } = painter;
     const [starts, stops, size] = [column(mark.starts), column(mark.stops), mark.size ?? 11];
-    const onPage = { ...place, left: 0, right: painter.width, low: 0, high: painter.width };
     const last = search(starts, place.high);
     for (let i = search(stops, place.low, true); i < last; i++) {
       const words = mark.text ?? String(i + 1);
       const x = Math.max(xOf(place, starts[i]), place.left) + (mark.shift ?? 0);
       if (x + textWidth(words, size) > Math.min(xOf(place, stops[i]), place.right)) continue;
-      DRAW.text(painter, { x, y: mark.y, text: words, fill: mark.fill, size }, onPage);
+      DRAW.text(painter, { x, y: mark.y, text: words, fill: mark.fill, size }, pageOf(painter.width, place));
     }
   },
 
@@ -502,8 +502,7 @@ const DRAW = {
       const half = textWidth(words, 10) / 2;
       const middle = clamp(xOf(place, x), place.left + half, place.right - half);
       DRAW.line(painter, { x, x2: x, y: mark.y - 4, y2: mark.y, stroke: "line" }, place);
-      const onPage = { left: 0, right: painter.width, low: 0, high: painter.width, down: place.down, opacity: place.opacity };
-      DRAW.text(painter, { x: middle, y: mark.y + 11, text: words, fill: "muted", size: 10, anchor: "middle" }, onPage);
+      DRAW.text(painter, { x: middle, y: mark.y + 11, text: words, fill: "muted", size: 10, anchor: "middle" }, pageOf(painter.width, place));
     }
   },
 };

@@ -15,7 +15,7 @@ def match_headline(match: Match) -> str:
     if not match.two_players:
         return f"{name}, {plural(len(match.steps), 'step')}, return {number(sum(match.rewards))}"
     other = "the env" if not match.can_swap else match.policy_name
-    sides = f"you are {SIDES[match.you]}, {other} {'is' if other != 'random moves' else 'are'} {SIDES[1 - match.you]}"
+    sides = f"you ({SIDES[match.you]}) against {other} ({SIDES[1 - match.you]})"
     return f"{name}, {sides}, {plural(len(match.steps), 'move' if match.can_swap else 'step')}"
 
 

@@ -38,7 +38,7 @@ class Game(Visualizer):
         >>> game = Game(TicTacToeEnv(), lambda board, turn, mask: mask.long().argmax(-1))
         >>> game.act(4)
         >>> game
-        Game(TicTacToeEnv, you are X, <lambda> is O, 2 moves)
+        Game(TicTacToeEnv, you (X) against <lambda> (O), 2 moves)
           O . .
           . X .
           . . .

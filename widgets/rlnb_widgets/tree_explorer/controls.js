@@ -47,7 +47,7 @@ export function filterBar({ count, onFind, onFilter, onFollow, act }) {
   const tool = (text, label, name) => button({ text, label, onclick: () => act(name) });
   const more = h("details", { class: "tx-more" }, h("summary", { class: "rlnb-button" }, "Filter"), h("div", { class: "tx-moreBox" },
     number("children", "children drawn of a node", count, 1, (n) => onFilter({ count: n ?? count })),
-    number("visits ≥", "only nodes visited at least so often", "", 0, (n) => onFilter({ least: n ?? 0 })),
+    number("visits ≥", "only nodes with at least so many visits", "", 0, (n) => onFilter({ least: n ?? 0 })),
     number("depth ≤", "only nodes up to this depth", "", 1, (n) => onFilter({ deepest: n ?? Infinity })),
     followed, tool("Main line", "unfold the line visited most", "line"), tool("Fold all", "fold all", "fold")));
   const zooms = h("span", { class: "rlnb-group tx-field", role: "group", "aria-label": "zoom" },
@@ -70,15 +70,14 @@ export function filterBar({ count, onFind, onFilter, onFollow, act }) {
  */
 export function searchBar({ ask, head, chosenAction }) {
   const many = h("input", { type: "number", class: "rlnb-field tx-number", min: 1, step: 1, value: 100, "aria-label": "how many simulations to run" });
-  const act = (text, label, message) => button({ text, label, solid: true, onclick: () => ask(message()) });
-  const made = {
-    step: act("Step", "do one simulation", () => ({ do: "step" })),
-    back: act("Back", "take the last simulation back", () => ({ do: "back" })),
-    run: act("Run", "do several simulations", () => ({ do: "run", n: Math.max(Math.round(Number(many.value)) || 1, 1) })),
+  const act = (name, text, label, more = () => ({})) => [name, button({ text, label, solid: true, onclick: () => ask({ do: name, ...more() }) })];
+  const made = Object.fromEntries([
+    act("step", "Step", "run one simulation"), act("back", "Back", "undo the last simulation"),
+    act("run", "Run", "run several simulations", () => ({ n: Math.max(Math.round(Number(many.value)) || 1, 1) })),
     // It is disabled where no action is chosen.
-    advance: act("Advance", "take an action at the root and keep its subtree", () => ({ do: "advance", action: chosenAction() })),
-    refresh: act("Refresh", "show the search as it is now", () => ({ do: "refresh" })),
-  };
+    act("advance", "Advance", "take an action at the root and keep its subtree", () => ({ action: chosenAction() })),
+    act("refresh", "Refresh", "show the search as it is now"),
+  ]);
   const note = h("span", { class: "rlnb-note tx-kernel" });
   const problem = h("p", { class: "rlnb-error tx-problem", role: "alert" });
   const el = h("div", {}, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, ...(ask ? [made.step, made.back, made.run, many, made.advance, made.refresh] : []), note), problem);
@@ -91,7 +90,7 @@ export function searchBar({ ask, head, chosenAction }) {
       const action = chosenAction();
       made.advance.textContent = action >= 0 ? `Advance by ${nameOf(action)}` : "Advance";
       if (action < 0) made.advance.disabled = true;
-      note.textContent = ask ? ["", "The search is at work.", "No answer yet: the kernel is busy, or gone."][waiting] : "To search on, run this cell.";
+      note.textContent = ask ? ["", "The search is running.", "No answer yet: the kernel is busy, or gone."][waiting] : "To continue the search, run this cell.";
       problem.hidden = !words;
       if (problem.textContent !== (words ?? "")) problem.textContent = words ?? "";
     },

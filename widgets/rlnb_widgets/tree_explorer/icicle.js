@@ -42,7 +42,7 @@ export function icicle({ look, onSelect }) {
   };
   function tell() {
     const { tree } = look();
-    out.textContent = over < 0 ? "\u00a0" : `${pathWords(tree, over)}: ${tree.visits[over].toLocaleString("en")} visits, value ${brief(valueOf(tree, over))}`;
+    out.textContent = over < 0 ? "\u00a0" : `${pathWords(tree, over)}: ${tree.visits[over].toLocaleString("en")} ${tree.head.size}, value ${brief(valueOf(tree, over))}`;
   }
   function zoom(node) {
     zoomed = node;

@@ -13,66 +13,62 @@ const RIGHT = 92; // room for what is written beside the last node, such as 23â†
 export const CHILDREN = 2;
 const AT_ROOT = 6;
 
-/** What is open at first. */
-export function firstFolds(tree, count = CHILDREN) {
+/** What is open at first, under a filter. */
+export function firstFolds(tree, { count = CHILDREN, least = 0, deepest = Infinity } = {}) {
   const open = new Set();
   for (const node of tree.head.open ?? []) if (tree.parent[node] >= 0) open.add(tree.parent[node]);
   if (!open.size) open.add(0);
-  return { open, closed: new Set(), more: new Map([[0, Math.max(AT_ROOT, count)]]), count, least: 0, deepest: Infinity };
+  return { open, closed: new Set(), more: new Map([[0, Math.max(AT_ROOT, count)]]), count, least, deepest };
 }
 
 /**
  * The children of a node that are drawn, and how many are not.
  *
- * `folds` says which nodes are open (and which the reader has closed), how many children are drawn of one (`more`, else `count`), the fewest visits and
- * the greatest depth; nodes of `forced` are drawn in any case. Which ones are the largest is decided by the end of the
- * record, so that nothing jumps about while one goes through it.
+ * `folds` says which nodes are open (and which the reader has closed), how many children are drawn of one (`more`, else
+ * `count`), the fewest visits and the greatest depth; nodes of `forced` are drawn in any case. Which ones are the largest is
+ * decided by the end of the record, so that nothing jumps about while one goes through it.
  */
 export function shownChildren(tree, node, folds, forced) {
   const edges = childEdges(tree, node, false);
-  const fits = edges.filter((e) => tree.finalSize[tree.edgeChild[e]] >= folds.least && tree.depth[tree.edgeChild[e]] <= folds.deepest);
-  const count = folds.more.get(node) ?? folds.count;
-  const best = folds.open.has(node) ? largest(tree, fits, count) : [];
-  const shown = new Set(best);
-  for (const e of edges) if (forced.has(tree.edgeChild[e])) shown.add(e);
+  const fits = edges.filter((e) => tree.finalVisits[tree.edgeChild[e]] >= folds.least && tree.depth[tree.edgeChild[e]] <= folds.deepest);
+  const larger = (a, b) => tree.finalEdgeVisits[b] - tree.finalEdgeVisits[a];
+  const largest = folds.open.has(node) ? [...fits].sort(larger).slice(0, folds.more.get(node) ?? folds.count) : [];
+  const shown = new Set([...largest, ...edges.filter((e) => forced.has(tree.edgeChild[e]))]);
   return { edges: edges.filter((e) => shown.has(e)), hidden: fits.filter((e) => !shown.has(e)) };
 }
-
-const largest = (tree, edges, count) => (edges.length <= count ? edges
-  : [...edges].sort((a, b) => tree.finalEdgeVisits[b] - tree.finalEdgeVisits[a] || tree.finalSize[tree.edgeChild[b]] - tree.finalSize[tree.edgeChild[a]] || a - b).slice(0, count));
 
 /**
  * Lay the unfolded part out.
  *
- * Returns { items, at, links, width, height, column }. An item is { id, kind, node, edge, parent, depth, x, y, hidden }: kind is
- * "node" or "stub"; `hidden` are the edges that are not drawn, below a node that is folded or, of a stub, beside its
- * siblings. Beside what is drawn only because it is forced there is a stub where the node is one of `ways`. `at` finds
- * the item of a node; `links` are further edges between nodes that are drawn: { from, to, edge }. Columns are as wide as
- * `room` pixels allow, and never so narrow that labels meet.
+ * Returns { items, at, links, width, height, column }. An item is { id, kind, node, edge, parent, depth, x, y, hidden }: kind
+ * is "node" or "stub", which stands for the edges in `hidden`, beside its siblings. Beside what is drawn only because it is
+ * forced there is a stub where the node is one of `ways`. `at` finds the item of a node; `links` are further edges between
+ * nodes that are drawn: { from, to, edge }. Columns are as wide as `room` pixels allow, and never so narrow that labels meet.
  */
 export function layOut(tree, folds, forced = new Set(), ways = forced, room = Infinity) {
   const items = [];
   const at = new Map();
-  const grow = (node, edge, parent, depth) => {
-    const item = { id: node, kind: "node", node, edge, parent, depth, x: 0, y: 0, children: [], hidden: [], folded: false };
+  const put = (kind, node, edge, parent, hidden) => {
+    const item = { id: kind === "node" ? node : -node - 1, kind, node, edge, parent, depth: parent ? parent.depth + 1 : 0, x: 0, y: 0, children: [], hidden, folded: false };
     items.push(item);
-    at.set(node, item);
-    const { edges, hidden } = shownChildren(tree, node, folds, forced);
-    for (const e of edges) if (!at.has(tree.edgeChild[e])) item.children.push(grow(tree.edgeChild[e], e, item, depth + 1));
-    item.folded = !folds.open.has(node) && childEdges(tree, node, false).length > 0;
-    if (hidden.length && (folds.open.has(node) || (ways.has(node) && item.children.length))) {
-      const stub = { id: -node - 1, kind: "stub", node, edge: -1, parent: item, depth: depth + 1, x: 0, y: 0, children: [], hidden, folded: false };
-      items.push(stub);
-      item.children.push(stub);
-    } else item.hidden = hidden;
+    parent?.children.push(item);
     return item;
   };
-  const root = grow(0, -1, null, 0);
-  const bottom = rows(root, ROW);
+  const grow = (node, edge, parent) => {
+    const { edges, hidden } = shownChildren(tree, node, folds, forced);
+    const open = folds.open.has(node);
+    const item = put("node", node, edge, parent, []);
+    at.set(node, item);
+    for (const e of edges) if (!at.has(tree.edgeChild[e])) grow(tree.edgeChild[e], e, item);
+    item.folded = !open && childEdges(tree, node, false).length > 0;
+    if (hidden.length && (open || (ways.has(node) && item.children.length))) put("stub", node, -1, item, hidden);
+    return item;
+  };
+  const height = rows(grow(0, -1, null), ROW);
   const deepest = items.reduce((most, item) => Math.max(most, item.depth), 0);
   const column = Math.min(Math.max((room - LEFT - RIGHT) / Math.max(deepest, 1), NARROW), COLUMN);
   for (const item of items) item.x = LEFT + item.depth * column;
-  return { items, at, links: furtherLinks(tree, items, at), width: LEFT + deepest * column + RIGHT, height: bottom, column };
+  return { items, at, links: furtherLinks(tree, items, at), width: LEFT + deepest * column + RIGHT, height, column };
 }
 
 /** Put leaves into rows from `top` on and parents between their children; returns where the next row begins. */
@@ -87,45 +83,24 @@ function rows(item, top) {
 /** The edges between drawn nodes that the tree itself does not draw: where branches meet. */
 function furtherLinks(tree, items, at) {
   const links = [];
-  for (const item of items) {
-    if (item.kind !== "node") continue;
-    for (const e of edgesTo(tree, item.node)) {
-      const from = at.get(tree.edgeFrom[e]);
-      if (e !== item.edge && from) links.push({ from, to: item, edge: e });
+  for (const item of items.filter(({ kind }) => kind === "node")) {
+    for (const edge of edgesTo(tree, item.node)) {
+      const from = at.get(tree.edgeFrom[edge]);
+      if (edge !== item.edge && from) links.push({ from, to: item, edge });
     }
   }
   return links;
 }
 
 /** Where an arrow key leads from an item, among those that are there: the item, and whether it is to be opened or folded. */
-export function moveTo(key, item, layout, isShown, tree) {
-  const stay = { item, open: null };
-  const siblings = (of) => (of.parent ? of.parent.children : [of]).filter(isShown);
-  const go = (to) => (to ? { item: to, open: null } : stay);
-  if (key === "ArrowLeft") return go(item.parent);
-  if (key === "Home") return go(layout.items[0]);
-  if (key === "ArrowUp" || key === "ArrowDown") {
-    const all = siblings(item);
-    const next = all[all.indexOf(item) + (key === "ArrowUp" ? -1 : 1)];
-    if (next) return go(next);
-    return go(beside(item, layout, isShown, key === "ArrowUp" ? -1 : 1));
-  }
-  if (key === "ArrowRight") {
-    if (item.kind === "stub") return { item, open: true };
-    const children = item.children.filter(isShown);
-    if (!children.length) return item.folded ? { item, open: true } : stay;
-    const best = bestEdge(tree, item.node);
-    return go(children.find((child) => child.edge === best) ?? children[0]);
-  }
-  return stay;
-}
-
-/** The next item of the same column, above or below. */
-function beside(item, layout, isShown, way) {
-  let found = null;
-  for (const other of layout.items) {
-    if (other.depth !== item.depth || other === item || !isShown(other) || (other.y - item.y) * way <= 0) continue;
-    if (!found || Math.abs(other.y - item.y) < Math.abs(found.y - item.y)) found = other;
-  }
-  return found;
+export function moveTo(key, item, { items }, isShown, tree) {
+  const column = items.filter((other) => other.depth === item.depth && isShown(other));
+  const children = item.children.filter(isShown);
+  const best = bestEdge(tree, item.node);
+  const to = {
+    ArrowLeft: item.parent, Home: items[0],
+    ArrowUp: column[column.indexOf(item) - 1], ArrowDown: column[column.indexOf(item) + 1],
+    ArrowRight: children.find((child) => child.edge === best) ?? children[0],
+  }[key];
+  return { item: to ?? item, open: key === "ArrowRight" && !to && (item.kind === "stub" || item.folded) };
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-#: How many nodes of the principal variation are open at first, and how many of their children are drawn.
-_MOST_DEEP, _MOST_CHILDREN, _MOST_ROOT_CHILDREN = 12, 3, 6
+#: How many nodes of the principal variation are open at first, and how many children of each, as in the page.
+_MOST_DEEP, _MOST_CHILDREN, _MOST_ROOT_CHILDREN = 12, 2, 6
 
 
 def depths(parent: np.ndarray) -> np.ndarray:

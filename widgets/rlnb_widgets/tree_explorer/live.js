@@ -1,7 +1,6 @@
 // The TreeExplorer: a search tree unfolded and as a whole, its record under a playhead, and the selected node opened.
 
-import { Channel, clamp, framed, guarded, h, keyboard, noteList, tabs, timelineBar, visualizer } from "../_core/core.js";
-import { partingLine } from "./compare.js";
+import { Channel, button, clamp, framed, guarded, h, keyboard, noteList, tabs, timelineBar, visualizer } from "../_core/core.js";
 import { filterBar, phaseBar, searchBar } from "./controls.js";
 import { follow as followPath } from "./find.js";
 import { icicle } from "./icicle.js";
@@ -10,10 +9,9 @@ import { legend } from "./key.js";
 import { looked, lookedAtOther, opened } from "./look.js";
 import { moments } from "./moments.js";
 import { nodeLink } from "./nodelink.js";
-import { short } from "./notation.js";
 import { nodePanel } from "./panel.js";
 import { marksOf, phaseWords } from "./records.js";
-import { actionName, bestEdge, lineTo, mainLine, sameNumbers } from "./store.js";
+import { actionName, bestEdge, mainLine, pathTo } from "./store.js";
 import { summaryPanel } from "./summary.js";
 
 const VIEWS = ["tree", "icicle"];
@@ -39,24 +37,25 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const look = () => (view ??= looked(data, {
     t: time.t(), phase: time.phase(), selection: selection.value, c: constant.value, boards: model.get("_boards"), following, filter,
   }));
-  const lookOther = () => lookedAtOther(data, look());
 
   const select = (node) => selection.set(node);
-  const tree = own(nodeLink({ look, onSelect: select, id, name: data.other ? "this tree" : "search tree", onFold: (node, open) => { if (data.match?.[node] >= 0) there?.fold(data.match[node], open); } }));
+  const across = (way, node, then) => { if (way?.[node] >= 0) then(way[node]); };
+  const tree = own(nodeLink({
+    look, onSelect: select, id, name: data.other ? "this tree" : "search tree",
+    onFold: (node, open) => across(data.match, node, (other) => there?.fold(other, open)),
+  }));
   const there = own(data.other ? nodeLink({
-    look: lookOther, id: `${id}-other`, name: "the other tree",
-    onSelect: (node) => { if (data.back[node] >= 0) select(data.back[node]); },
-    onFold: (node, open) => { if (data.back[node] >= 0) tree.fold(data.back[node], open); },
+    look: () => lookedAtOther(data, look()), onSelect: (node) => across(data.back, node, select), id: `${id}-other`, name: "the other tree",
+    onFold: (node, open) => across(data.back, node, (own) => tree.fold(own, open)),
   }) : null);
+  const trees = [tree, there].filter(Boolean);
   const ice = own(icicle({ look, onSelect: select }));
   const panel = own(nodePanel({ look, onSelect: select, onC: (c) => constant.set(c) }));
   const summary = summaryPanel({ look, onSelect: select });
-  const key = legend({ look, whole: () => large.value === "icicle", further: () => [tree, there].some((one) => one?.further()) });
+  const key = legend({ look, whole: () => large.value === "icicle", further: () => trees.some((one) => one.further()) });
   const bar = own(timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where, { jumpsApart: true }));
   const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });
-  const filters = filterBar({
-    count: CHILDREN, onFind: find, onFilter, onFollow: (on) => { following = on; update(); }, act,
-  });
+  const filters = filterBar({ count: CHILDREN, onFind: find, onFilter, onFollow: (on) => { following = on; update(); }, act: (name) => trees.forEach((one) => one.tools[name]()) });
   const wait = (how) => {
     waiting = how;
     clearTimeout(patience);
@@ -69,11 +68,11 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const insight = h("p", { class: "tx-insight" });
   const reuse = h("p", { class: "rlnb-note tx-reuse" });
   const words = h("p", { class: "tx-words", "aria-live": "polite" });
-  const parting = h("div", {});
+  const parting = h("p", { class: "tx-parting" });
   const notes = noteList();
   const record = h("div", { class: "tx-time" }, bar.el);
-  const names = ["This tree", "The other tree"].map((text) => h("p", { class: "rlnb-small" }, h("b", {}, text), " ", h("span", { class: "rlnb-note" })));
-  const panes = there ? [h("div", { class: "tx-pane" }, names[0], tree.el), h("div", { class: "tx-pane" }, names[1], there.el)] : [h("div", { class: "tx-pane" }, tree.el)];
+  const named = ["This tree", "The other tree"].map((text) => h("p", { class: "rlnb-small", hidden: !there }, h("b", {}, text), " ", h("span", { class: "rlnb-note" })));
+  const panes = trees.map((one, i) => h("div", { class: "tx-pane" }, named[i], one.el));
   const views = tabs([
     { name: "tree", title: "Tree", el: h("div", { class: "tx-panes" }, ...panes) },
     { name: "icicle", title: "Whole tree", el: ice.el },
@@ -88,11 +87,10 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
 
   /** The simulation that is looked at, by the number that the words below use. */
   function where() {
-    const { count } = data.records;
+    const { count, current } = data.records;
     const { first = 0 } = data.head.records ?? {};
-    const r = data.records.current(time?.t() ?? count, time?.phase() ?? 0);
-    const of = `of ${(first + count).toLocaleString("en")}`;
-    return count === 0 || r < 0 ? `simulation ${first.toLocaleString("en")} ${of}` : `simulation ${(first + r + 1).toLocaleString("en")} ${of}`;
+    const [at, of] = [current(time.t(), time.phase()) + 1, count].map((n) => (first + n).toLocaleString("en"));
+    return `simulation ${at} of ${of}`;
   }
   function find(text) {
     if (!text.trim()) return "";
@@ -101,30 +99,21 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     return message;
   }
   function onFilter(change) {
-    filter = { ...filter, ...("least" in change ? { least: change.least } : {}), ...("deepest" in change ? { deepest: change.deepest } : {}) };
+    filter = { ...filter, ...change };
     view = null;
-    tree.filter(change);
-    there?.filter(change);
+    for (const one of trees) one.filter(change);
     update();
-  }
-  function act(name) {
-    for (const one of [tree, there].filter(Boolean)) {
-      if (name === "line") one.unfoldLine();
-      else if (name === "fold") one.foldAll();
-      else one.zoomBy({ smaller: 0.8, larger: 1.25, fit: 0 }[name]);
-    }
   }
   /** The action at the root that leads to the selected node; at the root itself the one visited most. */
   function chosenAction() {
     const { tree: shown, selected } = look();
-    if (selected !== 0) return shown.action[lineTo(shown, selected)[1]];
-    const best = bestEdge(shown, 0);
+    if (selected !== 0) return pathTo(shown, selected)[0];
     if (time.t() === data.records.count && data.head.best >= 0) return data.head.best;
-    return best < 0 ? -1 : shown.edgeAction[best];
+    return shown.edgeAction[bestEdge(shown, 0)] ?? -1;
   }
   keyboard(root, {
     ...bar.keys, ...tree.keys, ...phases.keys,
-    End: ["end of the main line", () => select(mainLine(look().tree).at(-1))],
+    End: ["end of the main line", () => select(look().tree.edgeChild[mainLine(look().tree).at(-1)] ?? 0)],
     PageUp: ["previous simulation", () => playhead.step(-1)], PageDown: ["next simulation", () => playhead.step(1)],
     "/": ["search", () => filters.focusSearch()],
   }, tree);
@@ -139,30 +128,29 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     record.hidden = steps.hidden = words.hidden = records.count === 0;
     if (views.shown !== large.value) views.show(large.value);
     bar.paint();
-    const said = records.count ? phaseWords(shown, records, t, phase, (a) => actionName(shown, a), short) : "";
+    const said = records.count ? phaseWords(shown, records, t, phase) : "";
     words.setAttribute("aria-live", playhead.playing ? "off" : "polite");
     if (words.textContent !== said) words.textContent = said;
     phases.update(t, records.count, phase);
     search.update(waiting, (a) => actionName(shown, a));
     filters.update(large.value, records.count > 0);
-    for (const part of [tree, there, panel, ice, summary, key].filter(Boolean)) guarded(part);
+    for (const part of [...trees, panel, ice, summary, key]) guarded(part);
     Object.assign(root.dataset, { t, phase, node: selected, nodes: head.nodes, c: constant.value, view: large.value });
   }
 
   const onHead = () => {
-    const { head } = data;
-    insight.textContent = head.words.best;
-    insight.hidden = !head.words.best;
-    root.setAttribute("aria-label", `TreeExplorer: ${head.words.headline}`);
-    reuse.textContent = head.words.reuse ?? "";
-    reuse.hidden = !head.words.reuse;
-    notes.tell(head.notes);
-    root.querySelector(".rlnb-title-text")?.replaceChildren(`TreeExplorer: ${head.words.headline}`);
-    parting.replaceChildren(...(head.compare ? [partingLine({ compare: head.compare, onGo: select })] : []));
-    if (head.compare) [head.words.headline, head.compare.head.words.headline].forEach((text, i) => { names[i].lastChild.textContent = text; });
+    const { compare, notes: all, words: { best, headline, reuse: kept } } = data.head;
+    const say = (el, text) => { el.textContent = text; el.hidden = !text; };
+    say(insight, best);
+    say(reuse, kept);
+    notes.tell(all);
+    root.setAttribute("aria-label", `TreeExplorer: ${headline}`);
+    root.querySelector(".rlnb-title-text")?.replaceChildren(`TreeExplorer: ${headline}`);
+    say(parting, compare ? `${compare.words} ` : "");
+    if (compare && compare.part !== null) parting.append(button({ text: "go there", title: null, class: "tx-small", onclick: () => select(compare.part) }));
+    [headline, compare?.head.words.headline].forEach((text, i) => { named[i].lastChild.textContent = text; });
   };
   listen("change:_columns", () => {
-    const before = data.tree;
     data = opened(model);
     marks = null;
     view = null;
@@ -170,9 +158,8 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     selection.set(selection.value);
     onHead();
     bar.paint();
-    const grown = sameNumbers(before, data.tree);
-    if (!grown) selection.set(0);
-    tree.reset(grown);
+    if (!data.head.grown) selection.set(0);
+    tree.reset(data.head.grown);
     there?.reset(true);
     wait(0);
   });

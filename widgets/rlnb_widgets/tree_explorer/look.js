@@ -1,14 +1,10 @@
 // What all parts of the explorer look at: the trees that Python sent, at the moment under the playhead.
 
-import { difference, matching } from "./compare.js";
 import { scored } from "./formulas.js";
 import { recordsOf } from "./records.js";
-import { edgeOf, isThere, mainLine, readTree } from "./store.js";
+import { bestEdge, isThere, mainLine, readTree } from "./store.js";
 
 const NONE = { nodes: [], edges: new Set() };
-
-/** The edges of a line of nodes. */
-const edgesAlong = (tree, nodes) => new Set(nodes.slice(1).map((node, i) => edgeOf(tree, nodes[i], tree.action[node])));
 
 /** What of a simulation's path is lit in a phase. */
 export function litBy(records, t, phase) {
@@ -18,14 +14,26 @@ export function litBy(records, t, phase) {
   return { nodes: phase === 1 ? nodes : [...nodes, leaf], edges: new Set(edges) };
 }
 
+/** How a node differs from its match: "only" where there is none, "best" where another action is visited most, or "". */
+export function difference(tree, node, other, match) {
+  if (match[node] < 0) return "only";
+  const [here, there] = [bestEdge(tree, node), bestEdge(other, match[node])];
+  return here >= 0 && there >= 0 && tree.edgeAction[here] !== other.edgeAction[there] ? "best" : "";
+}
+
+/** The way back of a match: for each of `count` nodes of the other tree the node that leads there, or -1. */
+export function backOf(match, count) {
+  const back = new Int32Array(count).fill(-1);
+  match.forEach((there, node) => { if (there >= 0) back[there] = node; });
+  return back;
+}
+
 /** Read the payload: { head, tree, records, other, match, back }; `match` and `back` lead from one tree to the other. */
 export function opened(model) {
-  const head = model.get("_head");
-  const blob = model.get("_columns");
+  const [head, blob] = [model.get("_head"), model.get("_columns")];
   const tree = readTree(head, blob);
-  const records = recordsOf(tree, blob);
   const other = head.compare ? readTree(head.compare.head, blob) : null;
-  return { head, tree, records, other, match: other ? matching(tree, other) : null, back: other ? matching(other, tree) : null };
+  return { head, tree, records: recordsOf(tree), other, match: tree.match, back: other && backOf(tree.match, other.count) };
 }
 
 /**
@@ -39,7 +47,7 @@ export function looked({ tree, records, other, match, head }, { t, phase, select
   const matched = ({ action }) => (match[selected] < 0 ? null : scored(other, match[selected], c).find((row) => row.action === action) ?? null);
   return {
     tree, records, t, phase, selected, other, c, own: head.rule?.c ?? c, boards, ...filter,
-    lit: litBy(records, t, phase), changed: records.changed(t, phase), line: edgesAlong(tree, mainLine(tree)),
+    lit: litBy(records, t, phase), changed: records.changed(t, phase), line: new Set(mainLine(tree)),
     follow: following && records.count > 0 && t + phase > 0,
     differs: other ? (node) => difference(tree, node, other, match) : null, matched: other ? matched : null,
   };
@@ -48,7 +56,7 @@ export function looked({ tree, records, other, match, head }, { t, phase, select
 /** The same for the tree that it is compared with, which has no record here. */
 export function lookedAtOther({ other, tree, match, back }, here) {
   return {
-    ...here, tree: other, other: tree, lit: NONE, changed: new Map(), line: edgesAlong(other, mainLine(other)), follow: false,
+    ...here, tree: other, other: tree, lit: NONE, changed: new Map(), line: new Set(mainLine(other)), follow: false,
     selected: Math.max(match[here.selected], 0), differs: (node) => difference(other, node, tree, back),
   };
 }

@@ -1,10 +1,10 @@
 // The node-link view: what is unfolded, painted on a canvas; over it an accessible tree of what is near the window.
 
-import { h, motion, paint, reducedMotion, stage } from "../_core/core.js";
+import { clamp, h, motion, paint, reducedMotion, stage } from "../_core/core.js";
 import { firstFolds, layOut, moveTo } from "./layout.js";
 import { brief } from "./notation.js";
 import { itemMarks, lineMarks } from "./scene.js";
-import { REUSED, TERMINAL, TRANSPOSITION, actionName, hasFlag, isThere, lineTo, sizeOf } from "./store.js";
+import { TERMINAL, TRANSPOSITION, actionName, edgesOf, hasFlag, isKept, isThere, lineTo } from "./store.js";
 
 const MOVE_MS = 220;
 const MARGIN = 160; // beyond the window, in pixels
@@ -15,14 +15,15 @@ const LARGE = 1.4;
 /**
  * Make the view.
  *
- * look() gives { tree, records, t, phase, lit: { nodes, edges }, changed, line, selected, other, forRoot, follow };
- * onSelect(node) and onFold(node, open) are called for what the reader does; `id` is a prefix unique in the page, `name` for screen readers.
+ * look() gives { tree, records, t, phase, lit: { nodes, edges }, changed, line, selected, other, follow };
+ * onSelect(node) and onFold(node, open) are called for what the reader does; `id` is a prefix unique in the page, `name`
+ * for screen readers.
  */
 export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
   let folds = firstFolds(look().tree);
   let layout = layOut(look().tree, folds);
-  let active = 0; // the id of an item: a node, or a stub
-  let chosen = 0; // the node that was selected when we last looked
+  let active = look().selected; // the id of an item: a node, or a stub
+  let chosen = active; // the node that was selected when we last looked
   let zoom = 1;
   let fitted = true;
   let room = "";
@@ -40,7 +41,7 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
   const idOf = (item) => `${id}-${item.id < 0 ? `more${-item.id - 1}` : item.id}`;
 
   const isShown = (item) => (item.kind === "node" ? isThere(look().tree, item.node) : stubCount(item) > 0);
-  const stubCount = (item) => item.hidden.reduce((all, e) => all + (isThere(look().tree, look().tree.edgeChild[e]) ? 1 : 0), 0);
+  const stubCount = (item) => item.hidden.filter((e) => isThere(look().tree, look().tree.edgeChild[e])).length;
   const itemOf = (key) => (key < 0 ? layout.items.find((item) => item.id === key) : layout.at.get(key)) ?? layout.items[0];
 
   /** Where an item is now, on its way. */
@@ -80,13 +81,11 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     const lay = (space) => layOut(look().tree, folds, forced, new Set(lineTo(look().tree, look().selected)), space);
     layout = lay(fitted && wide ? wide : Infinity);
     if (fitted && wide) {
-      zoom = Math.min(LARGE, Math.max(SMALL[0], Math.min(wide / layout.width, Math.max(tall / layout.height, SMALL[1]))));
+      zoom = clamp(Math.min(wide / layout.width, Math.max(tall / layout.height, SMALL[1])), SMALL[0], LARGE);
       layout = lay((wide - 2) / zoom);
     }
-    sheet.style.width = `${Math.floor(layout.width * zoom)}px`;
-    sheet.style.height = `${Math.floor(layout.height * zoom)}px`;
-    view.style.width = `${wide}px`;
-    view.style.height = `${tall}px`;
+    sheet.style.cssText = `width:${Math.floor(layout.width * zoom)}px;height:${Math.floor(layout.height * zoom)}px`;
+    view.style.cssText = `width:${wide}px;height:${tall}px`;
   }
 
   /** As high as what is unfolded, up to what the style sheet allows; it stays so while a record is played. */
@@ -97,32 +96,28 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     const [wide, tall] = [el.clientWidth / zoom, el.clientHeight / zoom];
     const down = Math.max(0, (el.clientHeight - layout.height * zoom) / 2); // the sheet stands in the middle
     const [left, top] = [el.scrollLeft / zoom, el.scrollTop / zoom];
-    const near = ([x, y]) => x > left - MARGIN && x < left + wide + MARGIN && y > top - MARGIN && y < top + tall + MARGIN;
-    const seen = (a, b) => Math.min(a[1], b[1]) < top + tall && Math.max(a[1], b[1]) > top && Math.max(a[0], b[0]) > left && Math.min(a[0], b[0]) < left + wide;
-    const [lines, nodes] = [[], []];
-    const wanted = new Set();
-    for (const item of layout.items) {
-      if (!isShown(item)) continue;
+    const near = ([x, y], [x2, y2] = [x, y]) => Math.max(x, x2) > left - MARGIN && Math.min(x, x2) < left + wide + MARGIN
+      && Math.max(y, y2) > top - MARGIN && Math.min(y, y2) < top + tall + MARGIN;
+    const [lines, nodes, wanted] = [[], [], new Set()];
+    const line = (edge, from, to, further) => { if (near(from, to)) lines.push(...lineMarks(edge, from, to, state, further)); };
+    for (const item of layout.items.filter(isShown)) {
       const at = spot(item);
-      const above = item.parent ? spot(item.parent) : null;
-      if (above && (near(at) || seen(at, above))) lines.push(...lineMarks(item.edge, above, at, state));
+      if (item.parent) line(item.edge, spot(item.parent), at);
       if (!near(at) && item.id !== active) continue;
       const drawn = itemMarks(item, at, state);
       nodes.push(...drawn.marks);
       wanted.add(item.id);
       place(item, drawn, state);
     }
-    for (const { from: a, to: b, edge } of layout.links) if (isShown(a) && isShown(b)) lines.push(...lineMarks(edge, spot(a), spot(b), state, true));
+    for (const { from: a, to: b, edge } of layout.links) if (isShown(a) && isShown(b)) line(edge, spot(a), spot(b), true);
     pen.translate(-el.scrollLeft, down - el.scrollTop);
     pen.scale(zoom, zoom);
     paint(pen, [...lines, ...nodes], { width: layout.width, params: {}, column: null, color });
-    for (const [key, item] of inPage) {
-      if (wanted.has(key)) continue;
-      item.remove();
-      inPage.delete(key);
-    }
+    for (const [key, area] of inPage) if (!wanted.has(key)) forget(key, area);
     el.setAttribute("aria-activedescendant", idOf(itemOf(active)));
   }
+
+  const forget = (key, area) => { area.remove(); inPage.delete(key); };
 
   /** Put the part of an item that is not drawn into the page: its area, its name and its state. */
   function place(item, { box: [x, y, wide, tall], badge, label, differs, fold }, state) {
@@ -132,24 +127,19 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     }
     const area = inPage.get(item.id);
     area.style.cssText = `left:${x * zoom}px;top:${y * zoom}px;width:${wide * zoom}px;height:${tall * zoom}px`;
-    const { lit, selected, tree } = state;
     area.firstChild.style.cssText = badge ? `left:${(badge[0] - x) * zoom}px;width:${badge[1] * zoom}px` : "display:none";
-    const set = (attribute, value) => { if (area.getAttribute(attribute) !== String(value)) area.setAttribute(attribute, value); };
-    if (item.kind === "stub") {
-      set("class", "tx-stub");
-      set("aria-label", `${stubCount(item).toLocaleString("en")} more, Enter shows them`);
-      set("aria-selected", state.active === item.id);
-      return;
+    const { lit, selected, tree } = state;
+    const opens = item.children.length || fold || edgesOf(tree, item.node).length;
+    const words = item.kind === "stub" ? `${stubCount(item).toLocaleString("en")} more, Enter shows them` : spoken(state, item, label.value, fold, differs);
+    const attributes = item.kind === "stub" ? { class: "tx-stub", "aria-label": words, "aria-selected": state.active === item.id } : {
+      class: ["tx-node", lit.nodes.includes(item.node) && "tx-lit", label.changed && "tx-changed", differs && `tx-${differs}`].filter(Boolean).join(" "),
+      "data-node": item.node, "data-label": label.text, "aria-label": words, title: words, "aria-selected": selected === item.node,
+      "aria-expanded": opens ? fold === 0 && item.children.some(isShown) : null,
+    };
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value === null) area.removeAttribute(name);
+      else if (area.getAttribute(name) !== String(value)) area.setAttribute(name, value);
     }
-    const classes = ["tx-node", lit.nodes.includes(item.node) ? "tx-lit" : "", label.changed ? "tx-changed" : "", differs && `tx-${differs}`];
-    set("class", classes.filter(Boolean).join(" "));
-    set("data-node", item.node);
-    set("data-label", label.text);
-    set("aria-label", spoken(state, item, label.value, fold, differs));
-    area.title = area.getAttribute("aria-label");
-    set("aria-selected", selected === item.node);
-    if (item.children.length || fold || tree.edgeStart[item.node] < tree.edgeStart[item.node + 1]) set("aria-expanded", fold === 0 && item.children.some(isShown));
-    else area.removeAttribute("aria-expanded");
   }
 
   function reveal(item = itemOf(active)) {
@@ -157,10 +147,8 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     const [wide, tall] = [el.clientWidth, el.clientHeight];
     if (!wide) return;
     const edge = 30 * zoom;
-    if (x - edge < el.scrollLeft) el.scrollLeft = x - edge;
-    else if (x + edge + 54 > el.scrollLeft + wide) el.scrollLeft = x + edge + 54 - wide;
-    if (y - edge < el.scrollTop) el.scrollTop = y - edge;
-    else if (y + edge > el.scrollTop + tall) el.scrollTop = y + edge - tall;
+    el.scrollLeft = clamp(el.scrollLeft, Math.min(x + edge + 54 - wide, x - edge), x - edge);
+    el.scrollTop = clamp(el.scrollTop, Math.min(y + edge - tall, y - edge), y - edge);
     later();
   }
 
@@ -171,19 +159,22 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     reveal(layout.at.get(node) ?? itemOf(active));
   }
 
-  function unfold(next) {
-    folds = next;
+  /** Zoom as the reader wants it; 0 fits the tree into its place. */
+  function zoomTo(size) {
+    fitted = size === 0;
+    if (size) zoom = clamp(size, 0.3, 2);
+    fit();
+    reveal();
+  }
+  function unfold(change) {
+    folds = { ...folds, ...change };
     relayout();
     grow();
   }
   function fold(node, open) {
     (open ? folds.open : folds.closed).add(node);
     (open ? folds.closed : folds.open).delete(node);
-    unfold(folds);
-  }
-  function more(node) {
-    folds.more.set(node, (folds.more.get(node) ?? folds.count) + Math.max(folds.count, 4));
-    unfold(folds);
+    unfold();
   }
   function activate(item) {
     active = item.id;
@@ -197,29 +188,25 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     if (item.kind === "stub" && !folds.open.has(item.node)) return fold(item.node, true);
     if (item.kind === "stub") {
       const before = new Set(item.parent.children.map((child) => child.id));
-      more(item.node);
+      folds.more.set(item.node, (folds.more.get(item.node) ?? folds.count) + Math.max(folds.count, 4));
+      unfold();
       const fresh = layout.at.get(item.node)?.children.find((child) => child.kind === "node" && !before.has(child.id) && isShown(child));
       if (fresh) activate(fresh);
       return;
     }
-    const { tree } = look();
-    if (tree.edgeStart[item.node] === tree.edgeStart[item.node + 1]) return;
+    if (!edgesOf(look().tree, item.node).length) return;
     const open = !folds.open.has(item.node);
     fold(item.node, open);
     onFold(item.node, open);
   }
   function onKey(event) {
-    const step = moveTo(event.key, itemOf(active), layout, isShown, look().tree);
-    if (step.open) return act(step.item);
-    activate(step.item);
+    const { item, open } = moveTo(event.key, itemOf(active), layout, isShown, look().tree);
+    (open ? act : activate)(item);
   }
-  const find = (event) => {
-    const group = event.target.closest("[data-item]");
-    return group ? itemOf(Number(group.getAttribute("data-item"))) : null;
-  };
   sheet.addEventListener("click", (event) => {
-    const item = find(event);
-    if (!item) return;
+    const area = event.target.closest("[data-item]");
+    if (!area) return;
+    const item = itemOf(Number(area.getAttribute("data-item")));
     const folding = item.kind === "stub" || event.target.closest(".tx-badge") || event.detail === 2;
     if (item.kind === "node") activate(item);
     if (folding) act(item);
@@ -230,7 +217,6 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     later();
   });
   observer.observe(el);
-  chosen = active = look().selected;
   relayout(false);
   grow();
 
@@ -256,25 +242,21 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     },
     /** Another tree is shown; `grown` if it is the same one with more or fewer nodes. */
     reset(grown = false) {
-      const fresh = firstFolds(look().tree, folds.count);
+      const fresh = firstFolds(look().tree, folds);
       if (grown) for (const node of fresh.open) { if (!folds.closed.has(node)) folds.open.add(node); }
-      else folds = { ...fresh, least: folds.least, deepest: folds.deepest };
+      else folds = fresh;
       active = chosen = look().selected;
-      inPage.forEach((area) => area.remove());
-      inPage.clear();
+      inPage.forEach((area, key) => forget(key, area));
       relayout(false);
       grow();
     },
-    filter(change) { unfold({ ...folds, more: new Map(), ...change }); },
+    filter(change) { unfold({ more: new Map(), ...change }); },
     fold,
-    foldAll() { folds = { ...folds, open: new Set([0]), closed: new Set(), more: new Map() }; relayout(); },
-    unfoldLine() { unfold({ ...firstFolds(look().tree, folds.count), least: folds.least, deepest: folds.deepest }); },
-    zoomBy(by) {
-      fitted = by === 0;
-      if (by) zoom = Math.min(Math.max(zoom * by, 0.3), 2);
-      fit();
-      reveal();
-      return zoom;
+    /** What the tools do: "line" and "fold" unfold the main line and fold all, the others zoom. */
+    tools: {
+      line() { unfold(firstFolds(look().tree, folds)); },
+      fold() { folds = { ...folds, open: new Set([0]), closed: new Set(), more: new Map() }; relayout(); },
+      larger: () => zoomTo(zoom * 1.25), smaller: () => zoomTo(zoom * 0.8), fit: () => zoomTo(0),
     },
     destroy() { canvas.destroy(); moving.destroy(); observer.disconnect(); },
   };
@@ -286,10 +268,10 @@ function spoken({ tree, line }, item, value, fold, differs) {
   const many = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
   return [
     at === 0 ? "root" : `action ${actionName(tree, tree.edgeAction[item.edge])}`,
-    tree.head.size === "nodes" ? `${many(sizeOf(tree, at), "node")} at and below it` : many(tree.visits[at], "visit"), Number.isNaN(value) ? "no value" : `value ${brief(value)}`,
+    tree.head.size === "nodes" ? `${many(tree.visits[at], "node")} at and below it` : many(tree.visits[at], "visit"), Number.isNaN(value) ? "no value" : `value ${brief(value)}`,
     item.edge >= 0 && tree.head.priors ? `prior ${brief(tree.edgePrior[item.edge])}` : null,
-    hasFlag(tree, at, TERMINAL) ? "end of the episode" : null, hasFlag(tree, at, TRANSPOSITION) ? "several ways lead here" : null,
-    hasFlag(tree, at, REUSED) && tree.head.reused < tree.count ? "kept from the search before" : null,
+    hasFlag(tree, at, TERMINAL) ? "end of the episode" : null, hasFlag(tree, at, TRANSPOSITION) ? "reached in several ways" : null,
+    isKept(tree, at) ? "kept from the previous search" : null,
     line.has(item.edge) ? "on the main line" : null, fold ? `${many(fold, "action")} folded` : null,
     differs ? { only: "only in this tree", best: "another action is visited most in the other tree" }[differs] : null,
   ].filter(Boolean).join(", ");

@@ -1,7 +1,8 @@
-// Formulas as small trees: written as plain text for screen readers and tests, and drawn as MathML.
+// Formulas as text: "Q + c · √(ln N / n)". One text is shown with names and with numbers, and drawn as MathML.
 //
-// A formula is a string (an operator), ["num", x], ["name", text], ["words", text], ["frac", a, b], ["root", x] or
-// ["row", ...parts].
+// Between two terms stands one of + − ·; a slash binds more closely than these, and ln more closely than a slash.
+
+import { hIn } from "../_core/core.js";
 
 /** A number as formulas and tables show it: three digits after the point at the most, a true minus sign. */
 export function short(x) {
@@ -18,62 +19,59 @@ export const fixed = (x) => (Number.isFinite(x) ? x.toFixed(3).replace(/^-0\.000
 /** A number with two digits, for labels. */
 export const brief = (x) => (Number.isNaN(x) ? "–" : x.toFixed(2).replace(/^-0\.00$/, "0.00").replace("-", "−"));
 
-export const num = (x) => ["num", x];
-
-/** A number that follows an operator: in brackets where it is negative. */
-export const minus = (x) => (x < 0 ? ["row", "(", num(x), ")"] : num(x));
-
-/** A value as a rule scores it: mapped from what returns lie between to -1 to 1, where that is not the same. */
-export function mapped({ middle, half }, value) {
-  const shifted = middle === 0 ? value : ["row", value, middle < 0 ? "+" : "−", num(Math.abs(middle))];
-  return half === 1 ? (middle === 0 ? value : ["row", "(", shifted, ")"]) : ["frac", shifted, num(half)];
+/** A formula with numbers in place of its names; `values` has them by name, of which some may be parts of others. */
+export function filled(formula, values, write = short) {
+  const names = Object.keys(values).sort((a, b) => b.length - a.length).map((name) => name.replace(/[()/+]/g, "\\$&"));
+  return formula.replace(new RegExp(`(?<![^\\s(])(${names.join("|")})(?![^\\s),])`, "g"), (name) => write(values[name]));
 }
 
-/** The formula in one line of text. */
-export function plain(formula) {
-  if (typeof formula === "string") return formula;
-  const [kind, ...parts] = formula;
-  if (kind === "num") return short(parts[0]);
-  if (kind === "name") return parts[0];
-  if (kind === "words") return `(${parts[0]})`;
-  if (kind === "frac") return `${closed(parts[0])} / ${closed(parts[1])}`;
-  if (kind === "root") return `√(${plain(parts[0])})`;
-  return parts.map(plain).join(" ").replace(/\( /g, "(").replace(/ \)/g, ")");
+/** The terms of a formula: strings, and { kind, row } for what stands in brackets, below a root, or is a fraction. */
+function parsed(formula) {
+  const tokens = formula.match(/√\(|min\(¼,|[()]|[^\s()]+/g);
+  let at = 0;
+  const row = () => {
+    const found = [];
+    while (at < tokens.length && tokens[at] !== ")") found.push(term());
+    at += 1;
+    return found;
+  };
+  const term = () => {
+    const over = closest();
+    if (tokens[at] !== "/") return over;
+    at += 1;
+    return { kind: "/", row: [over, closest()] };
+  };
+  const closest = () => {
+    const token = tokens[at];
+    at += 1;
+    if (token === "ln") return { kind: token, row: [closest()] };
+    return token.includes("(") ? { kind: token, row: row() } : token;
+  };
+  return row();
 }
 
-const closed = (part) => (Array.isArray(part) && part[0] === "row" && part.length > 2 && part[1] !== "ln" ? `(${plain(part)})` : plain(part));
+const MATHML = "http://www.w3.org/1998/Math/MathML";
+const make = (tag, ...children) => hIn(MATHML, tag, {}, ...children);
 
-const SPACE = "http://www.w3.org/1998/Math/MathML";
-
-function make(tag, ...children) {
-  const element = document.createElementNS(SPACE, tag);
-  element.append(...children);
-  return element;
+/** The formula as a MathML element, with a note behind it. */
+export function math(formula, note = "") {
+  const label = note ? `${formula} (${note})` : formula;
+  const end = note && make("mtext", `\u00a0${note}`);
+  return hIn(MATHML, "math", { displaystyle: "true", "aria-label": label }, make("mrow", ...parsed(formula).map((term) => drawn(term)), end));
 }
 
-/** The formula as a MathML element. */
-export function math(formula) {
-  const element = make("math", inner(formula));
-  element.setAttribute("displaystyle", "true");
-  element.setAttribute("aria-label", plain(formula));
-  return element;
-}
-
-/** What separates the name of a function from its argument. */
-function space() {
-  const gap = make("mspace");
-  gap.setAttribute("width", "0.2em");
-  return gap;
-}
+/** The name of a function, with what separates it from its argument. */
+const called = (name) => make("mrow", make("mi", name), hIn(MATHML, "mspace", { width: "0.2em" }));
 
 // A fraction below a root is written with a slash: without a font for formulas a root does not grow as tall as it.
-function inner(formula, low = false) {
-  if (typeof formula === "string") return /^[a-z]+$/.test(formula) ? make("mrow", make("mi", formula), space()) : make("mo", formula);
-  const [kind, ...parts] = formula;
-  if (kind === "num") return make("mn", short(parts[0]));
-  if (kind === "name") return make("mi", parts[0]);
-  if (kind === "words") return make("mtext", `\u00a0${parts[0]}`);
-  if (kind === "frac") return low ? make("mrow", inner(parts[0], low), make("mo", "/"), inner(parts[1], low)) : make("mfrac", inner(parts[0]), inner(parts[1]));
-  if (kind === "root") return make("msqrt", inner(parts[0], true));
-  return make("mrow", ...parts.map((part) => inner(part, low)));
+function drawn(term, low = false) {
+  if (typeof term === "string") return term === "max" ? called(term) : make(/^[+−·=Σ]$/.test(term) ? "mo" : /^[−\d∞–]/.test(term) ? "mn" : "mi", term);
+  const { kind } = term;
+  const row = (parts) => parts.map((part) => drawn(part, low || kind === "√("));
+  // A fraction shows by itself what its bars and a logarithm span.
+  const bare = (part) => (part.kind === "(" && (kind === "/" || part.row.length === 1) ? make("mrow", ...row(part.row)) : row([part])[0]);
+  if (kind === "√(") return make("msqrt", ...row(term.row));
+  if (kind === "ln") return make("mrow", called("ln"), bare(term.row[0]));
+  if (kind === "/") return low ? make("mrow", bare(term.row[0]), make("mo", "/"), bare(term.row[1])) : make("mfrac", ...term.row.map(bare));
+  return make("mrow", make("mo", kind), ...row(term.row), make("mo", ")"));
 }

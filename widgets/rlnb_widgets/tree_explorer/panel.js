@@ -1,11 +1,11 @@
 // What is known of the selected node: its position, its numbers, its actions with their scores, and the formula filled in.
 
-import { button, factList, h } from "../_core/core.js";
+import { button, clamp, factList, h } from "../_core/core.js";
 import { sceneView } from "../_core/scene.js";
 import { LETTERS, ranking, scored, written } from "./formulas.js";
-import { fixed, math, plain, short } from "./notation.js";
+import { fixed, math, short } from "./notation.js";
 import { changedMean, keyOf } from "./records.js";
-import { REUSED, TERMINAL, actionName, edgesTo, hasFlag, isThere, pathWords } from "./store.js";
+import { TERMINAL, actionName, edgesTo, hasFlag, isKept, isThere, pathWords } from "./store.js";
 
 const WAYS = 6; // to a node, written at the most
 const ROWS = 60; // of the table, at the most
@@ -16,17 +16,17 @@ const SMALL = 10; // less high letters cannot be read
 export function factsOf(tree, node) {
   const visits = tree.visits[node];
   const mean = visits > 0 ? tree.valueSum[node] / visits : NaN;
-  const facts = tree.head.size === "nodes" ? [["nodes at and below it", tree.size[node].toLocaleString("en")]]
+  const facts = tree.head.size === "nodes" ? [["nodes at and below it", visits.toLocaleString("en")]]
     : [["visits", visits.toLocaleString("en")], ["mean value", short(mean)]];
   if (tree.head.kind === "search") facts.push(["evaluated at", short(tree.evaluation[node])]);
-  if (tree.players) facts.push(["to move", `player${tree.toPlay[node]}`]);
+  if (tree.head.players) facts.push(["to move", `player${tree.toPlay[node]}`]);
   facts.push(["depth", String(tree.depth[node])]);
   if (tree.reward[node]) facts.push(["reward of the step here", short(tree.reward[node])]);
   if (tree.steps?.[node] > 1) facts.push(["steps from the node before", String(tree.steps[node])]);
   const ways = edgesTo(tree, node).filter((e) => isThere(tree, tree.edgeFrom[e]));
   const way = (e) => `${pathWords(tree, tree.edgeFrom[e])} by ${actionName(tree, tree.edgeAction[e])}`;
   if (ways.length > 1) facts.push(["reached from", [...ways.slice(0, WAYS).map(way), ...(ways.length > WAYS ? [`${ways.length - WAYS} more`] : [])].join("; ")]);
-  if (hasFlag(tree, node, REUSED) && tree.head.reused < tree.count) facts.push(["kept", "from the search before"]);
+  if (isKept(tree, node)) facts.push(["kept", "from the search before"]);
   return facts;
 }
 
@@ -42,33 +42,30 @@ export function nodePanel({ look, onSelect, onC }) {
   const table = h("table", { class: "rlnb-data tx-table" }, h("thead", {}, heads), body);
   const none = h("p", { class: "rlnb-note rlnb-small" });
   const formula = h("div", { class: "tx-formula", role: "group", "aria-label": "formula of the score" });
+  const name = h("span", { class: "tx-cname" });
   const slider = h("input", { type: "range", class: "tx-range", "aria-label": "constant of exploration", min: 0, step: "any" });
   const value = h("output", { class: "tx-c" });
   const reset = button({ text: "reset", label: "back to the constant of the search", class: "tx-small", onclick: () => onC(look().own) });
-  const constant = h("div", { class: "tx-row tx-constant" }, h("label", { class: "tx-row" }, h("span", { class: "tx-cname" }), slider), value, reset);
+  const constant = h("div", { class: "tx-row tx-constant" }, h("label", { class: "tx-row" }, name, slider), value, reset);
   slider.addEventListener("input", () => onC(Number(slider.value)));
   const hint = h("p", { class: "rlnb-note rlnb-small" });
   const el = h("section", { class: "tx-panel", "aria-label": "selected node" }, title, h("div", { class: "tx-position" }, scene.el, facts), none,
     h("div", { class: "tx-scroll" }, table), constant, hint, formula);
 
+  const pick = (row) => { picked = Number(row.getAttribute("data-action")); update(); };
   body.addEventListener("click", (event) => {
-    const row = event.target.closest("tr");
-    if (!row) return;
     const go = event.target.closest("[data-go]");
-    if (go) return onSelect(Number(go.getAttribute("data-go")));
-    picked = Number(row.getAttribute("data-action"));
-    update();
+    if (go) onSelect(Number(go.getAttribute("data-go")));
+    else pick(event.target.closest("tr"));
   });
   body.addEventListener("keydown", (event) => {
     const way = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     if (!way || event.ctrlKey || event.metaKey || event.altKey) return;
     const rows = [...body.children];
     const at = rows.findIndex((row) => row.classList.contains("tx-picked"));
-    const next = rows[Math.min(Math.max(at + way, 0), rows.length - 1)];
-    picked = Number(next.getAttribute("data-action"));
     event.preventDefault();
     event.stopPropagation();
-    update();
+    pick(rows[clamp(at + way, 0, rows.length - 1)]);
     body.querySelector('[tabindex="0"]')?.focus();
   });
 
@@ -77,38 +74,34 @@ export function nodePanel({ look, onSelect, onC }) {
     const { tree, selected: node, c, own } = state;
     const { rule } = tree.head;
     if (node !== seen) { seen = node; picked = -1; }
-    const label = state.boards?.[node]?.label;
-    title.textContent = pathWords(tree, node) + (label ? `: ${label}` : "");
-    scene.show(state.boards?.[node], tree.head.scene, state);
+    const board = state.boards?.[node];
+    title.textContent = pathWords(tree, node) + (board?.label ? `: ${board.label}` : "");
+    scene.show(board, tree.head.scene);
     facts.replaceChildren(...factList(factsOf(tree, node)));
     const rows = scored(tree, node, c);
-    const terminal = hasFlag(tree, node, TERMINAL);
     none.hidden = rows.length > 0;
-    none.textContent = terminal ? "The episode ends here: there is no action." : "No action is known here.";
-    for (const part of [table, formula]) part.hidden = rows.length === 0;
-    const slides = rows.length > 0 && Boolean(rule?.known && rule.cName);
-    constant.hidden = !slides;
+    table.hidden = !none.hidden;
+    none.textContent = hasFlag(tree, node, TERMINAL) ? "The episode ends here: there is no action." : "No action is known here.";
     const order = ranking(rows);
-    if (picked >= 0 && !rows.some((row) => row.action === picked)) picked = -1;
-    const chosen = picked < 0 ? rows[order[0]] : rows.find((row) => row.action === picked);
+    const chosen = rows.find((row) => row.action === picked) ?? rows[order[0]];
     const before = new Map(ranking(c === own ? rows : scored(tree, node, own)).map((i, place) => [rows[i].action, place]));
     // While a record is played, no row changes its place: the actions are in order, unless the reader ranks them anew.
     const listed = order.slice(0, ROWS);
+    const hidden = order.length - listed.length;
     if (state.records.count && c === own) listed.sort((a, b) => rows[a].action - rows[b].action);
     paintTable({ heads, body, rows, listed, order, before, chosen, state });
-    const hidden = order.length - Math.min(order.length, ROWS);
-    hint.hidden = !slides && hidden === 0;
-    hint.textContent = [slides && c !== own ? "Ranked anew by this constant; the search itself is as it was." : "", hidden ? `${hidden.toLocaleString("en")} more actions, with lower scores.` : ""].filter(Boolean).join(" ");
+    const slides = rows.length > 0 && Boolean(rule?.known && rule.cName);
+    constant.hidden = !slides;
+    hint.textContent = [slides && c !== own && "Ranked by this constant; the search itself is unchanged.", hidden && `${hidden.toLocaleString("en")} more actions, with lower scores.`].filter(Boolean).join(" ");
+    hint.hidden = !slides && !hidden;
     if (slides) {
-      const high = Math.max(rule.cHigh || 4, c);
-      constant.querySelector(".tx-cname").textContent = rule.cName === "gamma" ? "γ" : rule.cName;
-      if (slider.max !== String(high)) slider.max = String(high);
-      slider.min = rule.cName === "gamma" ? "0.01" : "0";
-      slider.value = String(c);
+      const gamma = rule.cName === "gamma";
+      name.textContent = gamma ? "γ" : rule.cName;
+      Object.assign(slider, { max: String(Math.max(rule.cHigh || 4, c)), min: gamma ? "0.01" : "0", value: String(c) });
       value.textContent = short(c);
       reset.disabled = c === own;
     }
-    paintFormula(formula, tree, node, chosen, c);
+    paintFormula(formula, tree, node, chosen);
     el.setAttribute("data-node", String(node));
     el.setAttribute("data-order", order.map((i) => rows[i].action).join(" "));
   }
@@ -117,19 +110,19 @@ export function nodePanel({ look, onSelect, onC }) {
 
 /** The columns of the table: [head, what it is, cell of a row]. */
 function columnsOf({ tree, changed, matched, other }) {
-  const { rule, priors } = tree.head;
-  const search = tree.head.kind === "search";
-  const columns = tree.head.size === "visits" ? [] : [["nodes", "nodes at and below", (row) => [row.child < 0 ? "–" : short(tree.size[row.child])]]];
-  if (tree.head.size === "visits") columns.push(
-    ["N", "visits", (row) => arrow(changed.get(keyOf("edge_visits", row.edge)), row.n)],
-    ["W", "sum of the returns", (row) => arrow(changed.get(keyOf("edge_value_sum", row.edge)), row.w)],
-    ["Q", "mean return, W / N", (row) => arrow(changedMean(changed, keyOf("edge_value_sum", row.edge), keyOf("edge_visits", row.edge), row.w, row.n), row.q, fixed)],
-  );
-  if (priors) columns.push(["P", "prior probability", (row) => [fixed(row.p)]]);
-  if (rule?.known) columns.push([rule.name === "Gumbel" ? "σ(Q)" : "U", "what the rule adds to the value", (row) => [fixed(row.u)]]);
-  if (search) columns.push(["score", "what the rule selects by", (row) => [fixed(row.score), "tx-score"]]);
-  if (other && matched) columns.push(["N other", "visits in the other tree", (row) => [short(matched(row)?.n ?? NaN)]], ["Q other", "mean return in the other tree", (row) => [fixed(matched(row)?.q ?? NaN)]]);
-  return columns;
+  const { rule, priors, kind, size } = tree.head;
+  const [n, w] = [({ edge }) => keyOf("edge_visits", edge), ({ edge }) => keyOf("edge_value_sum", edge)];
+  return [
+    size === "nodes" && ["nodes", "nodes at and below", (row) => [short(row.n)]],
+    size === "visits" && ["N", "visits", (row) => arrow(changed.get(n(row)), row.n)],
+    size === "visits" && ["W", "sum of the returns", (row) => arrow(changed.get(w(row)), row.w)],
+    size === "visits" && ["Q", "mean return, W / N", (row) => arrow(changedMean(changed, w(row), n(row), row.w, row.n), row.q, fixed)],
+    priors && ["P", "prior probability", (row) => [fixed(row.p)]],
+    rule?.known && [rule.name === "Gumbel" ? "σ(Q)" : "U", "what the rule adds to the value", (row) => [fixed(row.u)]],
+    kind === "search" && ["score", "what the rule selects by", (row) => [fixed(row.score), "tx-score"]],
+    other && ["N other", "visits in the other tree", (row) => [short(matched(row)?.n ?? NaN)]],
+    other && ["Q other", "mean return in the other tree", (row) => [fixed(matched(row)?.q ?? NaN)]],
+  ].filter(Boolean);
 }
 
 /** A number, and what it was where the last phase changed it. */
@@ -144,34 +137,36 @@ function paintTable({ heads, body, rows, listed, order, before, chosen, state })
   heads.replaceChildren(h("th", { scope: "col", style: "width:18%" }, "action"),
     // Columns that are as wide as what is in them would move while a record is played.
     ...columns.map(([name, about]) => h("th", { scope: "col", style: `width:${(75 / columns.length).toFixed(1)}%`, title: about, "aria-label": `${name}, ${about}` }, name)), h("td"));
-  const places = new Map(order.map((i, place) => [i, place]));
   body.replaceChildren(...listed.map((i) => {
     const row = rows[i];
-    const place = places.get(i);
+    const place = order.indexOf(i);
     const moved = before.get(row.action) - place;
     const name = actionName(tree, row.action);
-    const there = isThere(tree, row.child);
+    const marks = [row === chosen && "tx-picked", place === 0 && "tx-first", row.n === 0 && "tx-untried"];
     const pick = h("button", { type: "button", class: "tx-pick", tabindex: row === chosen ? 0 : -1, "aria-pressed": String(row === chosen), title: `write the formula of action ${name}` }, name,
       moved ? h("span", { class: moved > 0 ? "tx-up" : "tx-down", title: `${Math.abs(moved)} ${moved > 0 ? "up" : "down"}` }, ` ${moved > 0 ? "▲" : "▼"}${Math.abs(moved)}`) : null);
-    const go = there ? h("button", { type: "button", class: "tx-go", "data-go": row.child, "aria-label": `go to action ${name}`, title: "go there" }, "›") : null;
-    return h("tr", { "data-action": row.action, class: `${row === chosen ? "tx-picked" : ""}${place === 0 ? " tx-first" : ""}${row.n === 0 ? " tx-untried" : ""}` },
+    const go = isThere(tree, row.child) ? h("button", { type: "button", class: "tx-go", "data-go": row.child, "aria-label": `go to action ${name}`, title: "go there" }, "›") : null;
+    return h("tr", { "data-action": row.action, class: marks.filter(Boolean).join(" ") },
       h("th", { scope: "row" }, pick), ...columns.map(([, , cell]) => { const [content, mark] = cell(row); return h("td", { class: mark ?? null }, content); }), h("td", {}, go));
   }));
 }
 
-function paintFormula(box, tree, node, row, c) {
-  const lines = row ? written(tree, node, row, c) : null;
+function paintFormula(box, tree, node, row) {
+  const lines = row ? written(tree, node, row) : null;
   box.hidden = !lines;
   if (!lines) return;
-  const key = lines.map(plain).join("\n");
+  const { names, numbers, result, note, part } = lines;
+  const key = [names, numbers, result, ...part, note].join("\n");
   if (box.getAttribute("data-formula") === key) return;
   box.setAttribute("data-formula", key);
-  box.replaceChildren(
-    h("p", {}, h("span", { class: "tx-lhs" }, "score = "), math(lines[0])),
-    ...lines.slice(3, 4).map((part) => h("p", {}, math(part))),
-    h("p", {}, h("span", { class: "tx-lhs" }, `of ${actionName(tree, row.action)}: `), ...lines.slice(4).map(math), lines[4] ? h("br") : null, math(lines[1])),
-    ...(lines[2] ? [ h("p", { class: "tx-result" }, math(lines[2]))] : []),
-    h("p", { class: "tx-letters" }, LETTERS[tree.head.rule.name]));
+  const lhs = (text) => h("span", { class: "tx-lhs" }, text);
+  const [meaning, spelled] = part.map((text) => math(text));
+  box.replaceChildren(...[
+    h("p", {}, lhs("score = "), math(names)), meaning && h("p", {}, meaning),
+    h("p", {}, lhs(`of ${actionName(tree, row.action)}: `), spelled, spelled && h("br"), math(numbers, result ? "" : note)),
+    result && h("p", { class: "tx-result" }, math(result, note)),
+    h("p", { class: "tx-letters" }, LETTERS[tree.head.rule.name]),
+  ].filter(Boolean));
 }
 
 /** Where the board or the observation of a node is drawn. */
@@ -197,7 +192,7 @@ function sceneBox() {
       } else if (board?.pairs?.length) {
         el.removeAttribute("role");
         el.replaceChildren(h("dl", { class: "rlnb-facts" }, ...factList(board.pairs)));
-      } else el.replaceChildren(h("p", { class: "rlnb-note" }, "The position of this node is shown when a kernel is there."));
+      } else el.replaceChildren(h("p", { class: "rlnb-note" }, "The position of this node needs a running kernel."));
       el.classList.toggle("tx-text", !board?.frame);
       el.setAttribute("data-board", board ? (board.frame ? "scene" : "pairs") : "none");
     },

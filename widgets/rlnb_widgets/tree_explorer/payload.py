@@ -9,11 +9,13 @@ import numpy as np
 from rlnb.data.map.tree.node import Tree
 from rlnb.search.mcts import MCTS
 from rlnb_widgets.tree_explorer.compare import Comparison
-from rlnb_widgets.tree_explorer.schema import CHANGED, RuleFacts, TreeModel
+from rlnb_widgets.tree_explorer.model import weights
+from rlnb_widgets.tree_explorer.schema import CHANGED, Records, RuleFacts, TreeModel
 from rlnb_widgets.tree_explorer.words import (
     advance_words,
     best_words,
     compare_words,
+    mark_words,
     tree_headline,
 )
 
@@ -39,8 +41,9 @@ class _Columns:
 def tree_payload(model: TreeModel, comparison: Comparison | None = None) -> tuple[dict[str, Any], bytes]:
     """Return the description, and the columns of both trees as bytes."""
     parts: list[bytes] = []
-    head, size = _tree(model, parts, 0)
+    head, size = _tree(model, parts, 0, None if comparison is None else comparison.match)
     head["compare"] = None
+    head["legend"] = [list(pair) for pair in mark_words(model, comparison is not None)]
     if comparison is not None:
         other, _ = _tree(comparison.other, parts, size)
         part = comparison.parting
@@ -52,9 +55,13 @@ def tree_payload(model: TreeModel, comparison: Comparison | None = None) -> tupl
     return head, b"".join(parts)
 
 
-def _tree(model: TreeModel, parts: list[bytes], start: int) -> tuple[dict[str, Any], int]:
+def _tree(
+    model: TreeModel, parts: list[bytes], start: int, match: np.ndarray | None = None
+) -> tuple[dict[str, Any], int]:
     """Describe one tree whose columns start at a byte; also return the byte where they end."""
     columns = _Columns(parts, start)
+    if match is not None:
+        columns.put("match", "i4", match)
     _nodes(model, columns)
     _edges(model, columns)
     _records(model, columns)
@@ -72,7 +79,7 @@ def _tree(model: TreeModel, parts: list[bytes], start: int) -> tuple[dict[str, A
         "scale": {"middle": (values.low + values.high) / 2, "half": (values.high - values.low) / 2},
         "columns": columns.places,
         "changeNames": list(CHANGED),
-        "records": None if records is None else {"count": len(records), "first": records.first},
+        "records": None if records is None else _record_facts(model, records),
         "open": list(model.open),
         "best": model.best,
         "reused": model.reused,
@@ -98,11 +105,10 @@ def _nodes(model: TreeModel, columns: _Columns) -> None:
         ("toPlay", "i1", nodes.to_play),
         ("flags", "u1", flags),
         ("steps", "i4", nodes.steps),
-        ("visits", "i4", nodes.visits),
-        ("valueSum", "f8", nodes.value_sum),
+        ("visits", "i4", nodes.size),
+        ("valueSum", "f8", _known(model, nodes.value_sum)),
         ("evaluation", "f8", nodes.evaluation),
         ("reward", "f4", nodes.reward),
-        ("size", "i4", nodes.size),
         ("x0", "f4", nodes.start),
         ("x1", "f4", nodes.end),
     ):
@@ -114,8 +120,8 @@ def _edges(model: TreeModel, columns: _Columns) -> None:
     columns.put("edgeStart", "i4", edges.first)
     columns.put("edgeAction", "i4", edges.action)
     columns.put("edgeChild", "i4", edges.child)
-    columns.put("edgeVisits", "i4", edges.visits)
-    columns.put("edgeSum", "f8", edges.value_sum)
+    columns.put("edgeVisits", "i4", weights(model))
+    columns.put("edgeSum", "f8", _known(model, edges.value_sum))
     columns.put("edgePrior", "f4", edges.prior)
     if edges.extra is not None:
         columns.put("edgeExtra", "f8", edges.extra)
@@ -123,25 +129,43 @@ def _edges(model: TreeModel, columns: _Columns) -> None:
         columns.put("edgeScore", "f8", edges.scores)
 
 
+def _known(model: TreeModel, sums: np.ndarray) -> np.ndarray:
+    """Return sums of returns; NaN in a tree without visits, whose nodes are counted in their place."""
+    return sums if model.sized_by == "visits" else np.full(len(sums), np.nan)
+
+
 def _records(model: TreeModel, columns: _Columns) -> None:
     records = model.records
     if records is None:
         return
+    # By simulation and stage: 0 expand, 1 evaluate, 2 back up.
+    evaluates = records.name == list(CHANGED).index("evaluation")
+    stage = 3 * np.repeat(np.arange(len(records)), np.diff(records.change_start))
+    stage += np.where(records.phase == 1, 2, evaluates)
+    order = np.argsort(stage, kind="stable")
     for name, kind, array in (
         ("recPathStart", "i4", records.path_start),
         ("recEdge", "i4", records.edge),
         ("recLeaf", "i4", records.leaf),
         ("recAdded", "u1", records.added),
         ("recValue", "f8", records.value),
-        ("recChangeStart", "i4", records.change_start),
-        ("chPhase", "u1", records.phase),
-        ("chName", "u1", records.name),
-        ("chNode", "i4", records.node),
-        ("chEdge", "i4", records.change_edge),
-        ("chBefore", "f8", records.before),
-        ("chAfter", "f8", records.after),
+        ("recStage", "i4", np.searchsorted(stage[order], np.arange(3 * len(records) + 1))),
+        ("chName", "u1", records.name[order]),
+        ("chPlace", "i4", np.where(records.change_edge >= 0, records.change_edge, records.node)[order]),
+        ("chBefore", "f8", records.before[order]),
+        ("chAfter", "f8", records.after[order]),
     ):
         columns.put(name, kind, array)
+
+
+def _record_facts(model: TreeModel, records: Records) -> dict[str, Any]:
+    """Describe the record, with the simulations after which another action is visited most, and that came to an end."""
+    first = records.edge[records.path_start[:-1]][:, None] == np.arange(len(model.edges.of(0)))
+    visits = model.edges.visits[: first.shape[1]] - first.sum(0) + first.cumsum(0)
+    changes = np.flatnonzero(np.diff(visits.argmax(1))) + 2 if len(records) else np.zeros(0)
+    ends = np.flatnonzero(model.nodes.terminal[records.leaf]) + 1
+    marks = {"best action changes": changes.tolist(), "end of an episode": ends.tolist()}
+    return {"count": len(records), "first": records.first, "marks": marks}
 
 
 def _rule(rule: RuleFacts) -> dict[str, Any]:

@@ -209,7 +209,7 @@ def _model(rows: _Rows) -> tuple[TreeModel, np.ndarray]:
     if not visited and len(order) > 1:
         notes.append("No node was visited, so areas stand for the number of nodes at and below a node.")
         if nodes.shared.any():
-            notes.append("A node that several ways lead to is counted once, where it is drawn.")
+            notes.append("A node that can be reached in several ways is counted once, where it is drawn.")
     edges = Edges(
         first=np.concatenate(([0], np.cumsum(nodes.legal))),
         node=node,
@@ -298,7 +298,7 @@ def _action_numbers(
             return taken[:, 0].astype(np.int64), []
         if taken.shape[1] > 1 and taken.dtype.kind in "iub" and (taken.astype(bool).sum(1) == 1).all():
             return taken.argmax(1), []
-    note = "The actions are no numbers; they are called by the order of the children, from 0."
+    note = "The actions are not integers, so they are numbered by the order of the children, from 0."
     return place, [note] if len(child) else []
 
 

@@ -3,20 +3,17 @@
 import { clamp, cutText, textWidth } from "../_core/core.js";
 import { brief } from "./notation.js";
 import { keyOf } from "./records.js";
-import { REUSED, TERMINAL, actionName, childEdges, hasFlag, isThere, placeOf, sizeOf, valueOf } from "./store.js";
+import { TERMINAL, actionName, childEdges, hasFlag, isKept, isThere, placeOf, valueOf } from "./store.js";
 
 const [LARGEST, SMALLEST, WIDEST] = [13, 3, 7];
 const THIN = 0.3; // narrower parts of an icicle are not seen, in pixels
 const STRONG = 0.3; // on the colours of values farther from the middle no letters can be read in both themes
 
 /** The radius of a node: its area is its share of the visits of the root. */
-export const radius = (tree, at) => Math.max(LARGEST * Math.sqrt(clamp(sizeOf(tree, at) / Math.max(sizeOf(tree, 0), 1), 0, 1)), SMALLEST);
+export const radius = (tree, at) => Math.max(LARGEST * Math.sqrt(clamp(tree.visits[at] / Math.max(tree.visits[0], 1), 0, 1)), SMALLEST);
 
-/** The width of a line: how much of all visits went along it; of a tree without visits, how many of its nodes are below. */
-export function lineWidth(tree, edge) {
-  const share = tree.head.size === "visits" ? tree.edgeVisits[edge] : sizeOf(tree, tree.edgeChild[edge]);
-  return 0.8 + WIDEST * clamp(share / Math.max(sizeOf(tree, 0), 1), 0, 1);
-}
+/** The width of a line: how much of all visits went along it. */
+export const lineWidth = (tree, edge) => 0.8 + WIDEST * clamp(tree.edgeVisits[edge] / Math.max(tree.visits[0], 1), 0, 1);
 
 /** The fills that make the colour of a place between -1 and 1: the middle, and one end over it. */
 const fills = (place) => [{ fill: "line" }, ...(place ? [{ fill: place > 0 ? "c0" : "c3", opacity: Math.abs(place) }] : [])];
@@ -51,8 +48,14 @@ export function labelOf({ tree, changed, phase, lit, records, t }, at) {
   const edge = tree.edge[at];
   const mean = edge < 0 ? changed.has(keyOf("value_sum", at)) : changed.has(keyOf("edge_visits", edge));
   const count = visits && visits[0] > 0 ? `${visits[0]}→${visits[1]}` : tree.visits[at].toLocaleString("en");
-  const text = tree.head.size === "nodes" ? sizeOf(tree, at).toLocaleString("en") : evaluated ? `worth ${brief(value)}` : `${count} · ${brief(value)}`;
+  const text = tree.head.size === "nodes" ? count : evaluated ? `worth ${brief(value)}` : `${count} · ${brief(value)}`;
   return { text, value, changed: Boolean(visits || mean || evaluated) };
+}
+
+/** A text, and the plate below it, `pad` pixels wider at both sides; `x` is where the text begins. */
+function plated(x, y, text, size, pad, plate, style = {}) {
+  const wide = textWidth(text, size);
+  return [{ kind: "rect", x: x - pad, x2: x + wide + pad, ...plate }, { kind: "text", x, y, text, size, ...style }];
 }
 
 /**
@@ -62,50 +65,46 @@ export function labelOf({ tree, changed, phase, lit, records, t }, at) {
 export function itemMarks(item, [x, y], state) {
   const { tree, lit, selected, active } = state;
   if (item.kind === "stub") {
-    const text = `+${state.stubCount(item).toLocaleString("en")} more`;
-    const wide = textWidth(text, 10) + 12;
     const on = active === item.id;
-    return {
-      marks: [{ kind: "rect", x: x - 8, x2: x - 8 + wide, y: y - 8, h: 16, radius: 8, fill: "panel", stroke: on ? "accent" : "line", width: on ? 2 : 1 },
-        { kind: "text", x: x - 2, y: y + 3.5, text, size: 10, fill: on ? "accent" : "muted" }],
-      box: [x - 8, y - 9, wide, 18], badge: null,
-    };
+    const plate = { y: y - 8, h: 16, radius: 8, fill: "panel", stroke: on ? "accent" : "line", width: on ? 2 : 1 };
+    const marks = plated(x - 2, y + 3.5, `+${state.stubCount(item).toLocaleString("en")} more`, 10, 6, plate, { fill: on ? "accent" : "muted" });
+    return { marks, box: [x - 8, y - 9, marks[0].x2 - x + 8, 18], badge: null };
   }
-  const node = item.node;
+  const { node } = item;
   const r = radius(tree, node);
   const label = labelOf(state, node);
-  const { value, changed } = label;
   const marked = selected === node || active === item.id;
   const differs = state.differs?.(node) ?? "";
   const rings = [
-    hasFlag(tree, node, TERMINAL) ? { stroke: "ink", width: 1.4 } : null,
-    hasFlag(tree, node, REUSED) && tree.head.reused < tree.count ? { stroke: "c2", width: 1.8 } : null,
-    differs ? { stroke: "c4", width: 2, ...(differs === "only" ? { only: true } : {}) } : null,
-  ].filter(Boolean);
-  const marks = marked ? [{ kind: "disc", x, y, r: r + 4 + 3 * rings.length, fill: "accent", opacity: 0.18 }, { kind: "disc", x, y, r: r + 4 + 3 * rings.length, stroke: "accent", width: 2 }] : [];
-  for (const fill of fills(placeOf(tree.head.value, value))) marks.push({ kind: "disc", x, y, r, ...fill });
-  marks.push({ kind: "disc", x, y, r, stroke: lit.nodes.includes(node) ? "warn" : "muted", width: lit.nodes.includes(node) ? 2.5 : 0.8 });
-  rings.forEach(({ only, ...ring }, i) => marks.push(only
-    ? { kind: "sector", x, y, r: r + 3 + 3 * i, r2: r + 3 + 3 * i, turn: 0, turn2: 1, dash: [3, 2], ...ring }
-    : { kind: "disc", x, y, r: r + 3 + 3 * i, ...ring }));
-  const around = r + (marked ? 4 : 0) + 3 * rings.length + 4;
+    hasFlag(tree, node, TERMINAL) && { stroke: "ink", width: 1.4 },
+    isKept(tree, node) && { stroke: "c2", width: 1.8 },
+    differs && { stroke: "c4", width: 2, ...(differs === "only" ? { dash: [3, 2] } : {}) },
+  ].filter(Boolean).map((ring, i) => ({ kind: "disc", x, y, r: r + 3 + 3 * i, ...ring }));
+  const disc = { kind: "disc", x, y, r };
+  const halo = { ...disc, r: r + 4 + 3 * rings.length };
+  const edge = lit.nodes.includes(node) ? { stroke: "warn", width: 2.5 } : { stroke: "muted", width: 0.8 };
+  const marks = [
+    ...(marked ? [{ ...halo, fill: "accent", opacity: 0.18 }, { ...halo, stroke: "accent", width: 2 }] : []),
+    ...fills(placeOf(tree.head.value, label.value)).map((fill) => ({ ...disc, ...fill })), { ...disc, ...edge }, ...rings,
+  ];
+  const around = halo.r + (marked ? 4 : 0);
   const open = item.children.some(state.isShown);
   const beside = item.parent && !open;
   // Between narrow columns there is room for the visits alone; the value is in the colour and the tooltip.
   const text = beside || textWidth(label.text, 10.5) + 12 < state.layout.column ? label.text : label.text.split(" · ")[0];
-  const wide = textWidth(text, 10.5);
-  const at = beside ? { x: x + around, y: y + 4 } : { x, y: y + around + 8, anchor: "middle" };
-  const left = beside ? x + around : x - wide / 2;
-  marks.push({ kind: "rect", x: left - 1, x2: left + wide + 1, y: at.y - 9, h: 11, fill: changed ? "highlight" : "paper", opacity: 0.9 },
-    { kind: "text", ...at, text, size: 10.5, bold: changed || selected === node, fill: "ink" });
-  let end = Math.max(left + wide, x + around);
+  const [left, low] = beside ? [x + around, y + 4] : [x - textWidth(text, 10.5) / 2, y + around + 8];
+  const plate = { y: low - 9, h: 11, fill: label.changed ? "highlight" : "paper", opacity: 0.9 };
+  const written = plated(left, low, text, 10.5, 1, plate, { bold: label.changed || selected === node, fill: "ink" });
+  if (!beside) Object.assign(written[1], { x, anchor: "middle" });
+  marks.push(...written);
+  let end = Math.max(written[0].x2 - 1, x + around);
   const fold = item.folded && !open ? childEdges(tree, node).filter((e) => !state.layout.at.has(tree.edgeChild[e])).length : 0;
   let badge = null;
   if (fold) {
-    badge = [end + 5, textWidth(`+${fold}`, 9.5) + 8];
-    marks.push({ kind: "rect", x: badge[0], x2: badge[0] + badge[1], y: y - 7, h: 14, radius: 7, fill: "panel", stroke: "line" },
-      { kind: "text", x: badge[0] + 4, y: y + 3.5, text: `+${fold}`, size: 9.5, fill: "muted" });
-    end = badge[0] + badge[1];
+    const [pill, count] = plated(end + 9, y + 3.5, `+${fold}`, 9.5, 4, { y: y - 7, h: 14, radius: 7, fill: "panel", stroke: "line" }, { fill: "muted" });
+    marks.push(pill, count);
+    badge = [pill.x, pill.x2 - pill.x];
+    end = pill.x2;
   }
   if (item.edge >= 0) {
     const up = y - 3 - Math.max(lineWidth(tree, item.edge) - 2, 0) / 2;
@@ -115,8 +114,8 @@ export function itemMarks(item, [x, y], state) {
       { kind: "text", x: x - around + 1, y: up, text: action, size: 10.5, bold: true, anchor: "end", within });
   }
   const top = Math.min(y - around + 3, y - 8);
-  const low = beside ? Math.max(y + around - 3, y + 8) : at.y + 2;
-  return { marks, box: [Math.min(x - around, left), top, end - Math.min(x - around, left), low - top], badge, label, differs, fold };
+  const bottom = beside ? Math.max(y + around - 3, y + 8) : low + 2;
+  return { marks, box: [Math.min(x - around, left), top, end - Math.min(x - around, left), bottom - top], badge, label, differs, fold };
 }
 
 /** The marks of an icicle; its hit areas are named by their nodes. `over` is the node under the pointer. */
@@ -136,11 +135,11 @@ export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoo
     const box = { kind: "rect", x, x2: x + Math.max(wide - gap, 0.5), y, h: high };
     marks.push({ kind: "hit", x, x2, y, h: tall, name: n });
     const place = placeOf(tree.head.value, valueOf(tree, n));
-    const faded = tree.finalSize[n] < least || tree.depth[n] > deepest;
+    const faded = tree.finalVisits[n] < least || tree.depth[n] > deepest;
     for (const fill of faded ? [{ fill: "panel" }] : fills(place)) marks.push({ ...box, ...fill });
     if (tall >= 8 && wide > 4) {
       if (hasFlag(tree, n, TERMINAL)) marks.push({ ...box, y: y + high - 2, h: 2, fill: "ink" });
-      if (hasFlag(tree, n, REUSED) && tree.head.reused < tree.count) marks.push({ ...box, h: 2, fill: "c2" });
+      if (isKept(tree, n)) marks.push({ ...box, h: 2, fill: "c2" });
     }
     const text = n === 0 ? "root" : actionName(tree, tree.action[n]);
     if (tall >= 13 && wide > 16 && cutText(text, wide - 4, 11) === text) {

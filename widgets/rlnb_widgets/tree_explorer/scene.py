@@ -24,6 +24,7 @@ from rlnb_widgets.tree_explorer.words import (
     advance_words,
     best_words,
     compare_words,
+    mark_words,
     node_words,
     size_words,
     tree_headline,
@@ -237,13 +238,9 @@ def _further(model: TreeModel) -> bool:
 
 
 def _legend_words(model: TreeModel) -> list[str]:
-    more = "more visits" if model.sized_by == "visits" else "more nodes below"
-    most = "visited most" if model.sized_by == "visits" else "largest branch"
-    line = "line" if model.sized_by == "visits" else ""
-    words = [f"larger and wider: {more}", f"dark: {line} {most}".replace("  ", " ")]
-    words += ["ring: the episode ends"] if model.nodes.terminal.any() else []
-    words += ["green ring: kept from the search before"] if 0 < model.reused < len(model.nodes) else []
-    words += ["dashed: another way to the same node"] if _further(model) else []
+    looks = {"size": "larger and wider", "main": "dark", "ring": "ring", "kept": "green ring"}
+    looks |= {"further": "dashed"} if _further(model) else {}
+    words = [f"{looks[mark]}: {meaning}" for mark, meaning in mark_words(model) if mark in looks]
     return [*words, "+n: children that are not drawn"]
 
 

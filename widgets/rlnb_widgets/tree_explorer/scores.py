@@ -176,80 +176,50 @@ def improved_policy(rule: RuleFacts, model: TreeModel) -> np.ndarray:
     return visits / visits.sum() if visits.sum() > 0 else model.edges.prior[part]
 
 
+#: The formula of each rule with its numbers filled in.
+_FILLED = {
+    "UCB1": "{value} + {c} · √(ln {total} / {visits}) = {score}",
+    "UCB1Tuned": "V = {square} - {value}² + √({c} · ln {total} / {visits}) = {variance};  "
+    "{value} + √(ln {total} / {visits} · {capped}) = {score}",
+    "PUCT": "{value} + {c} · {prior} · √{total} / (1 + {visits}) = {score}",
+    "PUCT with a base": "{value} + ({c} + ln(({total} + {base} + 1) / {base})) · {prior} · √{total} / (1 + {visits})"
+    " = {score}",
+    "EXP3": "(1 - {c}) · {share} + {c} / {legal} = {score}",
+    "Gumbel": "{draw} + {logit} + {value} = {score}",
+    "Gumbel below the root": "{value} - {visits} / (1 + {tried}) = {score}",
+}
+
+
 def filled(model: TreeModel, node: int, edge: int, c: float | None = None) -> str:
     """Return the score of an action with its numbers filled in: ``"0.25 + 1.414 · √(ln 200 / 50) = 0.71"``.
 
     Empty without a rule.
     """
-    found, rule = scores(model, node, c), model.rule
+    found, rule, nodes, edges = scores(model, node, c), model.rule, model.nodes, model.edges
     if found is None or rule is None:
         return ""
-    i = edge - int(model.edges.first[node])
-    value, bonus, score = (float(column[i]) for column in found)
+    part, visits, action = slice(edges.first[node], edges.first[node + 1]), int(edges.visits[edge]), edges.action[edge]
+    value, _, score = (float(column[edge - part.start]) for column in found)
     if not rule.formula:
         return f"{rule.name} scores {number(score)}"
-    c = rule.c if c is None else float(c)
-    return _WRITTEN[rule.name](model, rule, node, edge, c, (number(value), number(bonus), number(score)))
-
-
-_Numbers = tuple[str, str, str]
-
-
-def _write_ucb1(model: TreeModel, rule: RuleFacts, node: int, edge: int, c: float, n: _Numbers) -> str:
-    visits = int(model.edges.visits[edge])
-    if not visits:
+    if score == np.inf:
         return "never taken: tried before all others"
-    return f"{n[0]} + {number(c)} · √(ln {int(model.nodes.visits[node])} / {visits}) = {n[2]}"
-
-
-def _write_tuned(model: TreeModel, rule: RuleFacts, node: int, edge: int, c: float, n: _Numbers) -> str:
-    visits, total = int(model.edges.visits[edge]), int(model.nodes.visits[node])
-    if not visits:
-        return "never taken: tried before all others"
-    value, square, n_visits, log_total = _tuned_terms(model, rule, node, slice(edge, edge + 1))
-    variance = formulas.ucb1_tuned_variance(value, square, n_visits, log_total, c)
-    value, square, variance, capped = (
-        float(x[0]) for x in (value, square, variance, formulas.ucb1_tuned_capped(variance))
-    )
-    return (
-        f"V = {number(square)} - {number(value)}² + √({number(c)} · ln {total} / {visits}) = {number(variance)};  "
-        f"{n[0]} + √(ln {total} / {visits} · {number(capped)}) = {n[2]}"
-    )
-
-
-def _write_puct(model: TreeModel, rule: RuleFacts, node: int, edge: int, c: float, n: _Numbers) -> str:
-    total, visits = int(model.nodes.visits[node]), int(model.edges.visits[edge])
-    base = rule.params["base"]
-    factor = number(c) if base is None else f"({number(c)} + ln(({total} + {number(base)} + 1) / {number(base)}))"
-    prior = number(float(model.edges.prior[edge]))
-    return f"{n[0]} + {factor} · {prior} · √{total} / (1 + {visits}) = {n[2]}"
-
-
-def _write_exp3(model: TreeModel, rule: RuleFacts, node: int, edge: int, c: float, n: _Numbers) -> str:
-    edges = model.edges
-    assert edges.extra is not None
-    share = float(formulas.softmax(edges.extra[edges.first[node] : edges.first[node + 1]])[edge - edges.first[node]])
-    legal = int(model.nodes.legal[node])
-    return f"(1 - {number(c)}) · {number(share)} + {number(c)} / {legal} = {n[2]}"
-
-
-def _write_gumbel(model: TreeModel, rule: RuleFacts, node: int, edge: int, c: float, n: _Numbers) -> str:
-    edges = model.edges
-    visits = int(edges.visits[edge])
-    if node:
-        total = int(edges.visits[edges.first[node] : edges.first[node + 1]].sum())
-        return f"{n[0]} - {visits} / (1 + {total}) = {n[2]}"
-    action = int(edges.action[edge])
-    draw, logit = rule.draws[action], float(formulas.gumbel_logit(edges.prior[edge], 0.0))
-    if n[2] == "-inf":
+    if score == -np.inf:
         return f"tried {visits - rule.before[action]} times; not compared in this round of the halving"
-    return f"{number(draw)} + {number(logit)} + {n[0]} = {n[2]}"
-
-
-_WRITTEN = {
-    "UCB1": _write_ucb1,
-    "UCB1Tuned": _write_tuned,
-    "PUCT": _write_puct,
-    "EXP3": _write_exp3,
-    "Gumbel": _write_gumbel,
-}
+    name, numbers = rule.name, {"value": value, "score": score, "visits": visits, "total": int(nodes.visits[node])}
+    numbers |= {"c": rule.c if c is None else float(c), "prior": float(edges.prior[edge])}
+    if name == "UCB1Tuned":
+        terms = _tuned_terms(model, rule, node, slice(edge, edge + 1))
+        variance = formulas.ucb1_tuned_variance(*terms, numbers["c"])
+        numbers |= {"square": terms[1][0], "variance": variance[0], "capped": formulas.ucb1_tuned_capped(variance)[0]}
+    elif name == "PUCT" and rule.params["base"] is not None:
+        name, numbers = "PUCT with a base", {**numbers, "base": rule.params["base"]}
+    elif name == "EXP3":
+        assert edges.extra is not None
+        share = formulas.softmax(edges.extra[part])[edge - part.start]
+        numbers |= {"share": share, "legal": int(nodes.legal[node])}
+    elif name == "Gumbel" and node:
+        name, numbers = "Gumbel below the root", {**numbers, "tried": int(edges.visits[part].sum())}
+    elif name == "Gumbel":
+        numbers |= {"draw": rule.draws[action], "logit": float(formulas.gumbel_logit(edges.prior[edge], 0.0))}
+    return _FILLED[name].format(**{key: number(x) for key, x in numbers.items()})

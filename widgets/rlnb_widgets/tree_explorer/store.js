@@ -4,17 +4,19 @@ import { typed } from "../_core/data.js";
 
 export const TERMINAL = 1;
 export const TRANSPOSITION = 2;
-export const REUSED = 4;
+const REUSED = 4;
 
-/** Read a tree: each column of `head` under its name, as an array of its own that may be written to. */
+/**
+ * Read a tree: each column of `head` under its name, as an array of its own that may be written to. The visits of a tree
+ * that was never visited are the nodes at and below a node, `head.size` says so; then there are no values.
+ */
 export function readTree(head, blob) {
-  const tree = { head, count: head.nodes, edgeExtra: null, edgeScore: null };
+  const tree = { head, count: head.nodes };
   for (const [name, [kind, start, count]] of Object.entries(head.columns)) tree[name] = typed(blob, kind, start, count);
-  tree.players = Boolean(head.players);
   tree.addedAt = new Int32Array(tree.count);
   tree.now = Infinity; // how many recorded simulations have added their node
   // What is shown and in which order must not change while one goes through the record.
-  tree.finalSize = Float64Array.from(tree.size);
+  tree.finalVisits = Float64Array.from(tree.visits);
   tree.finalEdgeVisits = Float64Array.from(tree.edgeVisits);
   tree.edgeFrom = new Int32Array(tree.edgeAction.length);
   for (let n = 0; n < tree.count; n++) tree.edgeFrom.fill(n, tree.edgeStart[n], tree.edgeStart[n + 1]);
@@ -22,26 +24,22 @@ export function readTree(head, blob) {
   return tree;
 }
 
-/** Whether a node is there at the moment that is shown. */
-export const isThere = (tree, node) => node >= 0 && node < tree.count && tree.addedAt[node] <= tree.now;
+/** Whether a node is there at the moment that is shown; none is below 0. */
+export const isThere = (tree, node) => tree.addedAt[node] <= tree.now;
 
 export const hasFlag = (tree, node, flag) => (tree.flags[node] & flag) !== 0;
 
-/** The edge that an action takes from a node, or -1. */
-export function edgeOf(tree, node, action) {
-  for (let e = tree.edgeStart[node]; e < tree.edgeStart[node + 1]; e++) if (tree.edgeAction[e] === action) return e;
-  return -1;
-}
+/** Whether a node was kept from the previous search; where all were, that goes without saying. */
+export const isKept = (tree, node) => hasFlag(tree, node, REUSED) && tree.head.reused < tree.count;
 
-/** The edges of a node that lead to another, in the order of the actions; with `now`, those there at the moment. */
-export function childEdges(tree, node, now = true) {
-  const found = [];
-  for (let e = tree.edgeStart[node]; e < tree.edgeStart[node + 1]; e++) {
-    const child = tree.edgeChild[e];
-    if (child >= 0 && (!now || isThere(tree, child))) found.push(e);
-  }
-  return found;
-}
+/** The edges of a node, in the order of the actions. */
+export const edgesOf = (tree, node) => Array.from({ length: tree.edgeStart[node + 1] - tree.edgeStart[node] }, (_, i) => tree.edgeStart[node] + i);
+
+/** The edge that an action takes from a node, or -1. */
+export const edgeOf = (tree, node, action) => edgesOf(tree, node).find((e) => tree.edgeAction[e] === action) ?? -1;
+
+/** The edges of a node that lead to another; with `now`, those there at the moment. */
+export const childEdges = (tree, node, now = true) => edgesOf(tree, node).filter((e) => tree.edgeChild[e] >= 0 && (!now || isThere(tree, tree.edgeChild[e])));
 
 /** The nodes from the root to a node, both included. */
 export function lineTo(tree, node) {
@@ -59,38 +57,28 @@ export const actionName = (tree, action) => tree.head.actionNames?.[action] ?? S
 /** A path in words. */
 export const pathWords = (tree, node) => (node === 0 ? "root" : pathTo(tree, node).map((a) => actionName(tree, a)).join(" → "));
 
-/** What an edge weighs at the moment: its visits, or the nodes at and below its child where nothing was visited. */
-export const weightOf = (tree, e) => (tree.head.size === "visits" ? tree.edgeVisits[e] : tree.size[tree.edgeChild[e]] ?? 0);
-
-/** The edge that weighs most, of several the one with the best mean, as a search plays; -1 where none was taken. */
+/** The edge visited most, of several the one with the best mean, as a search plays; -1 where none was taken. */
 export function bestEdge(tree, node) {
   const mean = (e) => (tree.head.kind === "search" ? tree.edgeSum[e] / Math.max(tree.edgeVisits[e], 1) : 0); // of a Tree it is not known for whom
   let best = -1;
   for (const e of childEdges(tree, node)) {
-    const more = best < 0 ? weightOf(tree, e) : weightOf(tree, e) - weightOf(tree, best);
+    const more = tree.edgeVisits[e] - (best < 0 ? 0 : tree.edgeVisits[best]);
     if (more > 0 || (more === 0 && best >= 0 && mean(e) > mean(best))) best = e;
   }
   return best;
 }
 
-/** The nodes that follow one another by the best edge, from a node on, itself included. */
-export function mainLine(tree, from = 0) {
-  const line = [from];
-  for (let e = bestEdge(tree, from); e >= 0; e = bestEdge(tree, line.at(-1))) line.push(tree.edgeChild[e]);
+/** The edges that follow one another from the root on, each the best of its node. */
+export function mainLine(tree) {
+  const line = [];
+  for (let e = bestEdge(tree, 0); e >= 0; e = bestEdge(tree, tree.edgeChild[e])) line.push(e);
   return line;
 }
 
-/** The edges that lead to a node: one, or several where branches meet. The edges into all nodes are listed once. */
+/** The edges that lead to a node: one, or several where branches meet. */
 export function edgesTo(tree, node) {
-  if (!tree.into) {
-    tree.into = new Map();
-    tree.edgeChild.forEach((child, e) => {
-      if (child < 0) return;
-      if (!tree.into.has(child)) tree.into.set(child, []);
-      tree.into.get(child).push(e);
-    });
-  }
-  return tree.into.get(node) ?? [];
+  if (!hasFlag(tree, node, TRANSPOSITION)) return node === 0 ? [] : [tree.edge[node]];
+  return [...tree.edgeChild.keys()].filter((e) => tree.edgeChild[e] === node);
 }
 
 /**
@@ -105,19 +93,10 @@ export function valueOf(tree, node) {
 }
 
 /** Whether what is good for the player to move in a node is bad for the one at the root. */
-export const isTurned = (tree, node) => tree.players && tree.toPlay[node] !== tree.toPlay[0];
+export const isTurned = (tree, node) => tree.head.players && tree.toPlay[node] !== tree.toPlay[0];
 
 /** A value as a place between the least, -1, the middle, 0, and the greatest, 1. */
 export function placeOf({ low, middle, high }, value) {
   const far = value < middle ? middle - low : high - middle;
   return Math.min(Math.max((value - middle) / (far || 1), -1), 1);
-}
-
-/** What the area of a node stands for, at the moment: visits, or nodes below where nothing was visited. */
-export const sizeOf = (tree, node) => (tree.head.size === "visits" ? tree.visits[node] : tree.size[node]);
-
-/** Whether two trees are one that grew or shrank: what both have is numbered alike. */
-export function sameNumbers(a, b) {
-  for (let n = Math.min(a.count, b.count) - 1; n >= 0; n--) if (a.parent[n] !== b.parent[n] || a.action[n] !== b.action[n]) return false;
-  return true;
 }

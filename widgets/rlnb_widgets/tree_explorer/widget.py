@@ -199,9 +199,10 @@ class TreeExplorer(TimeTraits, Visualizer):
         """Show the tree as it is now, after it was changed by other code."""
         before = self._model
         self._read()
-        if not same_numbers(before, self._model):
+        grown = same_numbers(before, self._model)
+        if not grown:
             self.selection = 0
-        self._send_state()
+        self._send_state(grown)
 
     def select(self, where: int | Sequence[int | str]) -> int:
         """Select a node.
@@ -266,8 +267,8 @@ class TreeExplorer(TimeTraits, Visualizer):
             model = replace(model, notes=(*model.notes, positions.note))
         self._model, self._comparison, self._positions, self._stamp = model, comparison, positions, stamp
 
-    def _send_state(self) -> None:
-        """Send the current state to the page."""
+    def _send_state(self, grown: bool = False) -> None:
+        """Send the current state to the page; ``grown`` if the nodes that the page has keep their numbers."""
         head, columns = tree_payload(self._model, self._comparison)
         records, scene = self._model.records, self._positions.scene
         self._answers += 1
@@ -278,6 +279,7 @@ class TreeExplorer(TimeTraits, Visualizer):
                 "can": able(self.tree, self._index),
                 "problem": "",
                 "answer": self._answers,
+                "grown": grown,
             }
             self._label = f"TreeExplorer: {head['words']['headline']}"
             self._columns = columns

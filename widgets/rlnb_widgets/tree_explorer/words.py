@@ -51,13 +51,25 @@ def value_words(model: TreeModel) -> str:
     return f"colour: {model.values.what}, {number(model.values.low)} to {number(model.values.high)}"
 
 
+def mark_words(model: TreeModel, compared: bool = False) -> list[tuple[str, str]]:
+    """Return the marks that occur in the picture of a tree, by name, and what they mean."""
+    nodes, visits = model.nodes, model.sized_by == "visits"
+    found = [("size", "more visits" if visits else "more nodes below")]
+    found.append(("main", "line visited most" if visits else "largest branch"))
+    found += [("ring", "the episode ends")] if nodes.terminal.any() else []
+    found += [("kept", "kept from the previous search")] if 0 < model.reused < len(nodes) else []
+    found += [("further", "another way to the same node")] if nodes.shared.any() else []
+    found += [("lit", "path of the simulation")] if model.records is not None and len(model.records) else []
+    return found + ([("only", "only in this tree"), ("best", "another action is visited most")] if compared else [])
+
+
 def advance_words(model: TreeModel) -> str:
     """Describe what was kept when the root advanced; empty if nothing was kept."""
     if not model.reused:
         return ""
     were = "was" if model.reused == 1 else "were"
     if model.advanced is None:
-        return f"The root advanced, and {plural(model.reused, 'node')} {were} kept from the search before."
+        return f"The root advanced, and {plural(model.reused, 'node')} {were} kept from the previous search."
     action, of = model.advanced
     by = f"The root advanced by action {model.action_text(action)}"
     return f"{by}: of {plural(of, 'node')} {model.reused:,} {were} kept."
@@ -75,7 +87,7 @@ def node_words(model: TreeModel, node: int) -> str:
     else:
         parts.append(f"{plural(int(nodes.size[node]), 'node')} at and below it")
     parts += ["end of the episode"] if nodes.terminal[node] else []
-    parts += ["several ways lead to it"] if nodes.shared[node] else []
+    parts += ["reached in several ways"] if nodes.shared[node] else []
     return ", ".join(parts)
 
 
@@ -94,11 +106,11 @@ def compare_words(model: TreeModel, comparison: Comparison) -> str:
     other, part = comparison.other, comparison.parting
     both = f"{plural(comparison.shared, 'node')} in both, of {len(model.nodes):,} here and {len(other.nodes):,} there."
     if part is None:
-        return f"The ways by the actions visited most are the same. {both}"
+        return f"Both principal variations are the same. {both}"
     where = "at the root" if not part.path else f"after {actions_text(model, part.path)}"
-    here = "the way ends" if part.action < 0 else f"action {model.action_text(part.action)}"
+    here = "it ends" if part.action < 0 else f"action {model.action_text(part.action)}"
     there = "it ends" if part.other_action < 0 else f"action {model.action_text(part.other_action)}"
-    return f"The best ways part {where}: here {here}, there {there}. {both}"
+    return f"The principal variations diverge {where}: here {here}, there {there}. {both}"
 
 
 def tree_explanation(shown: TreeModel, model: TreeModel, comparison: Comparison | None, t: int) -> str:
@@ -129,9 +141,9 @@ def _what(model: TreeModel) -> str:
     if model.sized_by == "visits":
         what += " The wider a line, the more visits went along it."
     if ring:
-        what += f" A ring marks the end of an episode; {plural(ring, 'node')} {'is' if ring == 1 else 'are'} one."
+        what += f" A ring marks the end of an episode; {plural(ring, 'node')} {'has' if ring == 1 else 'have'} one."
     if shared:
-        what += f" To {plural(shared, 'node')} several ways lead; each is drawn once, with a line for each way."
+        what += f" {plural(shared, 'node')} can be reached in several ways; each is drawn once, with a line per way."
     return what
 
 
@@ -150,5 +162,5 @@ def _rule(model: TreeModel) -> list[str]:
     low, high = model.values.low, model.values.high
     if rule.c_name == "c" and (low, high) != (-1.0, 1.0):
         span = "0 to 1" if rule.name == "UCB1Tuned" else "-1 to 1"
-        text += f" Values from {number(low)} to {number(high)} are mapped to {span} before."
+        text += f" Values from {number(low)} to {number(high)} are first mapped to {span}."
     return [text]
