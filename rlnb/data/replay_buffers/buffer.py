@@ -746,7 +746,8 @@ class ReplayBuffer:
             save_component(self._writer, folder, "writer")
             save_component(self._sampler, folder, "sampler")
             rngs, draws = self._random_states(), self._prefetched_draws()
-            write_values(folder / "state", "buffer", {"rng": rngs, "batch_size": self._batch_size, "ahead": draws})
+            state = {"rng": rngs, "batch_size": self._batch_size, "ahead": draws}
+            write_values(folder / "state" / "buffer.json", state)
 
     def loads(self, path: str | os.PathLike[str]) -> None:
         """Load what :meth:`dumps` saved.

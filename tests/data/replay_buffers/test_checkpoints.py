@@ -177,7 +177,7 @@ def test_objects_that_json_cannot_hold_are_refused(value: Any, tmp_path: Path) -
     with pytest.raises(TypeError) as caught:
         rb.dumps(tmp_path / "it")
     inner = value[0] if isinstance(value, list) else value
-    where = "label.0" if isinstance(value, list) else "label"
+    where = "storage.objects.label.0" + ".0" * isinstance(value, list)
     assert str(caught.value) == (
         "A checkpoint holds tensors, text, numbers, True, False, None, and lists, tuples and dictionaries of these; "
         f"and there is a {type(inner).__name__} at {where}. Fix: convert it, or leave it out of the data."

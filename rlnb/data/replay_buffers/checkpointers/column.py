@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +13,9 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb._tensordict import file_name
 from rlnb.data.replay_buffers.checkpointers import files
 from rlnb.data.replay_buffers.checkpointers.base import StorageCheckpointerBase
-from rlnb.data.replay_buffers.columns import ObjectColumn
+from rlnb.data.replay_buffers.columns import Column, ObjectColumn
 from rlnb.data.replay_buffers.forms.base import Form, Leaf
 from rlnb.data.replay_buffers.forms.structure import dtype_name, dtype_named, read_shape
 from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm
@@ -29,23 +25,18 @@ from rlnb.data.ted.keys import as_key, as_tuple
 
 KeyPath = tuple[Any, ...]
 Columns = dict[KeyPath, Any]
-Entries = dict[KeyPath, tuple[torch.Tensor, Iterable[torch.Tensor]]]  # like what is saved, and blocks that make it up
-Objects = dict[KeyPath, tuple[int, np.ndarray]]  # the number of the file, and an object for each item
-Numbers = dict[KeyPath, int]  # of the files of objects
-Shapes = dict[KeyPath, tuple[tuple[int, ...], torch.dtype]]
+Entries = dict[KeyPath, tuple[torch.Tensor, torch.Tensor | None]]  # tensors whose rows are saved: all, or those listed
+Shapes = dict[KeyPath, tuple[torch.Size, Any]]  # and dtypes
+Read = Callable[..., None]  # fills a tensor with the saved one at a path, from a row on: read(path, into, start=0)
 Fill = Callable[[Columns], None]  # reads the items into columns
-# The objects of all items, and what opens the tensors: something like Files.
-Opened = tuple[dict[KeyPath, list[Any]], Callable[[], AbstractContextManager[Any]]]
 HEAD = "storage.json"
-_HOOKED = "hooked"  # what the files of data that hooks made begin with
-_WIDEST = 1 << 20  # items in a row; more only where the storage has room for more
-_LINE = 1024  # objects in a line of a file
-_LONGEST_NAME = 200
+_HOOKED = "hooked.json"  # data that hooks made
+_NAME = re.compile(r"[\w -]{1,60}")  # parts of keys that are names of files and folders, unlike those of our own files
 _COUNTS = ("cursor", "length", "written", "rows")
 
 
 class Head(NamedTuple):
-    """What is saved of a storage beside its items."""
+    """What ``storage.json`` says of a storage, read from a file that somebody else may have written."""
 
     cursor: int
     length: int  # rows that are filled
@@ -54,49 +45,54 @@ class Head(NamedTuple):
     others: tuple[int, ...]  # dimensions beside time that count items
     leaves: dict[KeyPath, Leaf] | None  # None if nothing was ever written
     form: Form | None  # None if it cannot be made from a file
+    objects: dict[KeyPath, list[Any]]  # the items of each leaf of non-tensor data
+    plain: dict[str, Any]  # the document
 
     @property
     def width(self) -> int:
         """Number of items in a row."""
         return math.prod(self.others)
 
-    @property
-    def items(self) -> int:
-        """Number of items that are stored."""
-        return self.length * self.width
+    def shape(self, leaf: Leaf) -> torch.Size:
+        """Return the shape of a leaf of all items."""
+        return torch.Size((self.length, *self.others, *leaf.shape))
 
     @classmethod
     def read(cls, plain: Any) -> Head:
-        """Read what :func:`_write_head` wrote, or somebody else."""
+        """Check a description that :meth:`TensorStorageCheckpointer.dumps` wrote."""
         cursor, length, written, rows = (read_shape([plain[name]])[0] for name in _COUNTS)
         _, *others = read_shape([rows, *plain["others"]])
         if length > rows or cursor >= max(rows, 1) or 0 in others:
             raise ValueError(f"{length} of {rows} rows are filled, and {cursor} is the next")
-        form, leaves, codec = None, None, files.Codec()
+        form = leaves = None
         if plain["form"] is not None:
-            form = form_from(codec.decode(plain["form"]))
+            form = form_from(plain["form"])
             leaves = {as_tuple(leaf.key): leaf for leaf in form.leaves}
         elif plain["leaves"] is not None:
-            leaves = {}
-            for parts, shape, name in plain["leaves"]:
-                path, dtype = tuple(codec.decode(parts)), None if name is None else dtype_named(name)
-                leaves[path] = Leaf(path, read_shape(shape), dtype)
+            leaves = {
+                tuple(path): Leaf(path, read_shape(shape), None if name is None else dtype_named(name))
+                for path, shape, name in plain["leaves"]
+            }
         elif length:
             raise ValueError(f"{length} rows of nothing")
-        return cls(cursor, length, written, rows, tuple(others), leaves, form)
+        saved = {as_tuple(key): values for key, values in plain["objects"].items()}
+        expected = {} if plain["hooked"] or leaves is None else leaves
+        objects = {path: saved[path] for path, leaf in expected.items() if leaf.dtype is None}
+        for path, values in objects.items():
+            if type(values) is not list or len(values) != length * math.prod(others):
+                raise ValueError(f"the entry {path} does not have one object for each item")
+        return cls(cursor, length, written, rows, tuple(others), leaves, form, objects, plain)
 
     def check_fit(self, storage: Any) -> None:
         """Raise ``ValueError`` if a storage has another capacity than what was saved, or holds other data."""
         known, saved = storage.form is not None, [self.rows, *self.others]
-        own = [storage.ring.size, *storage._others] if known else [storage._asked_size]
+        own = [storage.ring.size, *storage._others] if known else [storage._asked_size] + [1] * (storage.ndim - 1)
         if self.leaves is None:
             fits = math.prod(own) == self.rows
         elif known:
             fits = own == saved
         else:  # the storage takes over the other dimensions
             fits = storage.ndim == len(saved) and self.rows == -(-own[0] // self.width)
-            fits = fits and self.width <= max(own[0], _WIDEST)
-            own += [1] * (storage.ndim - 1)
         if not fits:
             times = [" x ".join(map(str, shape)) for shape in (saved, own)]
             raise ValueError(
@@ -129,31 +125,6 @@ def _shown(leaf: Leaf | None) -> str:
     return "non-tensor data" if leaf.dtype is None else f"{dtype_name(leaf.dtype)}{list(leaf.shape)}"
 
 
-def _write_head(storage: Any) -> dict[str, Any]:
-    ring, form, codec = storage.ring, storage.form, files.Codec()
-    head = {"cursor": ring.cursor, "length": ring.length, "written": ring.written, "others": list(storage._others)}
-    head |= {"rows": storage.max_size if form is None else ring.size, "form": None, "leaves": None}
-    if form is not None:
-        try:
-            head["form"] = codec.encode(form.describe())
-        except (NotImplementedError, TypeError, ValueError):  # such as a namedtuple, which only code can make
-            head["leaves"] = [
-                [codec.encode(list(as_tuple(leaf.key))), list(leaf.shape), leaf.dtype and dtype_name(leaf.dtype)]
-                for leaf in form.leaves
-            ]
-    return head
-
-
-class Files(NamedTuple):
-    """Files of tensors by path, which were checked."""
-
-    paths: dict[KeyPath, Path]
-
-    def read_into(self, path: KeyPath, into: torch.Tensor, start: int = 0) -> None:
-        """Fill a tensor with the rows from ``start`` on of the one at a path."""
-        files.read_tensor(self.paths[path], into, start * into[:1].nbytes)
-
-
 class TensorStorageCheckpointer(StorageCheckpointerBase):
     """Default checkpointer of storages in contiguous memory.
 
@@ -183,46 +154,72 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
 
     def dumps(self, storage: Any, path: str | os.PathLike[str]) -> None:
         """Write a storage; see :meth:`StorageCheckpointerBase.dumps`."""
-        folder, columns = Path(path), self._columns(storage)
+        folder, columns, ring, form = Path(path), self._columns(storage), storage.ring, storage.form
         folder.mkdir(parents=True, exist_ok=True)
-        with storage.ring.reading:
-            head = _write_head(storage)
-            content = None if storage.form is None else self._write(storage, columns, folder)
-        files.write_document(folder / HEAD, {"saved_by": type(self).__name__, "head": head, "content": content})
+        with ring.reading:
+            saved = {"saved_by": type(self).__name__, "cursor": ring.cursor, "length": ring.length}
+            saved |= {"written": ring.written, "rows": storage.max_size if form is None else ring.size}
+            saved |= {"others": list(storage._others), "form": None, "leaves": None, "objects": {}}
+            saved["hooked"] = form is not None and bool(self._save_hooks)
+            if form is not None:
+                try:
+                    saved["form"] = form.describe()
+                except NotImplementedError:  # such as a namedtuple, which only code can make
+                    leaves = [(as_tuple(leaf.key), leaf.shape, leaf.dtype) for leaf in form.leaves]
+                    saved["leaves"] = [(path, shape, dtype and dtype_name(dtype)) for path, shape, dtype in leaves]
+            if saved["hooked"]:
+                files.write_values(folder / _HOOKED, self._hooked(storage))
+            elif form is not None:
+                entries, like, more = self._entries(storage, columns)
+                self._write_tensors(folder, entries, like)
+                objects = {path: column for path, column in columns.items() if isinstance(column, ObjectColumn)}
+                filled = slice(ring.length)
+                saved["objects"] = {as_key(p): each.array[filled].flatten().tolist() for p, each in objects.items()}
+                saved |= more
+        files.write_values(folder / HEAD, saved, tensors=False)
 
     def check(self, storage: Any, path: str | os.PathLike[str]) -> None:
         """Raise for what :meth:`loads` could not load; see :meth:`StorageCheckpointerBase.check`."""
-        self._open(storage, Path(path), rehearse=True)
+        self._open(storage, Path(path))
 
     def loads(self, storage: Any, path: str | os.PathLike[str]) -> None:
         """Read what :meth:`dumps` wrote; see :meth:`StorageCheckpointerBase.loads`."""
-        fresh = getattr(storage, "form", None) is None
-        head, prepare = self._open(storage, Path(path), rehearse=not fresh)
-        form = head.form if fresh else storage.form
-        if prepare is None or form is None or (fresh and not head.length):  # no file says how large an item may be
+        head, fill = self._open(storage, Path(path))
+
+        def refill() -> None:
+            columns = self._columns(storage)
+            for path, values in head.objects.items():  # numpy would look into lists
+                columns[path].flat_array[: len(values)] = np.fromiter(values, object)
+            fill(columns)
+
+        if head.length:
+            counts = head.cursor, head.length, head.written
+            storage._refill(storage.form or head.form, head.others, counts, refill)
+        else:  # no file says how large an item may be
             storage._empty()
-            return
-        fill = prepare(form)
-        counts = head.cursor, head.length, head.written
-        storage._refill(form, head.others, counts, lambda: fill(self._columns(storage)))
 
-    def _open(self, storage: Any, folder: Path, rehearse: bool) -> tuple[Head, Callable[[Form], Fill] | None]:
+    def _open(self, storage: Any, folder: Path) -> tuple[Head, Fill]:
+        """Check what was saved, and that it fits; return what reads the tensors."""
         self._columns(storage)
-        with files.sensible(folder / HEAD):
-            head, content = self._read_head(folder)
+        with files.reading(folder / HEAD) as document:
+            head = self._read_head(document)
             head.check_fit(storage)
-            return head, None if head.leaves is None else self._check(head, content, folder, rehearse)
+            if not head.length:
+                return head, lambda columns: None
+            if not head.plain["hooked"]:
+                return head, self._check(head, folder, rehearse=storage.form is not None)
+        with files.reading(folder / _HOOKED) as data:
+            pass  # what the hooks raise is no fault of the file
+        return head, self._undo_hooks(data, head, storage.form or head.form)
 
-    def _read_head(self, folder: Path) -> tuple[Head, Any]:
-        """Read the head of a saved storage, and what :meth:`_write` returned."""
-        document, own = files.read_document(folder / HEAD), type(self).__name__
-        other = document["saved_by"]
+    def _read_head(self, document: Any) -> Head:
+        other, own = document["saved_by"], type(self).__name__
         if other != own:
             raise ValueError(
                 f"The checkpoint was saved by a {other}, and the storage has a {own}. {files.KEPT} "
                 f"Fix: storage.checkpointer = {other}()."
             )
-        return Head.read(document["head"]), document["content"]
+        return Head.read(document)
 
     def _columns(self, storage: Any) -> Columns:
         """Return the memory of a storage by the path of each leaf."""
@@ -230,50 +227,7 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
             raise self._other_storage(storage, "contiguous memory")
         return {as_tuple(key): column for key, column in storage.columns.items()}
 
-    # Items ------------------------------------------------------------------------------------------------------------
-
-    def _write(self, storage: Any, columns: Columns, folder: Path) -> Any:
-        """Write the items; return what has to be known to read them, in plain values."""
-        length, lead, form = storage.ring.length, tuple(storage.shape), storage.form
-        if self._save_hooks:
-            files.write_values(folder, _HOOKED, self._hooked(storage))
-            return {"hooked": True}
-        entries: Entries = {}
-        objects: Objects = {}
-        for number, (path, column) in enumerate(columns.items()):
-            if isinstance(column, ObjectColumn):
-                objects[path] = number, column.array[:length].reshape(-1)
-            else:
-                entries[path] = column.rows(slice(length)), [column.rows(slice(length))]
-        like = form.skeleton(lead) if isinstance(form, TensorDictForm) else TensorDict(batch_size=lead)
-        self._write_entries(folder, entries, objects, like)
-        return {"hooked": False}
-
-    def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Callable[[Form], Fill]:
-        """Raise for files that could not be read; return what calls the hooks of users, and returns what reads.
-
-        Args:
-            head: Head of a storage that has leaves.
-            content: What :meth:`_write` returned, as somebody else may have written it.
-            folder: Folder of the files.
-            rehearse: Whether memory with other data is overwritten later, so that nothing may go wrong then.
-        """
-        assert head.leaves is not None
-        if content["hooked"]:
-            data = files.read_values(folder, _HOOKED)
-            return lambda form: self._undo_hooks(data, head, form)
-        lead, leaves = (head.length, *head.others), head.leaves.items()
-        shapes = {path: ((*lead, *leaf.shape), leaf.dtype) for path, leaf in leaves if leaf.dtype}
-        numbers = {path: number for number, (path, leaf) in enumerate(leaves) if leaf.dtype is None}
-        objects, opened = self._open_entries(folder, shapes, numbers, head.items, rehearse)
-
-        def fill(columns: Columns) -> None:
-            put_objects(columns, objects)
-            with opened() as tensors:
-                for path in shapes:
-                    tensors.read_into(path, columns[path].rows(slice(head.length)))
-
-        return lambda form: fill
+    # Hooks ------------------------------------------------------------------------------------------------------------
 
     def _hooked(self, storage: Any) -> Any:
         """Return what the save hooks make of the filled part, whose last dimension is time."""
@@ -290,7 +244,7 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
             data = hook(data)
         return data
 
-    def _undo_hooks(self, data: Any, head: Head, form: Form) -> Fill:
+    def _undo_hooks(self, data: Any, head: Head, form: Any) -> Fill:
         for hook in self._load_hooks:
             data = hook(data)
         leaves, places = form.take_apart(data, (*head.others, head.length)), _time_last(head.length, head.width)
@@ -302,52 +256,48 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
 
         return fill
 
-    # Files ------------------------------------------------------------------------------------------------------------
+    # Tensors ----------------------------------------------------------------------------------------------------------
 
-    def _write_entries(self, folder: Path, entries: Entries, objects: Objects, like: TensorDictBase) -> None:
-        """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory, and objects as lines of JSON.
+    def _entries(self, storage: Any, columns: Columns) -> tuple[Entries, TensorDictBase, dict[str, Any]]:
+        """Return what is written; a TensorDict of its batch sizes; and plain values to be known when it is read."""
+        filled, lead, form = slice(storage.ring.length), storage.shape, storage.form
+        tensors = {path: column for path, column in columns.items() if isinstance(column, Column)}
+        like = form.skeleton(lead) if isinstance(form, TensorDictForm) else TensorDict(batch_size=lead)
+        return {path: (column.rows(filled), None) for path, column in tensors.items()}, like, {}
 
-        ``like`` has the batch sizes of the TensorDicts that the entries make up, and perhaps entries like them.
+    def _check(self, head: Head, folder: Path, rehearse: bool) -> Fill:
+        """Raise for files that could not be read; return what reads them.
+
+        ``rehearse`` says that memory with other data is overwritten then, so that nothing may go wrong.
         """
+        assert head.leaves is not None
+        shapes = {path: (head.shape(leaf), leaf.dtype) for path, leaf in head.leaves.items() if leaf.dtype}
+        read = self._open_tensors(folder, shapes, rehearse)
+
+        def fill(columns: Columns) -> None:
+            for path in shapes:
+                read(path, columns[path].rows(slice(head.length)))
+
+        return fill
+
+    def _write_tensors(self, folder: Path, entries: Entries, like: TensorDictBase) -> None:
+        """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory."""
         keys = _file_keys(entries)
         if list(keys.values()) != list(entries):
             like = TensorDict(batch_size=like.batch_size)
-        for path, (tensor, _) in entries.items():
-            like[keys[path]] = tensor
-        with system_errors():
-            like.memmap_like(os.fspath(folder), existsok=True, robust_key=True)
-        for path, file in _files_of(folder, keys).items():
-            tensor, blocks = entries[path]
-            if tensor.numel():  # files that would be empty are not made
-                files.write_tensor(file, blocks)
-        codec = files.Codec()
-        for path, (number, values) in objects.items():
-            with (folder / f"objects.{number}.jsonl").open("w") as lines:
-                for start in range(0, len(values), _LINE):
-                    plain = [codec.encode(value, path) for value in values[start : start + _LINE]]
-                    lines.write(json.dumps(plain) + "\n")
+        for path, (tensor, index) in entries.items():
+            like[keys[path]] = tensor if index is None else tensor[:1].expand(len(index), *tensor.shape[1:])
+        like.memmap_like(os.fspath(folder))
+        for path, (tensor, index) in entries.items():
+            if like[keys[path]].numel():  # files that would be empty are not made
+                files.write_tensor(_file(folder, keys[path]), tensor, index)
 
-    def _open_entries(self, folder: Path, shapes: Shapes, numbers: Numbers, count: int, rehearse: bool) -> Opened:
-        """Check the files of tensors and of ``count`` objects each; return the objects, and what opens the tensors."""
-        paths, objects, codec = _files_of(folder, _file_keys(shapes)), {}, files.Codec()
+    def _open_tensors(self, folder: Path, shapes: Shapes, rehearse: bool) -> Read:
+        """Check that there are files of such tensors; return what reads them. For ``rehearse`` see :meth:`_check`."""
+        paths = {path: _file(folder, key) for path, key in _file_keys(shapes).items()}
         for path, (shape, dtype) in shapes.items():
-            files.check_bytes(paths[path], torch.Size(shape).numel() * dtype.itemsize)
-        for path, number in numbers.items():
-            file = folder / f"objects.{number}.jsonl"
-            if not file.is_file():
-                raise files.missing(file)
-            with file.open() as lines:
-                objects[path] = [codec.decode(value) for line in lines for value in json.loads(line)]
-            if len(objects[path]) != count:
-                raise ValueError(f"{len(objects[path])} objects for {count} items")
-        return objects, lambda: contextlib.nullcontext(Files(paths))
-
-
-def put_objects(columns: Columns, objects: Mapping[KeyPath, Sequence[Any]]) -> None:
-    """Write the first items of the leaves of non-tensor data."""
-    for path, values in objects.items():
-        for place, value in enumerate(values):  # one by one: numpy would look into lists
-            columns[path].flat_array[place] = value
+            files.check_bytes(paths[path], math.prod(shape) * dtype.itemsize)
+        return lambda path, into, start=0: files.read_tensor(paths[path], into, start * into[:1].nbytes)
 
 
 def _time_last(length: int, width: int) -> torch.Tensor:
@@ -355,32 +305,16 @@ def _time_last(length: int, width: int) -> torch.Tensor:
     return torch.arange(length * width).view(length, width).t().flatten()
 
 
-def _files_of(folder: Path, keys: Mapping[KeyPath, tuple[str, ...]]) -> dict[KeyPath, Path]:
-    names = {path: [*map(file_name, key)] for path, key in keys.items()}
-    return {path: folder.joinpath(*name[:-1], f"{name[-1]}.memmap") for path, name in names.items()}
+def _file(folder: Path, key: tuple[str, ...]) -> Path:
+    return folder.joinpath(*key).with_suffix(".memmap")
 
 
 def _file_keys(paths: Iterable[KeyPath]) -> dict[KeyPath, tuple[str, ...]]:
     """Return the keys in the TensorDict that the files make up: numbers if one cannot be the name of a file."""
     keys = {path: tuple(map(str, path)) or ("data",) for path in paths}
-    names = {tuple(map(file_name, key)) for key in keys.values()}
-    folders = {name[:depth] for name in names for depth in range(1, len(name))}
-    reserved = any(folder[-1].endswith((".json", ".memmap", ".rlnb")) for folder in folders)
-    parts = [(part, part.encode(errors="ignore")) for name in names for part in name]
-    usable = all(0 < len(code) <= _LONGEST_NAME and code.decode() == part for part, code in parts)
-    if len(names) == len(keys) and usable and not reserved and not folders & names:
+    branches = {key[:depth] for key in keys.values() for depth in range(1, len(key))}
+    if len({*keys.values(), *branches}) == len(keys) + len(branches) and all(
+        _NAME.fullmatch(part) for key in keys.values() for part in key
+    ):
         return keys
     return {path: (f"{number}",) for number, path in enumerate(keys)}
-
-
-@contextlib.contextmanager
-def system_errors() -> Iterator[None]:
-    """Raise an error of the system as the ``OSError`` it is, where torch and h5py raise another class."""
-    try:
-        yield
-    except (OSError, RuntimeError) as error:
-        number = re.search(r"errno = (\d+)|\((\d+)\)$", str(error))
-        if number is None or getattr(error, "errno", None):
-            raise
-        code = int(number[1] or number[2])
-        raise OSError(code, os.strerror(code)) from error

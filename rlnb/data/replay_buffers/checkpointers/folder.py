@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,7 +16,7 @@ from filelock import FileLock
 
 from rlnb.data.replay_buffers.checkpointers import files
 
-FORMAT = "rlnb-checkpoint-2"
+FORMAT = "rlnb-checkpoint-3"
 MANIFEST = "checkpoint.json"
 MARK = ".rlnb"  # an empty file in each folder that was made for a checkpoint: no other folder is ever deleted
 PARTS = ("storage", "state")  # the folders of a checkpoint
@@ -63,21 +64,29 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
                     with contextlib.suppress(OSError):
                         _delete(new)
             _finish(top)
-    except OSError as error:
-        if error.errno is None:
+    except (OSError, RuntimeError) as error:
+        number = _errno(error)
+        if number is None:
             raise
-        where = f"The checkpoint in {os.fspath(top)!r}"
+        where, reason = f"The checkpoint in {os.fspath(top)!r}", os.strerror(number)
         if counts:
             text = (
                 f"{where} was written and is what loads reads, and the system could not confirm that it is on the "
-                f"disk: {error.strerror}. Fix: look after the disk, and save again with dumps."
+                f"disk: {reason}. Fix: look after the disk, and save again with dumps."
             )
         else:
             text = (
-                f"{where} could not be written: {error.strerror}. A checkpoint that was there before is still there. "
+                f"{where} could not be written: {reason}. A checkpoint that was there before is still there. "
                 "Fix: free some space, or give a folder that can be written to."
             )
-        raise OSError(error.errno, text) from error
+        raise OSError(number, text) from error
+
+
+def _errno(error: Exception) -> int | None:
+    """Return the number of an error of the system, of which torch and h5py make one of another class."""
+    found = re.search(r"errno = (\d+)|\((\d+)\)$", str(error))
+    number = getattr(error, "errno", None) or (int(found[1] or found[2]) if found else None)
+    return number if number is None or isinstance(error, OSError) or os.strerror(number) in str(error) else None
 
 
 @contextlib.contextmanager
@@ -197,14 +206,13 @@ def seal(folder: Path) -> None:
         name: [path.stat().st_size, files.written.pop(path, None) or _checksum(path)]
         for name, path in _files_in(folder).items()
     }
-    files.write_document(folder / MANIFEST, {"format": FORMAT, "checksum": _checksum_of(noted), "files": noted})
+    files.write_values(folder / MANIFEST, {"format": FORMAT, "checksum": _checksum_of(noted), "files": noted})
 
 
 def verify(folder: Path) -> None:
     """Raise ``ValueError`` if a file of a checkpoint is missing, cut short or altered, or its format is another one."""
     path, there = folder / MANIFEST, _files_in(folder)
-    with files.sensible(path):
-        manifest = files.read_document(path)
+    with files.reading(path) as manifest:
         known = manifest["format"]
         if known != FORMAT:
             raise ValueError(
