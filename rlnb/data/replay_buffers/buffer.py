@@ -741,7 +741,6 @@ class ReplayBuffer:
             TypeError: If there is non-tensor data that JSON cannot hold.
         """
         with self._all_locked(), saving(path) as folder:
-            (folder / "storage").mkdir()
             self._storage.checkpointer.dumps(self._storage, folder / "storage")
             save_component(self._writer, folder, "writer")
             save_component(self._sampler, folder, "sampler")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.checkpointers import files
 from rlnb.data.replay_buffers.checkpointers.base import StorageCheckpointerBase
-from rlnb.data.replay_buffers.columns import Column, ObjectColumn
+from rlnb.data.replay_buffers.columns import ObjectColumn
 from rlnb.data.replay_buffers.forms.base import Form, Leaf
 from rlnb.data.replay_buffers.forms.structure import dtype_name, dtype_named, read_shape
 from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm
@@ -30,6 +31,7 @@ Shapes = dict[KeyPath, tuple[torch.Size, Any]]  # and dtypes
 Read = Callable[..., None]  # fills a tensor with the saved one at a path, from a row on: read(path, into, start=0)
 Fill = Callable[[Columns], None]  # reads the items into columns
 HEAD = "storage.json"
+BREAKS = ("breaks",)
 _HOOKED = "hooked.json"  # data that hooks made
 _NAME = re.compile(r"[\w -]{1,60}")  # parts of keys that are names of files and folders, unlike those of our own files
 _COUNTS = ("cursor", "length", "written", "rows")
@@ -43,19 +45,17 @@ class Head(NamedTuple):
     written: int  # rows that were ever written
     rows: int  # rows there is room for
     others: tuple[int, ...]  # dimensions beside time that count items
-    leaves: dict[KeyPath, Leaf] | None  # None if nothing was ever written
+    leaves: dict[KeyPath, Leaf]  # none if nothing was ever written
     form: Form | None  # None if it cannot be made from a file
     objects: dict[KeyPath, list[Any]]  # the items of each leaf of non-tensor data
-    plain: dict[str, Any]  # the document
+    last: list[KeyPath]  # leaves of which only the items at the breaks are saved; see FlatStorageCheckpointer
+    breaks: int | None  # number of the breaks; None for data that is saved as it is
+    hooked: bool
 
     @property
     def width(self) -> int:
         """Number of items in a row."""
         return math.prod(self.others)
-
-    def shape(self, leaf: Leaf) -> torch.Size:
-        """Return the shape of a leaf of all items."""
-        return torch.Size((self.length, *self.others, *leaf.shape))
 
     @classmethod
     def read(cls, plain: Any) -> Head:
@@ -64,35 +64,40 @@ class Head(NamedTuple):
         _, *others = read_shape([rows, *plain["others"]])
         if length > rows or cursor >= max(rows, 1) or 0 in others:
             raise ValueError(f"{length} of {rows} rows are filled, and {cursor} is the next")
-        form = leaves = None
+        form, leaves = None, {}
         if plain["form"] is not None:
             form = form_from(plain["form"])
             leaves = {as_tuple(leaf.key): leaf for leaf in form.leaves}
-        elif plain["leaves"] is not None:
-            leaves = {
-                tuple(path): Leaf(path, read_shape(shape), None if name is None else dtype_named(name))
-                for path, shape, name in plain["leaves"]
-            }
-        elif length:
+        for path, shape, dtype in plain["leaves"]:
+            leaves[path] = Leaf(path, read_shape(shape), None if dtype is None else dtype_named(dtype))
+        if length and not leaves:
             raise ValueError(f"{length} rows of nothing")
+        last, breaks, items = plain["last"], plain["breaks"], length * math.prod(others)
+        for path in last:
+            root, leaf = leaves[path[1:]], leaves[path]
+            if path[0] != "next" or path[1:] in last or leaf.dtype is None or root[1:] != leaf[1:]:
+                raise ValueError(f"the entry {path} is not the same at the root")
+        if breaks is not None and (type(breaks) is not int or not 0 <= breaks <= items):
+            raise ValueError("the number of breaks does not fit the number of steps")
         saved = {as_tuple(key): values for key, values in plain["objects"].items()}
-        expected = {} if plain["hooked"] or leaves is None else leaves
+        expected = {} if plain["hooked"] else leaves
         objects = {path: saved[path] for path, leaf in expected.items() if leaf.dtype is None}
         for path, values in objects.items():
-            if type(values) is not list or len(values) != length * math.prod(others):
+            if type(values) is not list or len(values) != items:
                 raise ValueError(f"the entry {path} does not have one object for each item")
-        return cls(cursor, length, written, rows, tuple(others), leaves, form, objects, plain)
+        counts = cursor, length, written, rows
+        return cls(*counts, tuple(others), leaves, form, objects, last, breaks, bool(plain["hooked"]))
 
     def check_fit(self, storage: Any) -> None:
         """Raise ``ValueError`` if a storage has another capacity than what was saved, or holds other data."""
         known, saved = storage.form is not None, [self.rows, *self.others]
         own = [storage.ring.size, *storage._others] if known else [storage._asked_size] + [1] * (storage.ndim - 1)
-        if self.leaves is None:
+        if not self.leaves:
             fits = math.prod(own) == self.rows
         elif known:
             fits = own == saved
         else:  # the storage takes over the other dimensions
-            fits = storage.ndim == len(saved) and self.rows == -(-own[0] // self.width)
+            fits = len(own) == len(saved) and self.rows == -(-own[0] // self.width)
         if not fits:
             times = [" x ".join(map(str, shape)) for shape in (saved, own)]
             raise ValueError(
@@ -100,17 +105,15 @@ class Head(NamedTuple):
                 f"{times[1]}. {files.KEPT} "
                 f"Fix: make the storage with max_size={math.prod(saved)} and ndim={len(saved)}."
             )
-        if self.leaves is None:
-            return
-        if not known and self.form is None:
+        if self.leaves and not known and self.form is None:
             raise ValueError(
                 "The containers that hold the data of this checkpoint cannot be made from a file, for example because "
                 f"one is a namedtuple, and this storage has not seen any data yet. {files.KEPT} "
                 "Fix: write one batch of such data first, buffer.extend(batch), and then load."
             )
-        here = {as_tuple(leaf.key): leaf for leaf in storage.form.leaves} if known else self.leaves
-        pairs = [(path, _shown(self.leaves.get(path)), _shown(here.get(path))) for path in {**self.leaves, **here}]
-        lines = [f"\n  {as_key(path)!r}: saved {was}, stored here {own}" for path, was, own in pairs if was != own]
+        here = {as_tuple(leaf.key): leaf for leaf in storage.form.leaves} if known and self.leaves else self.leaves
+        looks = {path: [_looks(leaves.get(path)) for leaves in (self.leaves, here)] for path in {**self.leaves, **here}}
+        lines = [f"\n  {as_key(p)!r}: saved {was}, stored here {now}" for p, (was, now) in looks.items() if was != now]
         if lines:
             lines[8:] = [f"\n  and {len(lines) - 8} more"] if len(lines) > 8 else []
             raise ValueError(
@@ -119,10 +122,8 @@ class Head(NamedTuple):
             )
 
 
-def _shown(leaf: Leaf | None) -> str:
-    if leaf is None:
-        return "nothing"
-    return "non-tensor data" if leaf.dtype is None else f"{dtype_name(leaf.dtype)}{list(leaf.shape)}"
+def _looks(leaf: Leaf | None) -> str:
+    return "nothing" if leaf is None else errors.looks(leaf.shape, leaf.dtype)
 
 
 class TensorStorageCheckpointer(StorageCheckpointerBase):
@@ -159,23 +160,14 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         with ring.reading:
             saved = {"saved_by": type(self).__name__, "cursor": ring.cursor, "length": ring.length}
             saved |= {"written": ring.written, "rows": storage.max_size if form is None else ring.size}
-            saved |= {"others": list(storage._others), "form": None, "leaves": None, "objects": {}}
-            saved["hooked"] = form is not None and bool(self._save_hooks)
+            saved |= {"others": list(storage._others), "form": None, "leaves": []}
             if form is not None:
                 try:
                     saved["form"] = form.describe()
                 except NotImplementedError:  # such as a namedtuple, which only code can make
                     leaves = [(as_tuple(leaf.key), leaf.shape, leaf.dtype) for leaf in form.leaves]
                     saved["leaves"] = [(path, shape, dtype and dtype_name(dtype)) for path, shape, dtype in leaves]
-            if saved["hooked"]:
-                files.write_values(folder / _HOOKED, self._hooked(storage))
-            elif form is not None:
-                entries, like, more = self._entries(storage, columns)
-                self._write_tensors(folder, entries, like)
-                objects = {path: column for path, column in columns.items() if isinstance(column, ObjectColumn)}
-                filled = slice(ring.length)
-                saved["objects"] = {as_key(p): each.array[filled].flatten().tolist() for p, each in objects.items()}
-                saved |= more
+            saved |= self._write(storage, columns, folder)
         files.write_values(folder / HEAD, saved, tensors=False)
 
     def check(self, storage: Any, path: str | os.PathLike[str]) -> None:
@@ -185,32 +177,30 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
     def loads(self, storage: Any, path: str | os.PathLike[str]) -> None:
         """Read what :meth:`dumps` wrote; see :meth:`StorageCheckpointerBase.loads`."""
         head, fill = self._open(storage, Path(path))
-
-        def refill() -> None:
-            columns = self._columns(storage)
-            for path, values in head.objects.items():  # numpy would look into lists
-                columns[path].flat_array[: len(values)] = np.fromiter(values, object)
-            fill(columns)
-
         if head.length:
-            counts = head.cursor, head.length, head.written
-            storage._refill(storage.form or head.form, head.others, counts, refill)
+            form, counts = storage.form or head.form, (head.cursor, head.length, head.written)
+            storage._refill(form, head.others, counts, lambda: fill(self._columns(storage)))
         else:  # no file says how large an item may be
             storage._empty()
 
     def _open(self, storage: Any, folder: Path) -> tuple[Head, Fill]:
-        """Check what was saved, and that it fits; return what reads the tensors."""
+        """Check what was saved, and that it fits; return what reads the items."""
         self._columns(storage)
         with files.reading(folder / HEAD) as document:
             head = self._read_head(document)
             head.check_fit(storage)
             if not head.length:
                 return head, lambda columns: None
-            if not head.plain["hooked"]:
-                return head, self._check(head, folder, rehearse=storage.form is not None)
+            if not head.hooked:
+                return head, self._check(head, folder, rehearse=storage.form is not None)[1]
         with files.reading(folder / _HOOKED) as data:
             pass  # what the hooks raise is no fault of the file
-        return head, self._undo_hooks(data, head, storage.form or head.form)
+        for hook in self._load_hooks:
+            data = hook(data)
+        form: Any = storage.form or head.form
+        place = _time_last(head.length, head.others)
+        leaves = form.take_apart(data, tuple(place.lead))
+        return head, lambda columns: storage._write_over(place, leaves)
 
     def _read_head(self, document: Any) -> Head:
         other, own = document["saved_by"], type(self).__name__
@@ -227,58 +217,82 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
             raise self._other_storage(storage, "contiguous memory")
         return {as_tuple(key): column for key, column in storage.columns.items()}
 
-    # Hooks ------------------------------------------------------------------------------------------------------------
+    # Items ------------------------------------------------------------------------------------------------------------
 
-    def _hooked(self, storage: Any) -> Any:
-        """Return what the save hooks make of the filled part, whose last dimension is time."""
-        length, *others = storage.shape
-        if others:
-            places = _time_last(length, math.prod(others))
-            data = storage.read(Where(None, None, places, torch.Size((*others, length))))
-        else:
-            data = storage._view(slice(length))
-        for hook in self._save_hooks:
-            for name, value in (("shift", storage.ring.cursor), ("is_full", storage.ring.is_full)):
-                if hasattr(hook, name):
-                    setattr(hook, name, value)
-            data = hook(data)
-        return data
+    def _write(self, storage: Any, columns: Columns, folder: Path) -> dict[str, Any]:
+        """Write the tensors, or what the hooks make of the items; return all else that has to be known to read them."""
+        saved: dict[str, Any] = {"hooked": False, "objects": {}, "last": [], "breaks": None}
+        if storage.form is None:
+            return saved
+        if self._save_hooks:
+            data = storage.read(_time_last(storage.ring.length, storage._others))
+            for hook in self._save_hooks:
+                for name, value in (("shift", storage.ring.cursor), ("is_full", storage.ring.is_full)):
+                    if hasattr(hook, name):
+                        setattr(hook, name, value)
+                data = hook(data)
+            files.write_values(folder / _HOOKED, data)
+            return {**saved, "hooked": True}
+        filled, last, breaks = slice(storage.ring.length), *self._breaks(storage, columns)
+        entries: Entries = {}
+        for path, column in columns.items():
+            if isinstance(column, ObjectColumn):
+                saved["objects"][as_key(path)] = column.array[filled].flatten().tolist()
+            elif path in last:
+                entries["last", *path] = column.flat, breaks
+            else:
+                entries[path if breaks is None else ("data", *path)] = column.rows(filled), None
+        like = TensorDict(batch_size=storage.shape)
+        if breaks is not None:
+            entries[BREAKS], like = (breaks, None), TensorDict()
+        elif isinstance(storage.form, TensorDictForm):
+            like = storage.form.skeleton(storage.shape)
+        self._write_tensors(folder, entries, like)
+        return {**saved, "last": last, "breaks": None if breaks is None else len(breaks)}
 
-    def _undo_hooks(self, data: Any, head: Head, form: Any) -> Fill:
-        for hook in self._load_hooks:
-            data = hook(data)
-        leaves, places = form.take_apart(data, (*head.others, head.length)), _time_last(head.length, head.width)
+    def _breaks(self, storage: Any, columns: Columns) -> tuple[list[KeyPath], torch.Tensor | None]:
+        """Return the leaves of which only some items are saved, and the positions of these; see :class:`Head`."""
+        return [], None
 
-        def fill(columns: Columns) -> None:
-            for column, leaf in zip(columns.values(), leaves, strict=True):
-                is_tensor = isinstance(leaf, torch.Tensor)
-                column.scatter(places, leaf.flatten(0, len(head.others)) if is_tensor else leaf)
-
-        return fill
-
-    # Tensors ----------------------------------------------------------------------------------------------------------
-
-    def _entries(self, storage: Any, columns: Columns) -> tuple[Entries, TensorDictBase, dict[str, Any]]:
-        """Return what is written; a TensorDict of its batch sizes; and plain values to be known when it is read."""
-        filled, lead, form = slice(storage.ring.length), storage.shape, storage.form
-        tensors = {path: column for path, column in columns.items() if isinstance(column, Column)}
-        like = form.skeleton(lead) if isinstance(form, TensorDictForm) else TensorDict(batch_size=lead)
-        return {path: (column.rows(filled), None) for path, column in tensors.items()}, like, {}
-
-    def _check(self, head: Head, folder: Path, rehearse: bool) -> Fill:
-        """Raise for files that could not be read; return what reads them.
+    def _check(self, head: Head, folder: Path, rehearse: bool) -> tuple[torch.Tensor, Fill]:
+        """Raise for files that could not be read; return the breaks, and what reads the items.
 
         ``rehearse`` says that memory with other data is overwritten then, so that nothing may go wrong.
         """
-        assert head.leaves is not None
-        shapes = {path: (head.shape(leaf), leaf.dtype) for path, leaf in head.leaves.items() if leaf.dtype}
+        places, shapes = {}, {}
+        for path, leaf in head.leaves.items():
+            if leaf.dtype is not None:
+                lead = (head.breaks,) if path in head.last else (head.length, *head.others)
+                places[path] = path if head.breaks is None else ("last" if path in head.last else "data", *path)
+                shapes[places[path]] = torch.Size((*lead, *leaf.shape)), leaf.dtype
+        breaks = torch.empty(head.breaks or 0, dtype=torch.int64)
+        if head.breaks is not None:
+            shapes[BREAKS] = breaks.shape, breaks.dtype
         read = self._open_tensors(folder, shapes, rehearse)
+        if head.breaks is not None:
+            read(BREAKS, breaks)
+        items = head.length * head.width
+        if len(breaks) and not (breaks[0] >= 0 and breaks[-1] < items and bool((breaks.diff() > 0).all())):
+            raise ValueError(f"the breaks are not positions of {items} steps in order")
 
         def fill(columns: Columns) -> None:
-            for path in shapes:
-                read(path, columns[path].rows(slice(head.length)))
+            for path, values in head.objects.items():  # numpy would look into lists
+                columns[path].flat_array[: len(values)] = np.fromiter(values, object)
+            rows = {path: columns[path].rows(slice(head.length)) for path in columns if path in places}
+            for path in (path for path in rows if path not in head.last):
+                read(places[path], rows[path])
+            for path in (path for path in rows if path in head.last):
+                column, root, start = columns[path], rows[path[1:]], 0
+                rows[path][:-1], rows[path][-1] = root[1:], root[0]
+                for part in breaks.split(files.rows_in_piece(column.flat)):
+                    block = torch.empty((len(part), *column.flat.shape[1:]), dtype=column.flat.dtype)
+                    read(places[path], block, start)
+                    column.scatter(part, block)
+                    start += len(part)
 
-        return fill
+        return breaks, fill
+
+    # Tensors ----------------------------------------------------------------------------------------------------------
 
     def _write_tensors(self, folder: Path, entries: Entries, like: TensorDictBase) -> None:
         """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory."""
@@ -300,9 +314,12 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         return lambda path, into, start=0: files.read_tensor(paths[path], into, start * into[:1].nbytes)
 
 
-def _time_last(length: int, width: int) -> torch.Tensor:
-    """Return the positions of all items, those of each env behind one another."""
-    return torch.arange(length * width).view(length, width).t().flatten()
+def _time_last(length: int, others: Sequence[int]) -> Where:
+    """Return the place of all items, those of each env behind one another."""
+    lead = torch.Size((*others, length))
+    if not others:
+        return Where(None, slice(0, length), None, lead)
+    return Where(None, None, torch.arange(lead.numel()).view(length, -1).t().flatten(), lead)
 
 
 def _file(folder: Path, key: tuple[str, ...]) -> Path:

@@ -123,7 +123,6 @@ def write_values(path: Path, values: Any, tensors: bool = True) -> None:
         write_tensor(path.with_suffix(f".{number}.memmap"), tensor.reshape(-1))
         return number
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(_encode(values, (path.stem,), save if tensors else None), indent=1) + "\n")
 
 

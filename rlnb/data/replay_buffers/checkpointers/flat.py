@@ -89,19 +89,7 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
 
     register_load_hook = register_save_hook
 
-    def _entries(self, storage: Any, columns: Columns) -> tuple[Entries, TensorDictBase, dict[str, Any]]:
-        twice = self._twice(storage, columns)
-        breaks = self._breaks(storage, columns, twice)
-        entries: Entries = {BREAKS: (breaks, None)}
-        for path, column in columns.items():
-            if path[0] == "next" and path[1:] in twice:
-                entries["last", *path] = column.flat, breaks
-            elif isinstance(column, Column):
-                entries["data", *path] = column.rows(slice(storage.ring.length)), None
-        return entries, TensorDict(), {"breaks": len(breaks), "last": [("next", *path) for path in twice]}
-
-    def _twice(self, storage: Any, columns: Columns) -> list[KeyPath]:
-        """Return the paths of entries that are alike at the root and under "next"; raises for data that is not TED."""
+    def _breaks(self, storage: Any, columns: Columns) -> tuple[list[KeyPath], torch.Tensor | None]:
         is_tensordict = isinstance(storage.form, TensorDictForm)
         if not is_tensordict or not any(path[0] == "next" and len(path) > 1 for path in columns):
             what = "TensorDict without one" if is_tensordict else storage.form._name()
@@ -111,57 +99,15 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
                 "Fix: storage.checkpointer = TensorStorageCheckpointer(), which saves any data."
             )
         tensors = {path: column.tensor for path, column in columns.items()}
-        return plan(tensors, (), (), {*self.done_keys, *self.reward_keys}).shared
-
-    def _breaks(self, storage: Any, columns: Columns, twice: Sequence[KeyPath]) -> torch.Tensor:
-        """Return the positions of the steps for which what follows has to be saved."""
+        shared = plan(tensors, (), (), {*self.done_keys, *self.reward_keys}).shared
         ring, steps, width = storage.ring, len(storage), storage.shape[1:].numel()
         flags = end_flags(storage._view(slice(ring.length)), ("next", *self.done_keys[0])).cpu().flatten().clone()
         newest = ((ring.cursor if ring.is_full else ring.length) - 1) % max(ring.length, 1)
         flags[newest * width :][:width] = True
-        pairs = ((columns[path].flat[:steps], columns["next", *path].flat[:steps]) for path in twice)
+        pairs = ((columns[path].flat[:steps], columns["next", *path].flat[:steps]) for path in shared)
         first = torch.arange(width)
-        return find_breaks(flags, pairs, first, first + steps - width, width).nonzero().flatten()
-
-    def _check(self, head: Head, folder: Path, rehearse: bool) -> Fill:
-        return self._read(head, folder, rehearse)[2]
-
-    def _read(self, head: Head, folder: Path, rehearse: bool) -> tuple[list[KeyPath], torch.Tensor, Fill]:
-        """Check the files; return the entries that are saved at the breaks only, the breaks, and what reads all."""
-        leaves, last, count, items = head.leaves, head.plain["last"], head.plain["breaks"], head.length * head.width
-        assert leaves is not None
-        for path in last:
-            root, leaf = leaves[path[1:]], leaves[path]
-            if path[0] != "next" or path[1:] in last or leaf.dtype is None or root[1:] != leaf[1:]:
-                raise ValueError(f"the entry {path} is not the same at the root")
-        if type(count) is not int or not 0 <= count <= items:
-            raise ValueError("the number of breaks does not fit the number of steps")
-        shapes: Shapes = {BREAKS: (torch.Size([count]), torch.int64)}
-        for path, leaf in leaves.items():
-            if path in last:
-                shapes["last", *path] = torch.Size((count, *leaf.shape)), leaf.dtype
-            elif leaf.dtype is not None:
-                shapes["data", *path] = head.shape(leaf), leaf.dtype
-        read, breaks = self._open_tensors(folder, shapes, rehearse), torch.empty(count, dtype=torch.int64)
-        read(BREAKS, breaks)
-        if count and not (breaks[0] >= 0 and breaks[-1] < items and bool((breaks.diff() > 0).all())):
-            raise ValueError(f"the breaks are not positions of {items} steps in order")
-
-        def fill(columns: Columns) -> None:
-            rows = {path: columns[path].rows(slice(head.length)) for path in columns if leaves[path].dtype is not None}
-            for path in rows:
-                if path not in last:
-                    read(("data", *path), rows[path])
-            for path in (path for path in rows if path in last):
-                root, column, start = rows[path[1:]], columns[path], 0
-                rows[path][:-1], rows[path][-1] = root[1:], root[0]
-                for part in breaks.split(files.rows_in_piece(column.flat)):
-                    block = torch.empty((len(part), *column.flat.shape[1:]), dtype=column.flat.dtype)
-                    read(("last", *path), block, start)
-                    column.scatter(part, block)
-                    start += len(part)
-
-        return last, breaks, fill
+        breaks = find_breaks(flags, pairs, first, first + steps - width, width)
+        return [("next", *path) for path in shared], breaks.nonzero().flatten()
 
 
 class NestedStorageCheckpointer(FlatStorageCheckpointer):
@@ -187,14 +133,14 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
         [[0.0, 1.0, 2.0], [5.0, 6.0]]
     """
 
-    def _entries(self, storage: Any, columns: Columns) -> tuple[Entries, TensorDictBase, dict[str, Any]]:
+    def _breaks(self, storage: Any, columns: Columns) -> tuple[list[KeyPath], torch.Tensor | None]:
         for path, column in columns.items():
             if isinstance(column, ObjectColumn):
                 raise TypeError(
                     f"The entry {as_key(path)!r} is non-tensor data, which a nested tensor does not hold. "
                     "Fix: storage.checkpointer = FlatStorageCheckpointer(), which saves it too."
                 )
-        return super()._entries(storage, columns)
+        return super()._breaks(storage, columns)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> TensorDict:
@@ -209,17 +155,16 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
             ValueError: If it is damaged, or was saved by another checkpointer.
         """
         with loading(path) as top, files.reading(top / "storage" / HEAD) as document:
-            saved, head = cls(), cls()._read_head(document)
-            if head.leaves is None:
+            head = cls()._read_head(document)
+            if not head.leaves:
                 raise ValueError(
                     "The storage had not been written to when it was saved. Fix: fill the buffer, and save it."
                 )
-            return _nested(head, *saved._read(head, top / "storage", rehearse=False))
+            return _nested(head, *cls()._check(head, top / "storage", rehearse=False))
 
 
-def _nested(head: Head, last: list[KeyPath], breaks: torch.Tensor, fill: Fill) -> TensorDict:
+def _nested(head: Head, breaks: torch.Tensor, fill: Fill) -> TensorDict:
     """Read the items as nested tensors, entry by entry."""
-    assert head.leaves is not None
     length, width, dims = head.length, head.width, len(head.others)
     flags, shift = torch.zeros(length, width, dtype=torch.bool), head.cursor if length == head.rows else 0
     flags.view(-1)[breaks] = True
@@ -228,17 +173,18 @@ def _nested(head: Head, last: list[KeyPath], breaks: torch.Tensor, fill: Fill) -
     timeline = Timeline(flags.t().flatten(), width, length, shift)
     source, lengths = timeline.source(), timeline.lengths()
     found = TensorDict({}, [len(lengths)])
-    for path, leaf in head.leaves.items():
-        if path in last:
-            continue
-        paths = [path, *(each for each in last if each[1:] == path)]
-        columns = {each: Column(torch.empty(head.shape(leaf), dtype=leaf.dtype), dims + 1) for each in paths}
-        fill(columns)
-        # The steps of an env stand behind one another.
-        column, *after = (each.tensor.movedim(0, dims).flatten(0, dims) for each in columns.values())
-        rows = column.new_empty((timeline.size if after else length * width, *leaf.shape))
-        write_rows(rows, column, after[0] if after else None, timeline, source)
-        found[as_key(path)] = nest(rows, offsets_of(lengths + bool(after)))
+    for path, (_, shape, dtype) in head.leaves.items():
+        if path not in head.last:
+            paths = [path, *(each for each in head.last if each[1:] == path)]
+            columns = {
+                each: Column(torch.empty((length, *head.others, *shape), dtype=dtype), dims + 1) for each in paths
+            }
+            fill(columns)
+            # The steps of an env stand behind one another.
+            column, *after = (each.tensor.movedim(0, dims).flatten(0, dims) for each in columns.values())
+            rows = column.new_empty((timeline.size if after else length * width, *shape))
+            write_rows(rows, column, after[0] if after else None, timeline, source)
+            found[as_key(path)] = nest(rows, offsets_of(lengths + bool(after)))
     return found
 
 

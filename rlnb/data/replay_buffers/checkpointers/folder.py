@@ -43,15 +43,10 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
             try:
                 _delete(new)
                 files.written.clear()  # of files that came to nothing
-                new.mkdir()
-                (new / MARK).touch()
+                for made in (new, *(new / part for part in PARTS)):
+                    made.mkdir()
+                    (made / MARK).touch()
                 yield new
-                beside = {each.name for each in new.iterdir()} - {MARK, *PARTS}
-                if beside:
-                    raise RuntimeError(f"{sorted(beside)} must be written into one of the folders {PARTS}")
-                for part in PARTS:
-                    (new / part).mkdir(exist_ok=True)
-                    (new / part / MARK).touch()
                 seal(new)
                 for at, _, names in os.walk(new, topdown=False):
                     for name in (*names, ""):
