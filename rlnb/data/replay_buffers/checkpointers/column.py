@@ -58,8 +58,14 @@ class Head(NamedTuple):
         return math.prod(self.others)
 
     @classmethod
-    def read(cls, plain: Any) -> Head:
-        """Check a description that :meth:`TensorStorageCheckpointer.dumps` wrote."""
+    def read(cls, plain: Any, own: str) -> Head:
+        """Check what :meth:`TensorStorageCheckpointer.dumps` of the class of a name wrote."""
+        other = plain["saved_by"]
+        if other != own:
+            raise ValueError(
+                f"The checkpoint was saved by a {other}, and the storage has a {own}. {files.KEPT} "
+                f"Fix: storage.checkpointer = {other}()."
+            )
         cursor, length, written, rows = (read_shape([plain[name]])[0] for name in _COUNTS)
         _, *others = read_shape([rows, *plain["others"]])
         if length > rows or cursor >= max(rows, 1) or 0 in others:
@@ -187,7 +193,7 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         """Check what was saved, and that it fits; return what reads the items."""
         self._columns(storage)
         with files.reading(folder / HEAD) as document:
-            head = self._read_head(document)
+            head = Head.read(document, type(self).__name__)
             head.check_fit(storage)
             if not head.length:
                 return head, lambda columns: None
@@ -201,15 +207,6 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         place = _time_last(head.length, head.others)
         leaves = form.take_apart(data, tuple(place.lead))
         return head, lambda columns: storage._write_over(place, leaves)
-
-    def _read_head(self, document: Any) -> Head:
-        other, own = document["saved_by"], type(self).__name__
-        if other != own:
-            raise ValueError(
-                f"The checkpoint was saved by a {other}, and the storage has a {own}. {files.KEPT} "
-                f"Fix: storage.checkpointer = {other}()."
-            )
-        return Head.read(document)
 
     def _columns(self, storage: Any) -> Columns:
         """Return the memory of a storage by the path of each leaf."""
@@ -265,15 +262,14 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
                 lead = (head.breaks,) if path in head.last else (head.length, *head.others)
                 places[path] = path if head.breaks is None else ("last" if path in head.last else "data", *path)
                 shapes[places[path]] = torch.Size((*lead, *leaf.shape)), leaf.dtype
-        breaks = torch.empty(head.breaks or 0, dtype=torch.int64)
-        if head.breaks is not None:
+        breaks, items = torch.empty(head.breaks or 0, dtype=torch.int64), head.length * head.width
+        if head.breaks:
             shapes[BREAKS] = breaks.shape, breaks.dtype
         read = self._open_tensors(folder, shapes, rehearse)
-        if head.breaks is not None:
+        if head.breaks:
             read(BREAKS, breaks)
-        items = head.length * head.width
-        if len(breaks) and not (breaks[0] >= 0 and breaks[-1] < items and bool((breaks.diff() > 0).all())):
-            raise ValueError(f"the breaks are not positions of {items} steps in order")
+            if not (breaks[0] >= 0 and breaks[-1] < items and bool((breaks.diff() > 0).all())):
+                raise ValueError(f"the breaks are not positions of {items} steps in order")
 
         def fill(columns: Columns) -> None:
             for path, values in head.objects.items():  # numpy would look into lists

@@ -28,14 +28,13 @@ from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm
 from rlnb.data.ted.columns import build
 from rlnb.data.ted.ends import end_flags
 from rlnb.data.ted.flat import write_rows
-from rlnb.data.ted.hdf5 import no_h5_name, open_h5, write_h5
+from rlnb.data.ted.hdf5 import h5_filters, no_h5_name, open_h5, write_h5
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_keys
 from rlnb.data.ted.layout import plan
 from rlnb.data.ted.nested import nest, offsets_of
 from rlnb.data.ted.timeline import Timeline, find_breaks
 
 BREAKS = ("breaks",)
-_LEVEL = 4  # of gzip
 
 
 class FlatStorageCheckpointer(TensorStorageCheckpointer):
@@ -49,8 +48,7 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
 
     The files are those of a TensorDict, see ``TensorDict.load_memmap``: below "data" the entries in the order of the
     storage, and below "last" what is under "next" of the steps that "breaks" lists, at which a trajectory ends or the
-    next step starts from somewhere else. Of all other steps that is what stands at the root of the step behind. End
-    signals that are all False are not written.
+    next step starts from somewhere else. Of all other steps that is what stands at the root of the step behind.
 
     Args:
         done_keys: End signals. The first one says, below "next", where trajectories end. Default: "done", "truncated",
@@ -59,18 +57,14 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
 
     Example:
         >>> import tempfile
-        >>> from tensordict import TensorDict, TensorDictBase
         >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
-        >>> def make():
-        ...     return ReplayBuffer(storage=LazyTensorStorage(100), checkpointer=FlatStorageCheckpointer())
-        >>> rb, other, folder = make(), make(), tempfile.mkdtemp()
-        >>> done = torch.tensor([[False], [True], [False]])
-        >>> below = TensorDict({"observation": torch.tensor([1.0, 2.0, 6.0]), "done": done}, [3])
-        >>> index = rb.extend(TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3]))
+        >>> from rlnb.envs import GymEnv
+        >>> rb = ReplayBuffer(storage=LazyTensorStorage(100), checkpointer=FlatStorageCheckpointer())
+        >>> index, folder = rb.extend(GymEnv("CartPole-v1").rollout(5)), tempfile.mkdtemp()
         >>> rb.dumps(folder)
-        >>> other.loads(folder)
-        >>> other[:]["next", "observation"]
-        tensor([1., 2., 6.])
+        >>> saved = TensorDict.load_memmap(f"{folder}/storage")
+        >>> len(saved["data", "observation"]), len(saved["last", "next", "observation"])
+        (5, 1)
     """
 
     def __init__(
@@ -123,14 +117,12 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
     Example:
         >>> import tempfile
         >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
+        >>> from rlnb.envs import GymEnv
         >>> rb = ReplayBuffer(storage=LazyTensorStorage(100), checkpointer=NestedStorageCheckpointer())
-        >>> done = torch.tensor([[False], [True], [False]])
-        >>> below = TensorDict({"observation": torch.tensor([1.0, 2.0, 6.0]), "done": done}, [3])
-        >>> index = rb.extend(TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3]))
-        >>> folder = tempfile.mkdtemp()
+        >>> index, folder = rb.extend(GymEnv("CartPole-v1").rollout(5)), tempfile.mkdtemp()
         >>> rb.dumps(folder)
-        >>> [row.tolist() for row in NestedStorageCheckpointer.read(folder)["observation"].unbind()]
-        [[0.0, 1.0, 2.0], [5.0, 6.0]]
+        >>> [len(row) for row in NestedStorageCheckpointer.read(folder)["observation"].unbind()]
+        [6]
     """
 
     def _breaks(self, storage: Any, columns: Columns) -> tuple[list[KeyPath], torch.Tensor | None]:
@@ -155,7 +147,7 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
             ValueError: If it is damaged, or was saved by another checkpointer.
         """
         with loading(path) as top, files.reading(top / "storage" / HEAD) as document:
-            head = cls()._read_head(document)
+            head = Head.read(document, cls.__name__)
             if not head.leaves:
                 raise ValueError(
                     "The storage had not been written to when it was saved. Fix: fill the buffer, and save it."
@@ -192,7 +184,8 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
     """Checkpointer that saves TED data in an HDF5 file, each observation once.
 
     The file holds what a :class:`FlatStorageCheckpointer` writes: the groups "data" and "last", and the dataset
-    "breaks". :func:`~rlnb.data.read_h5` and any HDF5 viewer read it. It needs h5py.
+    "breaks". :func:`~rlnb.data.read_h5` and any HDF5 viewer read it. Non-tensor data is beside it, as JSON. It needs
+    h5py.
 
     Args:
         checkpoint_file: Name of the file.
@@ -206,7 +199,7 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
 
     Example:
         >>> H5StorageCheckpointer(h5_kwargs={"compression": "gzip", "compression_opts": 9})
-        H5StorageCheckpointer(checkpoint_file='checkpoint.h5', compression='gzip', level=9)
+        H5StorageCheckpointer(checkpoint_file='checkpoint.h5', h5_kwargs={'compression': 'gzip', 'compression_opts': 9})
     """
 
     def __init__(
@@ -223,26 +216,16 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
                 f"checkpoint_file must be a name without a folder, such as 'checkpoint.h5', got {checkpoint_file!r}."
             )
         options = dict(h5_kwargs or {})
-        compression, level = options.pop("compression", None), options.pop("compression_opts", _LEVEL)
+        self._compression = options.pop("compression", None), options.pop("compression_opts", 4)
         if options:
             raise TypeError(
                 f"h5_kwargs can have 'compression', 'compression_opts', got {', '.join(map(repr, options))}. "
                 "Fix: leave the others out."
             )
-        if type(compression) is int:
-            compression, level = "gzip", compression
-        if compression not in (None, "gzip", "lzf") or type(level) is not int or not 0 <= level <= 9:
-            raise ValueError(
-                f"compression must be 'gzip', 'lzf', None or a level of gzip from 0 to 9, and the level a number from "
-                f"0 to 9; got {compression!r} and {level!r}. "
-                'Fix: h5_kwargs={"compression": "gzip", "compression_opts": 4}.'
-            )
-        self.checkpoint_file, self._compression, self._level = checkpoint_file, compression, level
+        self.checkpoint_file, self._filters = checkpoint_file, h5_filters(*self._compression)
 
     def __repr__(self) -> str:
-        level = f", level={self._level}" if self._compression == "gzip" else ""
-        name = type(self).__name__
-        return f"{name}(checkpoint_file={self.checkpoint_file!r}, compression={self._compression!r}{level})"
+        return f"{type(self).__name__}(checkpoint_file={self.checkpoint_file!r}, h5_kwargs={self._filters})"
 
     def _write_tensors(self, folder: Path, entries: Entries, like: TensorDictBase) -> None:
         tensors: dict[KeyPath, Any] = {}
@@ -255,7 +238,7 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
                     f"data whose key was renamed with data.rename_key_({key!r}, ...), or "
                     "storage.checkpointer = TensorStorageCheckpointer(), which saves any key."
                 )
-        write_h5(build(tensors, []), folder / self.checkpoint_file, self._compression, self._level)
+        write_h5(build(tensors, []), folder / self.checkpoint_file, *self._compression)
 
     def _open_tensors(self, folder: Path, shapes: Shapes, rehearse: bool) -> Read:
         file = folder / self.checkpoint_file

@@ -14,6 +14,7 @@ from typing import Any
 import xxhash
 from filelock import FileLock
 
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.checkpointers import files
 
 FORMAT = "rlnb-checkpoint-3"
@@ -79,9 +80,9 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def _errno(error: Exception) -> int | None:
     """Return the number of an error of the system, of which torch and h5py make one of another class."""
-    found = re.search(r"errno = (\d+)|\((\d+)\)$", str(error))
-    number = getattr(error, "errno", None) or (int(found[1] or found[2]) if found else None)
-    return number if number is None or isinstance(error, OSError) or os.strerror(number) in str(error) else None
+    found = re.search(r"errno = (\d{1,4})|\((\d{1,4})\)$", str(error))
+    number = int(found[1] or found[2]) if found else 0
+    return getattr(error, "errno", None) or (number if os.strerror(number) in str(error) else None)
 
 
 @contextlib.contextmanager
@@ -97,8 +98,7 @@ def loading(path: str | os.PathLike[str]) -> Iterator[Path]:
         where = f"There is no checkpoint in {os.fspath(top)!r}:"
         if not top.is_dir():
             raise FileNotFoundError(f"{where} there is no such folder. {files.KEPT}")
-        names = sorted(os.listdir(top))
-        found = ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        found = errors.listed(sorted(os.listdir(top)))
         raise FileNotFoundError(
             f"{where} a checkpoint has a file {MANIFEST!r}, and the folder has {found or 'nothing'}. {files.KEPT} "
             "Fix: give the folder that dumps was given."
