@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 
+from rlnb._tensordict import file_name
 from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.checkpointers import files
 from rlnb.data.replay_buffers.checkpointers.base import StorageCheckpointerBase
@@ -33,7 +34,8 @@ Fill = Callable[[Columns], None]  # reads the items into columns
 HEAD = "storage.json"
 BREAKS = ("breaks",)
 _HOOKED = "hooked.json"  # data that hooks made
-_NAME = re.compile(r"[\w -]{1,60}")  # parts of keys that are names of files and folders, unlike those of our own files
+# Names of files and folders that every system takes, and that are not those of our own files.
+_NAME = re.compile(r"[^.\ud800-\udfff][^\ud800-\udfff]{0,59}(?<!\.json)(?<!\.memmap)")
 _COUNTS = ("cursor", "length", "written", "rows")
 
 
@@ -59,7 +61,7 @@ class Head(NamedTuple):
 
     @classmethod
     def read(cls, plain: Any, own: str) -> Head:
-        """Check what :meth:`TensorStorageCheckpointer.dumps` of the class of a name wrote."""
+        """Check a document that the checkpointer of a class named ``own`` wrote, or somebody else."""
         other = plain["saved_by"]
         if other != own:
             raise ValueError(
@@ -70,11 +72,9 @@ class Head(NamedTuple):
         _, *others = read_shape([rows, *plain["others"]])
         if length > rows or cursor >= max(rows, 1) or 0 in others:
             raise ValueError(f"{length} of {rows} rows are filled, and {cursor} is the next")
-        form, leaves = None, {}
-        if plain["form"] is not None:
-            form = form_from(plain["form"])
-            leaves = {as_tuple(leaf.key): leaf for leaf in form.leaves}
-        for path, shape, dtype in plain["leaves"]:
+        form = None if plain["form"] is None else form_from(plain["form"])
+        leaves = {} if form is None else {as_tuple(leaf.key): leaf for leaf in form.leaves}
+        for path, shape, dtype in plain["leaves"] if form is None else ():
             leaves[path] = Leaf(path, read_shape(shape), None if dtype is None else dtype_named(dtype))
         if length and not leaves:
             raise ValueError(f"{length} rows of nothing")
@@ -319,15 +319,15 @@ def _time_last(length: int, others: Sequence[int]) -> Where:
 
 
 def _file(folder: Path, key: tuple[str, ...]) -> Path:
-    return folder.joinpath(*key).with_suffix(".memmap")
+    *folders, name = map(file_name, key)
+    return folder.joinpath(*folders, f"{name}.memmap")
 
 
 def _file_keys(paths: Iterable[KeyPath]) -> dict[KeyPath, tuple[str, ...]]:
     """Return the keys in the TensorDict that the files make up: numbers if one cannot be the name of a file."""
     keys = {path: tuple(map(str, path)) or ("data",) for path in paths}
     branches = {key[:depth] for key in keys.values() for depth in range(1, len(key))}
-    if len({*keys.values(), *branches}) == len(keys) + len(branches) and all(
-        _NAME.fullmatch(part) for key in keys.values() for part in key
-    ):
+    fit = all(_NAME.fullmatch(file_name(part)) for key in keys.values() for part in key)
+    if fit and len({*keys.values(), *branches}) == len(keys) + len(branches):
         return keys
     return {path: (f"{number}",) for number, path in enumerate(keys)}
