@@ -36,6 +36,7 @@ BREAKS = ("breaks",)
 _HOOKED = "hooked.json"  # data that hooks made
 # Names of files and folders that every system takes, and that are not those of our own files.
 _NAME = re.compile(r"[^.\ud800-\udfff][^\ud800-\udfff]{0,59}(?<!\.json)(?<!\.memmap)")
+_MOST_UNSET = 1 << 10
 _COUNTS = ("cursor", "length", "written", "rows")
 
 
@@ -52,6 +53,7 @@ class Head(NamedTuple):
     objects: dict[KeyPath, list[Any]]  # the items of each leaf of non-tensor data
     last: list[KeyPath]  # leaves of which only the items at the breaks are saved; see FlatStorageCheckpointer
     breaks: int | None  # number of the breaks; None for data that is saved as it is
+    unset: list[KeyPath]  # flags that are not saved, as all are False; only with breaks
     hooked: bool
 
     @property
@@ -83,6 +85,8 @@ class Head(NamedTuple):
             root, leaf = leaves[path[1:]], leaves[path]
             if path[0] != "next" or path[1:] in last or leaf.dtype is None or root[1:] != leaf[1:]:
                 raise ValueError(f"the entry {path} is not the same at the root")
+        if any(path in last or not _are_few_flags(*leaves[path][1:]) for path in plain["unset"]):
+            raise ValueError("an entry that is not saved is more than a few flags")
         if breaks is not None and (type(breaks) is not int or not 0 <= breaks <= items):
             raise ValueError("the number of breaks does not fit the number of steps")
         saved = {as_tuple(key): values for key, values in plain["objects"].items()}
@@ -91,8 +95,8 @@ class Head(NamedTuple):
         for path, values in objects.items():
             if type(values) is not list or len(values) != items:
                 raise ValueError(f"the entry {path} does not have one object for each item")
-        counts = cursor, length, written, rows
-        return cls(*counts, tuple(others), leaves, form, objects, last, breaks, bool(plain["hooked"]))
+        more = leaves, form, objects, last, breaks, plain["unset"], bool(plain["hooked"])
+        return cls(cursor, length, written, rows, tuple(others), *more)
 
     def check_fit(self, storage: Any) -> None:
         """Raise ``ValueError`` if a storage has another capacity than what was saved, or holds other data."""
@@ -126,6 +130,11 @@ class Head(NamedTuple):
                 f"The checkpoint holds other data than this storage.{''.join(lines)}\n{files.KEPT} "
                 "Fix: load it into a new buffer, whose storage learns from the checkpoint what the data is like."
             )
+
+
+def _are_few_flags(shape: torch.Size, dtype: torch.dtype | None) -> bool:
+    """Whether no file has to show that there are so many numbers in an item."""
+    return dtype == torch.bool and shape.numel() <= _MOST_UNSET
 
 
 def _looks(leaf: Leaf | None) -> str:
@@ -218,7 +227,7 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
 
     def _write(self, storage: Any, columns: Columns, folder: Path) -> dict[str, Any]:
         """Write the tensors, or what the hooks make of the items; return all else that has to be known to read them."""
-        saved: dict[str, Any] = {"hooked": False, "objects": {}, "last": [], "breaks": None}
+        saved: dict[str, Any] = {"hooked": False, "objects": {}, "last": [], "breaks": None, "unset": []}
         if storage.form is None:
             return saved
         if self._save_hooks:
@@ -237,8 +246,12 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
                 saved["objects"][as_key(path)] = column.array[filled].flatten().tolist()
             elif path in last:
                 entries["last", *path] = column.flat, breaks
+            elif breaks is None:
+                entries[path] = column.rows(filled), None
+            elif _are_few_flags(column.flat.shape[1:], column.flat.dtype) and not column.rows(filled).any():
+                saved["unset"].append(path)
             else:
-                entries[path if breaks is None else ("data", *path)] = column.rows(filled), None
+                entries["data", *path] = column.rows(filled), None
         like = TensorDict(batch_size=storage.shape)
         if breaks is not None:
             entries[BREAKS], like = (breaks, None), TensorDict()
@@ -258,7 +271,7 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         """
         places, shapes = {}, {}
         for path, leaf in head.leaves.items():
-            if leaf.dtype is not None:
+            if leaf.dtype is not None and path not in head.unset:
                 lead = (head.breaks,) if path in head.last else (head.length, *head.others)
                 places[path] = path if head.breaks is None else ("last" if path in head.last else "data", *path)
                 shapes[places[path]] = torch.Size((*lead, *leaf.shape)), leaf.dtype
@@ -274,9 +287,12 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         def fill(columns: Columns) -> None:
             for path, values in head.objects.items():  # numpy would look into lists
                 columns[path].flat_array[: len(values)] = np.fromiter(values, object)
-            rows = {path: columns[path].rows(slice(head.length)) for path in columns if path in places}
+            rows = {path: columns[path].rows(slice(head.length)) for path in columns if path not in head.objects}
             for path in (path for path in rows if path not in head.last):
-                read(places[path], rows[path])
+                if path in head.unset:
+                    rows[path].zero_()
+                else:
+                    read(places[path], rows[path])
             for path in (path for path in rows if path in head.last):
                 column, root, start = columns[path], rows[path[1:]], 0
                 rows[path][:-1], rows[path][-1] = root[1:], root[0]

@@ -7,6 +7,7 @@ import functools
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 from typing import Any
@@ -50,6 +51,13 @@ def damaged(path: PurePath, why: str = "was altered or damaged: its content does
 def name_of(path: PurePath) -> str:
     """Return the name of a file for errors, without the folders above its own, which may be long."""
     return "/".join(path.parts[-2:])
+
+
+def errno_of(error: Exception) -> int | None:
+    """Return the number of an error of the system, of which torch and h5py make one of another class."""
+    found = re.search(r"errno = (\d{1,4})|\((\d{1,4})\)$", str(error))
+    number = int(found[1] or found[2]) if found else 0
+    return getattr(error, "errno", None) or (number if number and os.strerror(number) in str(error) else None)
 
 
 # Tensors --------------------------------------------------------------------------------------------------------------

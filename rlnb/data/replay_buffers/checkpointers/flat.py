@@ -48,7 +48,8 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
 
     The files are those of a TensorDict, see ``TensorDict.load_memmap``: below "data" the entries in the order of the
     storage, and below "last" what is under "next" of the steps that "breaks" lists, at which a trajectory ends or the
-    next step starts from somewhere else. Of all other steps that is what stands at the root of the step behind.
+    next step starts from somewhere else. Of all other steps that is what stands at the root of the step behind. End
+    signals that are all False are not written.
 
     Args:
         done_keys: End signals. The first one says, below "next", where trajectories end. Default: "done", "truncated",

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -61,7 +60,7 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
                         _delete(new)
             _finish(top)
     except (OSError, RuntimeError) as error:
-        number = _errno(error)
+        number = files.errno_of(error)
         if number is None:
             raise
         where, reason = f"The checkpoint in {os.fspath(top)!r}", os.strerror(number)
@@ -76,13 +75,6 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
                 "Fix: free some space, or give a folder that can be written to."
             )
         raise OSError(number, text) from error
-
-
-def _errno(error: Exception) -> int | None:
-    """Return the number of an error of the system, of which torch and h5py make one of another class."""
-    found = re.search(r"errno = (\d{1,4})|\((\d{1,4})\)$", str(error))
-    number = int(found[1] or found[2]) if found else 0
-    return getattr(error, "errno", None) or (number if number and os.strerror(number) in str(error) else None)
 
 
 @contextlib.contextmanager
