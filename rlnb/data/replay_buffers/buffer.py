@@ -741,12 +741,12 @@ class ReplayBuffer:
             TypeError: If there is non-tensor data that JSON cannot hold.
         """
         with self._all_locked(), saving(path) as folder:
-            (folder / "storage").mkdir()
             self._storage.checkpointer.dumps(self._storage, folder / "storage")
             save_component(self._writer, folder, "writer")
             save_component(self._sampler, folder, "sampler")
             rngs, draws = self._random_states(), self._prefetched_draws()
-            write_values(folder / "state", "buffer", {"rng": rngs, "batch_size": self._batch_size, "ahead": draws})
+            state = {"rng": rngs, "batch_size": self._batch_size, "ahead": draws}
+            write_values(folder / "state" / "buffer.json", state)
 
     def loads(self, path: str | os.PathLike[str]) -> None:
         """Load what :meth:`dumps` saved.

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.checkpointers.files import read_values, sensible
+from rlnb.data.replay_buffers.checkpointers.files import reading
 from rlnb.data.replay_buffers.prefetcher import Draw
 from rlnb.data.replay_buffers.samplers.base import Sampler
 from rlnb.data.replay_buffers.storages.base import Storage
@@ -56,8 +56,7 @@ def _random_states(saved: Any) -> list[torch.Tensor | None]:
 
 def read_buffer_state(folder: Path) -> tuple[list[torch.Tensor | None], int | None, list[Draw]]:
     """Read the random states, the batch size and the prefetched draws that ``ReplayBuffer.dumps`` saved."""
-    state = read_values(folder / "state", "buffer")
-    with sensible(folder / "state" / "buffer.json"):
+    with reading(folder / "state" / "buffer.json") as state:
         rngs = _random_states(state["rng"])
         if not isinstance(state["ahead"], list):
             raise ValueError("the batches drawn ahead are not a list")

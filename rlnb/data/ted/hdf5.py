@@ -42,7 +42,7 @@ _DTYPES = {
 
 
 def write_h5(
-    data: TensorDictBase, path: str | os.PathLike[str], compression: str | None = "gzip", level: int = 4
+    data: TensorDictBase, path: str | os.PathLike[str], compression: str | int | None = "gzip", level: int = 4
 ) -> None:
     """Write a TensorDict to an HDF5 file.
 
@@ -53,13 +53,13 @@ def write_h5(
         data: any TensorDict, such as TED data; its flat form, which makes the smallest file; or the output of
             :class:`~rlnb.data.H5Split`, which is the easiest to browse.
         path: path of the file; an existing file is replaced.
-        compression: ``"gzip"``, ``"lzf"``, or ``None``.
+        compression: ``"gzip"``, ``"lzf"``, ``None``, or a level of gzip.
         level: gzip level, from 0 (fast) to 9 (small).
 
     Raises:
         ImportError: If h5py is not installed.
         TypeError: If an entry is neither a tensor nor non-tensor data that JSON can represent.
-        ValueError: If ``compression`` is unknown, or a key is not a valid HDF5 name.
+        ValueError: If there is no such compression, or a key is not a valid HDF5 name.
 
     Example (needs h5py)::
 
@@ -68,11 +68,7 @@ def write_h5(
         back = Nested2TED()(H5Combine()(read_h5("rollout.h5")))
     """
     h5py = import_h5py()
-    if compression not in (None, "gzip", "lzf"):
-        raise ValueError(f"compression must be 'gzip', 'lzf' or None, got {compression!r}.")
-    filters: dict[str, Any] = {"compression": compression} if compression else {}
-    if compression == "gzip":
-        filters["compression_opts"] = level
+    filters = h5_filters(compression, level)
     target = FilePath(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
@@ -84,6 +80,18 @@ def write_h5(
         os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def h5_filters(compression: str | int | None, level: int) -> dict[str, Any]:
+    """Return the options of h5py for a compression, or raise ``ValueError``; see :func:`write_h5`."""
+    name, strength = ("gzip", compression) if type(compression) is int else (compression, level)
+    if name not in (None, "gzip", "lzf") or type(strength) is not int or not 0 <= strength <= 9:
+        raise ValueError(
+            "compression must be 'gzip', 'lzf', None or a level of gzip from 0 to 9, and the level a number from 0 to "
+            f"9; got {compression!r} and {level!r}. Fix: leave them out, or compression='gzip' and level 4."
+        )
+    filters: dict[str, Any] = {} if name is None else {"compression": name}
+    return {**filters, "compression_opts": strength} if name == "gzip" else filters
 
 
 def _write_group(group: Any, data: TensorDictBase, path: Path, filters: dict[str, Any]) -> None:

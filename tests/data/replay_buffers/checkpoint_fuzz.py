@@ -34,7 +34,7 @@ from rlnb.data import (
     TensorDictMaxValueWriter,
     TensorDictReplayBuffer,
 )
-from rlnb.data.replay_buffers.checkpointers import files, folder
+from rlnb.data.replay_buffers.checkpointers import folder
 from tests.data.replay_buffers.checkpoint_worlds import steps_of
 
 SECONDS = 2.0  # of the processor, for one load
@@ -213,7 +213,7 @@ def everywhere(content: Any, old: Any, value: Any) -> Any:
 
 def mutations(top: Path) -> Iterator[tuple[str, dict[Path, Any]]]:
     """All documents of a checkpoint that differ from what was saved, and what each is called."""
-    documents = {path: files.read_document(path) for path in sorted(top.rglob("*.json"))}
+    documents = {path: json.loads(path.read_bytes()) for path in sorted(top.rglob("*.json"))}
     scalars: dict[str, Any] = {}
     for document, content in documents.items():
         for path in places(content):
@@ -233,13 +233,13 @@ def mutations(top: Path) -> Iterator[tuple[str, dict[Path, Any]]]:
 def rewrite(top: Path, changed: dict[Path, Any]) -> None:
     """Write documents of a checkpoint, and a manifest whose checksums are right."""
     for path, content in changed.items():
-        files.write_document(path, content)
+        path.write_text(json.dumps(content))
     manifest = changed.get(top / folder.MANIFEST)
     if top / folder.MANIFEST not in changed:
         folder.seal(top)
     elif isinstance(manifest, dict) and "files" in manifest and "checksum" in manifest:
         checksum = folder._checksum_of(manifest["files"])
-        files.write_document(top / folder.MANIFEST, {**manifest, "checksum": checksum})
+        (top / folder.MANIFEST).write_text(json.dumps({**manifest, "checksum": checksum}))
 
 
 # Watching -------------------------------------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ def test_objects_that_json_cannot_hold_are_refused(value: Any, tmp_path: Path) -
     with pytest.raises(TypeError) as caught:
         rb.dumps(tmp_path / "it")
     inner = value[0] if isinstance(value, list) else value
-    where = "label.0" if isinstance(value, list) else "label"
+    where = "storage.objects.label.0" + ".0" * isinstance(value, list)
     assert str(caught.value) == (
         "A checkpoint holds tensors, text, numbers, True, False, None, and lists, tuples and dictionaries of these; "
         f"and there is a {type(inner).__name__} at {where}. Fix: convert it, or leave it out of the data."
@@ -313,9 +313,9 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
     rb.dumps(tmp_path)
     assert refused(other, tmp_path) == (
         "The checkpoint holds other data than this storage.\n"
-        "  'a': saved float32[3], stored here float32[4]\n"
-        "  'c': saved float32[], stored here nothing\n"
-        "  'd': saved nothing, stored here int32[]\n"
+        "  'a': saved shape [3] and dtype torch.float32, stored here shape [4] and dtype torch.float32\n"
+        "  'c': saved shape [] and dtype torch.float32, stored here nothing\n"
+        "  'd': saved nothing, stored here shape [] and dtype torch.int32\n"
         "Nothing was changed. "
         "Fix: load it into a new buffer, whose storage learns from the checkpoint what the data is like."
     )

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from tensordict import NonTensorStack, TensorDict
@@ -29,7 +28,7 @@ from rlnb.data import (
     SamplerWithoutReplacement,
     SliceSamplerWithoutReplacement,
 )
-from rlnb.data.replay_buffers.checkpointers import files, folder
+from rlnb.data.replay_buffers.checkpointers import folder
 from tests.data.replay_buffers import checkpoint_fuzz
 from tests.data.replay_buffers.checkpoint_worlds import (
     MAKERS,
@@ -49,7 +48,7 @@ WATCH = checkpoint_fuzz.Watch()
 
 def change(top: Path, name: str, edit: Callable[[Any], Any]) -> None:
     """Change a document of a checkpoint, and give the manifest the right checksums."""
-    content = files.read_document(top / name)
+    content = json.loads((top / name).read_bytes())
     changed = edit(content)
     checkpoint_fuzz.rewrite(top, {top / name: content if changed is None else changed})
 
@@ -83,7 +82,7 @@ def test_the_structure_of_a_tree_imports_nothing(structure: Any, tmp_path: Path)
     rb.extend({"a": torch.zeros(3)})
     rb.dumps(tmp_path)
     other = ReplayBuffer(storage=LazyTensorStorage(5))
-    change(tmp_path, "storage/storage.json", lambda content: content["head"]["form"].update(structure=structure))
+    change(tmp_path, "storage/storage.json", lambda content: content["form"].update(structure=structure))
     sys.modules.pop("antigravity", None)
     with pytest.raises(ValueError, match="does not read as one"):
         other.loads(tmp_path)
@@ -224,7 +223,7 @@ def test_many_strings_and_numbers_are_harmless(name: str, tmp_path: Path) -> Non
 
 
 def of_head(edit: Callable[[Any], Any]) -> tuple[str, Callable[[Any], Any]]:
-    return "storage/storage.json", lambda content: edit(content["head"])
+    return "storage/storage.json", edit
 
 
 def of_leaf(place: int, value: Any) -> tuple[str, Callable[[Any], Any]]:
@@ -243,9 +242,9 @@ EDITS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "shorter": of_head(lambda head: head.update(length=7)),
     "cursor": of_head(lambda head: head.update(cursor=99)),
     "others": of_head(lambda head: head.update(others=[0])),
-    "not a head": ("storage/storage.json", lambda content: content.update(head=[])),
+    "not a head": ("storage/storage.json", lambda content: content.update(form=[])),
     "no head": ("storage/storage.json", lambda content: []),
-    "no content": ("storage/storage.json", lambda content: content.update(content=None)),
+    "no content": ("storage/storage.json", lambda content: content.pop("objects")),
     "sampler": ("state/sampler.json", lambda content: content["state"].pop("alpha")),
     "tensor": ("state/sampler.json", lambda content: content["state"]["priorities"]["$tensor"].__setitem__(0, "../x")),
     "tag": ("state/sampler.json", lambda content: content["state"].update(alpha={"$call": "os.system"})),
@@ -310,18 +309,15 @@ def test_a_file_that_cannot_be_decompressed_is_refused_before_anything_is_overwr
         assert len(rb) == 0 if before is None else torch.equal(rb[:]["a"], before)
 
 
-@pytest.mark.parametrize("objects", [["a", "b"], "abc", None])
-def test_an_hdf5_file_has_an_object_for_each_step(objects: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("objects", [["a", "b"], "abc", None, {"task": ["a", "b", "c"]}])
+@pytest.mark.parametrize("name", ["tensor", "flat", "h5"])
+def test_there_is_an_object_for_each_step(name: str, objects: Any, tmp_path: Path) -> None:
     data = steps_of([[False, True, False]])[0].set("task", NonTensorStack("a", "b", "c"))
-    rb, other = (ReplayBuffer(storage=LazyTensorStorage(5), checkpointer=MAKERS["h5"]) for _ in range(2))
+    rb, other = (ReplayBuffer(storage=LazyTensorStorage(5), checkpointer=MAKERS[name]) for _ in range(2))
     rb.extend(data)
     rb.dumps(tmp_path)
-    with importlib.import_module("h5py").File(next(tmp_path.rglob("*.h5")), "r+") as file:
-        del file["data/task"]
-        text = json.dumps({"dims": None, "value": objects}).encode()
-        file["data"].create_dataset("task", data=np.frombuffer(text, np.uint8)).attrs["dtype"] = "json"
-    folder.seal(tmp_path)
-    with pytest.raises(ValueError, match=r"the entry \('task',\) does not have one object for each step"):
+    change(tmp_path, "storage/storage.json", lambda content: content["objects"].update(task=objects))
+    with pytest.raises(ValueError, match=r"the entry \('task',\) does not have one object for each item"):
         other.loads(tmp_path)
 
 

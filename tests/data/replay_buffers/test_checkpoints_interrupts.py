@@ -262,7 +262,7 @@ def test_one_saves_at_a_time_though_some_fail(tmp_path: Path, missing: Any) -> N
 @pytest.mark.parametrize("content", [[], "folder", 3, None, {}, {"folder": 3}, {"format": 3}])
 def test_an_invalid_manifest_is_rejected(content: Any, tmp_path: Path) -> None:
     filled(0).dumps(tmp_path)
-    files.write_document(tmp_path / "checkpoint.json", content)
+    files.write_values(tmp_path / "checkpoint.json", content)
     text = refused(buffer(), tmp_path)
     if content == {"format": 3}:
         assert "has the format '3'" in text
@@ -276,12 +276,12 @@ def test_an_invalid_manifest_is_rejected(content: Any, tmp_path: Path) -> None:
 def test_a_checkpoint_of_the_first_format_is_refused(tmp_path: Path) -> None:
     """As it was written before: a file that names the folder that counts."""
     old = {"format": "rlnb-checkpoint-1", "checksum": "66ae42ff6bb0d4c8", "content": {"folder": "rlnb-checkpoint-1"}}
-    files.write_document(tmp_path / "checkpoint.json", old)
+    files.write_values(tmp_path / "checkpoint.json", old)
     (tmp_path / "rlnb-checkpoint-1").mkdir()
     (tmp_path / "rlnb-checkpoint-1" / ".rlnb").touch()
     assert refused(buffer(), tmp_path) == (
         f"The file '{tmp_path.name}/checkpoint.json' has the format 'rlnb-checkpoint-1', and this version reads "
-        "'rlnb-checkpoint-2' only. Nothing was changed. "
+        "'rlnb-checkpoint-3' only. Nothing was changed. "
         "Fix: load it with the version that wrote it, or save the buffer again with dumps."
     )
     filled(0).dumps(tmp_path)

@@ -316,7 +316,7 @@ def test_tensordict_reads_the_files(storage: Any, ndim: int, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "key", ["a/b", "..", "x" * 300, "", "\ud800", "meta.json", "storage.json", "a.memmap", ".rlnb"]
+    "key", ["a/b", "..", "x" * 300, "", "\ud800", "meta.json", "storage.json", "a.memmap", ".rlnb", "a b", "\0", "a.b"]
 )
 def test_any_key_is_saved(key: str, tmp_path: Path) -> None:
     """Keys that cannot be names of files, and branches that have the name of another file."""
@@ -327,6 +327,7 @@ def test_any_key_is_saved(key: str, tmp_path: Path) -> None:
     assert (other[:] == rb[:]).all()
     found = TensorDict.load_memmap(tmp_path / "storage")
     assert any(torch.equal(value, torch.arange(3)) for value in found.values(True, True))
+    assert key not in ("a/b", "a b", "a.b") or found[key, key].tolist() == [0, 1, 2]
 
 
 def test_a_file_in_the_place_of_the_pointer_is_not_replaced(tmp_path: Path) -> None:

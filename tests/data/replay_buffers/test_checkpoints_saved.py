@@ -23,6 +23,7 @@ from rlnb.data import (
 )
 
 SAVED = Path(__file__).parent / "saved_checkpoints"
+FORMAT = SAVED / "3"  # what this version reads
 CHECKPOINTERS = {
     "tensor": TensorStorageCheckpointer,
     "flat": FlatStorageCheckpointer,
@@ -58,8 +59,16 @@ def fill(buffer: ReplayBuffer, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CHECKPOINTERS)
+def test_a_checkpoint_of_the_second_format_is_refused(kind: str, tmp_path: Path) -> None:
+    buffer = make_buffer(kind)
+    with pytest.raises(ValueError, match=r"has the format 'rlnb-checkpoint-2'.*Fix: load it with the version that"):
+        buffer.loads(shutil.copytree(SAVED / "2" / kind, tmp_path / kind))
+    assert len(buffer) == 0
+
+
+@pytest.mark.parametrize("kind", CHECKPOINTERS)
 def test_a_checkpoint_of_before_still_loads(kind: str, tmp_path: Path) -> None:
-    folder = shutil.copytree(SAVED / kind, tmp_path / kind)
+    folder = shutil.copytree(FORMAT / kind, tmp_path / kind)
     expected, loaded = make_buffer(kind), make_buffer(kind)
     fill(expected, kind)
     loaded.loads(folder)

@@ -5,10 +5,9 @@ The folder that ``buffer.dumps(path)`` writes::
     path/
         checkpoint.json       manifest: the format, and size and checksum (XXH3) of every file below
         storage/              what the checkpointer of the storage wrote; an ensemble has a folder for each member
-            storage.json      head: length, cursor, capacity, keys, shapes and dtypes; which checkpointer wrote it
+            storage.json      length, cursor, capacity; keys, shapes and dtypes; non-tensor data; who wrote it
             meta.json         written by tensordict, so that TensorDict.load_memmap(path / "storage") works
             *.memmap          the filled rows of each tensor; nested TensorDicts are folders with a meta.json
-            objects.*.jsonl   non-tensor data
         state/                sampler.json, writer.json, buffer.json; their tensors are *.memmap files beside them
         .lock                 held by whoever saves or loads
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rlnb.data.replay_buffers.checkpointers.files import KEPT, read_values, sensible, write_values
+from rlnb.data.replay_buffers.checkpointers.files import KEPT, reading, write_values
 from rlnb.data.replay_buffers.checkpointers.folder import loading, saving
 
 Hook = Callable[[Any], Any]
@@ -203,7 +203,7 @@ class Stateful(ABC):
 
 def save_component(component: Stateful, folder: Path, name: str) -> None:
     """Write the state of a sampler or writer, and the name of its class, into a checkpoint."""
-    write_values(folder / "state", name, {"of": type(component).__name__, "state": component.state_dict()})
+    write_values(folder / "state" / f"{name}.json", {"of": type(component).__name__, "state": component.state_dict()})
 
 
 def read_component(component: Stateful, folder: Path, name: str, apart: Iterable[Any] = ()) -> Any:
@@ -211,8 +211,7 @@ def read_component(component: Stateful, folder: Path, name: str, apart: Iterable
 
     ``apart`` is what the component refers to and need not be copied with it: storages.
     """
-    with sensible(folder / "state" / f"{name}.json"):
-        saved = read_values(folder / "state", name)
+    with reading(folder / "state" / f"{name}.json") as saved:
         kind, state, own = saved["of"], saved["state"], type(component).__name__
         if kind != own and state.keys() != component.state_dict().keys():
             raise ValueError(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +14,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 
 from rlnb._tensordict import file_name
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.checkpointers import files
 from rlnb.data.replay_buffers.checkpointers.base import StorageCheckpointerBase
 from rlnb.data.replay_buffers.columns import ObjectColumn
@@ -29,74 +27,87 @@ from rlnb.data.ted.keys import as_key, as_tuple
 
 KeyPath = tuple[Any, ...]
 Columns = dict[KeyPath, Any]
-Entries = dict[KeyPath, tuple[torch.Tensor, Iterable[torch.Tensor]]]  # like what is saved, and blocks that make it up
-Objects = dict[KeyPath, tuple[int, np.ndarray]]  # the number of the file, and an object for each item
-Numbers = dict[KeyPath, int]  # of the files of objects
-Shapes = dict[KeyPath, tuple[tuple[int, ...], torch.dtype]]
+Entries = dict[KeyPath, tuple[torch.Tensor, torch.Tensor | None]]  # tensors whose rows are saved: all, or those listed
+Shapes = dict[KeyPath, tuple[torch.Size, Any]]  # and dtypes
+Read = Callable[..., None]  # fills a tensor with the saved one at a path, from a row on: read(path, into, start=0)
 Fill = Callable[[Columns], None]  # reads the items into columns
-# The objects of all items, and what opens the tensors: something like Files.
-Opened = tuple[dict[KeyPath, list[Any]], Callable[[], AbstractContextManager[Any]]]
 HEAD = "storage.json"
-_HOOKED = "hooked"  # what the files of data that hooks made begin with
-_WIDEST = 1 << 20  # items in a row; more only where the storage has room for more
-_LINE = 1024  # objects in a line of a file
-_LONGEST_NAME = 200
+BREAKS = ("breaks",)
+_HOOKED = "hooked.json"  # data that hooks made
+# Names of files and folders that every system takes, and that are not those of our own files.
+_NAME = re.compile(r"[^.\ud800-\udfff][^\ud800-\udfff]{0,59}(?<!\.json)(?<!\.memmap)")
+_MOST_UNSET = 1 << 10
 _COUNTS = ("cursor", "length", "written", "rows")
 
 
 class Head(NamedTuple):
-    """What is saved of a storage beside its items."""
+    """What ``storage.json`` says of a storage, read from a file that somebody else may have written."""
 
     cursor: int
     length: int  # rows that are filled
     written: int  # rows that were ever written
     rows: int  # rows there is room for
     others: tuple[int, ...]  # dimensions beside time that count items
-    leaves: dict[KeyPath, Leaf] | None  # None if nothing was ever written
+    leaves: dict[KeyPath, Leaf]  # none if nothing was ever written
     form: Form | None  # None if it cannot be made from a file
+    objects: dict[KeyPath, list[Any]]  # the items of each leaf of non-tensor data
+    last: list[KeyPath]  # leaves of which only the items at the breaks are saved; see FlatStorageCheckpointer
+    breaks: int | None  # number of the breaks; None for data that is saved as it is
+    unset: list[KeyPath]  # flags that are not saved, as all are False; only with breaks
+    hooked: bool
 
     @property
     def width(self) -> int:
         """Number of items in a row."""
         return math.prod(self.others)
 
-    @property
-    def items(self) -> int:
-        """Number of items that are stored."""
-        return self.length * self.width
-
     @classmethod
-    def read(cls, plain: Any) -> Head:
-        """Read what :func:`_write_head` wrote, or somebody else."""
+    def read(cls, plain: Any, own: str) -> Head:
+        """Check a document that the checkpointer of a class named ``own`` wrote, or somebody else."""
+        other = plain["saved_by"]
+        if other != own:
+            raise ValueError(
+                f"The checkpoint was saved by a {other}, and the storage has a {own}. {files.KEPT} "
+                f"Fix: storage.checkpointer = {other}()."
+            )
         cursor, length, written, rows = (read_shape([plain[name]])[0] for name in _COUNTS)
         _, *others = read_shape([rows, *plain["others"]])
         if length > rows or cursor >= max(rows, 1) or 0 in others:
             raise ValueError(f"{length} of {rows} rows are filled, and {cursor} is the next")
-        form, leaves, codec = None, None, files.Codec()
-        if plain["form"] is not None:
-            form = form_from(codec.decode(plain["form"]))
-            leaves = {as_tuple(leaf.key): leaf for leaf in form.leaves}
-        elif plain["leaves"] is not None:
-            leaves = {}
-            for parts, shape, name in plain["leaves"]:
-                path, dtype = tuple(codec.decode(parts)), None if name is None else dtype_named(name)
-                leaves[path] = Leaf(path, read_shape(shape), dtype)
-        elif length:
+        form = None if plain["form"] is None else form_from(plain["form"])
+        leaves = {} if form is None else {as_tuple(leaf.key): leaf for leaf in form.leaves}
+        for path, shape, dtype in plain["leaves"] if form is None else ():
+            leaves[path] = Leaf(path, read_shape(shape), None if dtype is None else dtype_named(dtype))
+        if length and not leaves:
             raise ValueError(f"{length} rows of nothing")
-        return cls(cursor, length, written, rows, tuple(others), leaves, form)
+        last, breaks, items = plain["last"], plain["breaks"], length * math.prod(others)
+        for path in last:
+            root, leaf = leaves[path[1:]], leaves[path]
+            if path[0] != "next" or path[1:] in last or leaf.dtype is None or root[1:] != leaf[1:]:
+                raise ValueError(f"the entry {path} is not the same at the root")
+        if any(path in last or not _are_few_flags(*leaves[path][1:]) for path in plain["unset"]):
+            raise ValueError("an entry that is not saved is more than a few flags")
+        if breaks is not None and (type(breaks) is not int or not 0 <= breaks <= items):
+            raise ValueError("the number of breaks does not fit the number of steps")
+        saved = {as_tuple(key): values for key, values in plain["objects"].items()}
+        expected = {} if plain["hooked"] else leaves
+        objects = {path: saved[path] for path, leaf in expected.items() if leaf.dtype is None}
+        for path, values in objects.items():
+            if type(values) is not list or len(values) != items:
+                raise ValueError(f"the entry {path} does not have one object for each item")
+        more = leaves, form, objects, last, breaks, plain["unset"], bool(plain["hooked"])
+        return cls(cursor, length, written, rows, tuple(others), *more)
 
     def check_fit(self, storage: Any) -> None:
         """Raise ``ValueError`` if a storage has another capacity than what was saved, or holds other data."""
         known, saved = storage.form is not None, [self.rows, *self.others]
-        own = [storage.ring.size, *storage._others] if known else [storage._asked_size]
-        if self.leaves is None:
+        own = [storage.ring.size, *storage._others] if known else [storage._asked_size] + [1] * (storage.ndim - 1)
+        if not self.leaves:
             fits = math.prod(own) == self.rows
         elif known:
             fits = own == saved
         else:  # the storage takes over the other dimensions
-            fits = storage.ndim == len(saved) and self.rows == -(-own[0] // self.width)
-            fits = fits and self.width <= max(own[0], _WIDEST)
-            own += [1] * (storage.ndim - 1)
+            fits = len(own) == len(saved) and self.rows == -(-own[0] // self.width)
         if not fits:
             times = [" x ".join(map(str, shape)) for shape in (saved, own)]
             raise ValueError(
@@ -104,17 +115,15 @@ class Head(NamedTuple):
                 f"{times[1]}. {files.KEPT} "
                 f"Fix: make the storage with max_size={math.prod(saved)} and ndim={len(saved)}."
             )
-        if self.leaves is None:
-            return
-        if not known and self.form is None:
+        if self.leaves and not known and self.form is None:
             raise ValueError(
                 "The containers that hold the data of this checkpoint cannot be made from a file, for example because "
                 f"one is a namedtuple, and this storage has not seen any data yet. {files.KEPT} "
                 "Fix: write one batch of such data first, buffer.extend(batch), and then load."
             )
-        here = {as_tuple(leaf.key): leaf for leaf in storage.form.leaves} if known else self.leaves
-        pairs = [(path, _shown(self.leaves.get(path)), _shown(here.get(path))) for path in {**self.leaves, **here}]
-        lines = [f"\n  {as_key(path)!r}: saved {was}, stored here {own}" for path, was, own in pairs if was != own]
+        here = {as_tuple(leaf.key): leaf for leaf in storage.form.leaves} if known and self.leaves else self.leaves
+        looks = {path: [_looks(leaves.get(path)) for leaves in (self.leaves, here)] for path in {**self.leaves, **here}}
+        lines = [f"\n  {as_key(p)!r}: saved {was}, stored here {now}" for p, (was, now) in looks.items() if was != now]
         if lines:
             lines[8:] = [f"\n  and {len(lines) - 8} more"] if len(lines) > 8 else []
             raise ValueError(
@@ -123,35 +132,13 @@ class Head(NamedTuple):
             )
 
 
-def _shown(leaf: Leaf | None) -> str:
-    if leaf is None:
-        return "nothing"
-    return "non-tensor data" if leaf.dtype is None else f"{dtype_name(leaf.dtype)}{list(leaf.shape)}"
+def _are_few_flags(shape: torch.Size, dtype: torch.dtype | None) -> bool:
+    """Whether no file has to show that there are so many numbers in an item."""
+    return dtype == torch.bool and shape.numel() <= _MOST_UNSET
 
 
-def _write_head(storage: Any) -> dict[str, Any]:
-    ring, form, codec = storage.ring, storage.form, files.Codec()
-    head = {"cursor": ring.cursor, "length": ring.length, "written": ring.written, "others": list(storage._others)}
-    head |= {"rows": storage.max_size if form is None else ring.size, "form": None, "leaves": None}
-    if form is not None:
-        try:
-            head["form"] = codec.encode(form.describe())
-        except (NotImplementedError, TypeError, ValueError):  # such as a namedtuple, which only code can make
-            head["leaves"] = [
-                [codec.encode(list(as_tuple(leaf.key))), list(leaf.shape), leaf.dtype and dtype_name(leaf.dtype)]
-                for leaf in form.leaves
-            ]
-    return head
-
-
-class Files(NamedTuple):
-    """Files of tensors by path, which were checked."""
-
-    paths: dict[KeyPath, Path]
-
-    def read_into(self, path: KeyPath, into: torch.Tensor, start: int = 0) -> None:
-        """Fill a tensor with the rows from ``start`` on of the one at a path."""
-        files.read_tensor(self.paths[path], into, start * into[:1].nbytes)
+def _looks(leaf: Leaf | None) -> str:
+    return "nothing" if leaf is None else errors.looks(leaf.shape, leaf.dtype)
 
 
 class TensorStorageCheckpointer(StorageCheckpointerBase):
@@ -183,46 +170,52 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
 
     def dumps(self, storage: Any, path: str | os.PathLike[str]) -> None:
         """Write a storage; see :meth:`StorageCheckpointerBase.dumps`."""
-        folder, columns = Path(path), self._columns(storage)
+        folder, columns, ring, form = Path(path), self._columns(storage), storage.ring, storage.form
         folder.mkdir(parents=True, exist_ok=True)
-        with storage.ring.reading:
-            head = _write_head(storage)
-            content = None if storage.form is None else self._write(storage, columns, folder)
-        files.write_document(folder / HEAD, {"saved_by": type(self).__name__, "head": head, "content": content})
+        with ring.reading:
+            saved = {"saved_by": type(self).__name__, "cursor": ring.cursor, "length": ring.length}
+            saved |= {"written": ring.written, "rows": storage.max_size if form is None else ring.size}
+            saved |= {"others": list(storage._others), "form": None, "leaves": []}
+            if form is not None:
+                try:
+                    saved["form"] = form.describe()
+                except NotImplementedError:  # such as a namedtuple, which only code can make
+                    leaves = [(as_tuple(leaf.key), leaf.shape, leaf.dtype) for leaf in form.leaves]
+                    saved["leaves"] = [(path, shape, dtype and dtype_name(dtype)) for path, shape, dtype in leaves]
+            saved |= self._write(storage, columns, folder)
+        files.write_values(folder / HEAD, saved, tensors=False)
 
     def check(self, storage: Any, path: str | os.PathLike[str]) -> None:
         """Raise for what :meth:`loads` could not load; see :meth:`StorageCheckpointerBase.check`."""
-        self._open(storage, Path(path), rehearse=True)
+        self._open(storage, Path(path))
 
     def loads(self, storage: Any, path: str | os.PathLike[str]) -> None:
         """Read what :meth:`dumps` wrote; see :meth:`StorageCheckpointerBase.loads`."""
-        fresh = getattr(storage, "form", None) is None
-        head, prepare = self._open(storage, Path(path), rehearse=not fresh)
-        form = head.form if fresh else storage.form
-        if prepare is None or form is None or (fresh and not head.length):  # no file says how large an item may be
+        head, fill = self._open(storage, Path(path))
+        if head.length:
+            form, counts = storage.form or head.form, (head.cursor, head.length, head.written)
+            storage._refill(form, head.others, counts, lambda: fill(self._columns(storage)))
+        else:  # no file says how large an item may be
             storage._empty()
-            return
-        fill = prepare(form)
-        counts = head.cursor, head.length, head.written
-        storage._refill(form, head.others, counts, lambda: fill(self._columns(storage)))
 
-    def _open(self, storage: Any, folder: Path, rehearse: bool) -> tuple[Head, Callable[[Form], Fill] | None]:
+    def _open(self, storage: Any, folder: Path) -> tuple[Head, Fill]:
+        """Check what was saved, and that it fits; return what reads the items."""
         self._columns(storage)
-        with files.sensible(folder / HEAD):
-            head, content = self._read_head(folder)
+        with files.reading(folder / HEAD) as document:
+            head = Head.read(document, type(self).__name__)
             head.check_fit(storage)
-            return head, None if head.leaves is None else self._check(head, content, folder, rehearse)
-
-    def _read_head(self, folder: Path) -> tuple[Head, Any]:
-        """Read the head of a saved storage, and what :meth:`_write` returned."""
-        document, own = files.read_document(folder / HEAD), type(self).__name__
-        other = document["saved_by"]
-        if other != own:
-            raise ValueError(
-                f"The checkpoint was saved by a {other}, and the storage has a {own}. {files.KEPT} "
-                f"Fix: storage.checkpointer = {other}()."
-            )
-        return Head.read(document["head"]), document["content"]
+            if not head.length:
+                return head, lambda columns: None
+            if not head.hooked:
+                return head, self._check(head, folder, rehearse=storage.form is not None)[1]
+        with files.reading(folder / _HOOKED) as data:
+            pass  # what the hooks raise is no fault of the file
+        for hook in self._load_hooks:
+            data = hook(data)
+        form: Any = storage.form or head.form
+        place = _time_last(head.length, head.others)
+        leaves = form.take_apart(data, tuple(place.lead))
+        return head, lambda columns: storage._write_over(place, leaves)
 
     def _columns(self, storage: Any) -> Columns:
         """Return the memory of a storage by the path of each leaf."""
@@ -232,155 +225,125 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
 
     # Items ------------------------------------------------------------------------------------------------------------
 
-    def _write(self, storage: Any, columns: Columns, folder: Path) -> Any:
-        """Write the items; return what has to be known to read them, in plain values."""
-        length, lead, form = storage.ring.length, tuple(storage.shape), storage.form
+    def _write(self, storage: Any, columns: Columns, folder: Path) -> dict[str, Any]:
+        """Write the tensors, or what the hooks make of the items; return all else that has to be known to read them."""
+        saved: dict[str, Any] = {"hooked": False, "objects": {}, "last": [], "breaks": None, "unset": []}
+        if storage.form is None:
+            return saved
         if self._save_hooks:
-            files.write_values(folder, _HOOKED, self._hooked(storage))
-            return {"hooked": True}
+            data = storage.read(_time_last(storage.ring.length, storage._others))
+            for hook in self._save_hooks:
+                for name, value in (("shift", storage.ring.cursor), ("is_full", storage.ring.is_full)):
+                    if hasattr(hook, name):
+                        setattr(hook, name, value)
+                data = hook(data)
+            files.write_values(folder / _HOOKED, data)
+            return {**saved, "hooked": True}
+        filled, last, breaks = slice(storage.ring.length), *self._breaks(storage, columns)
         entries: Entries = {}
-        objects: Objects = {}
-        for number, (path, column) in enumerate(columns.items()):
+        for path, column in columns.items():
             if isinstance(column, ObjectColumn):
-                objects[path] = number, column.array[:length].reshape(-1)
+                saved["objects"][as_key(path)] = column.array[filled].flatten().tolist()
+            elif path in last:
+                entries["last", *path] = column.flat, breaks
+            elif breaks is None:
+                entries[path] = column.rows(filled), None
+            elif _are_few_flags(column.flat.shape[1:], column.flat.dtype) and not column.rows(filled).any():
+                saved["unset"].append(path)
             else:
-                entries[path] = column.rows(slice(length)), [column.rows(slice(length))]
-        like = form.skeleton(lead) if isinstance(form, TensorDictForm) else TensorDict(batch_size=lead)
-        self._write_entries(folder, entries, objects, like)
-        return {"hooked": False}
+                entries["data", *path] = column.rows(filled), None
+        like = TensorDict(batch_size=storage.shape)
+        if breaks is not None:
+            entries[BREAKS], like = (breaks, None), TensorDict()
+        elif isinstance(storage.form, TensorDictForm):
+            like = storage.form.skeleton(storage.shape)
+        self._write_tensors(folder, entries, like)
+        return {**saved, "last": last, "breaks": None if breaks is None else len(breaks)}
 
-    def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Callable[[Form], Fill]:
-        """Raise for files that could not be read; return what calls the hooks of users, and returns what reads.
+    def _breaks(self, storage: Any, columns: Columns) -> tuple[list[KeyPath], torch.Tensor | None]:
+        """Return the leaves of which only some items are saved, and the positions of these; see :class:`Head`."""
+        return [], None
 
-        Args:
-            head: Head of a storage that has leaves.
-            content: What :meth:`_write` returned, as somebody else may have written it.
-            folder: Folder of the files.
-            rehearse: Whether memory with other data is overwritten later, so that nothing may go wrong then.
+    def _check(self, head: Head, folder: Path, rehearse: bool) -> tuple[torch.Tensor, Fill]:
+        """Raise for files that could not be read; return the breaks, and what reads the items.
+
+        ``rehearse`` says that memory with other data is overwritten then, so that nothing may go wrong.
         """
-        assert head.leaves is not None
-        if content["hooked"]:
-            data = files.read_values(folder, _HOOKED)
-            return lambda form: self._undo_hooks(data, head, form)
-        lead, leaves = (head.length, *head.others), head.leaves.items()
-        shapes = {path: ((*lead, *leaf.shape), leaf.dtype) for path, leaf in leaves if leaf.dtype}
-        numbers = {path: number for number, (path, leaf) in enumerate(leaves) if leaf.dtype is None}
-        objects, opened = self._open_entries(folder, shapes, numbers, head.items, rehearse)
+        places, shapes = {}, {}
+        for path, leaf in head.leaves.items():
+            if leaf.dtype is not None and path not in head.unset:
+                lead = (head.breaks,) if path in head.last else (head.length, *head.others)
+                places[path] = path if head.breaks is None else ("last" if path in head.last else "data", *path)
+                shapes[places[path]] = torch.Size((*lead, *leaf.shape)), leaf.dtype
+        breaks, items = torch.empty(head.breaks or 0, dtype=torch.int64), head.length * head.width
+        if head.breaks:
+            shapes[BREAKS] = breaks.shape, breaks.dtype
+        read = self._open_tensors(folder, shapes, rehearse)
+        if head.breaks:
+            read(BREAKS, breaks)
+            if not (breaks[0] >= 0 and breaks[-1] < items and bool((breaks.diff() > 0).all())):
+                raise ValueError(f"the breaks are not positions of {items} steps in order")
 
         def fill(columns: Columns) -> None:
-            put_objects(columns, objects)
-            with opened() as tensors:
-                for path in shapes:
-                    tensors.read_into(path, columns[path].rows(slice(head.length)))
+            for path, values in head.objects.items():  # numpy would look into lists
+                columns[path].flat_array[: len(values)] = np.fromiter(values, object)
+            rows = {path: columns[path].rows(slice(head.length)) for path in columns if path not in head.objects}
+            for path in (path for path in rows if path not in head.last):
+                if path in head.unset:
+                    rows[path].zero_()
+                else:
+                    read(places[path], rows[path])
+            for path in (path for path in rows if path in head.last):
+                column, root, start = columns[path], rows[path[1:]], 0
+                rows[path][:-1], rows[path][-1] = root[1:], root[0]
+                for part in breaks.split(files.rows_in_piece(column.flat)):
+                    block = torch.empty((len(part), *column.flat.shape[1:]), dtype=column.flat.dtype)
+                    read(places[path], block, start)
+                    column.scatter(part, block)
+                    start += len(part)
 
-        return lambda form: fill
+        return breaks, fill
 
-    def _hooked(self, storage: Any) -> Any:
-        """Return what the save hooks make of the filled part, whose last dimension is time."""
-        length, *others = storage.shape
-        if others:
-            places = _time_last(length, math.prod(others))
-            data = storage.read(Where(None, None, places, torch.Size((*others, length))))
-        else:
-            data = storage._view(slice(length))
-        for hook in self._save_hooks:
-            for name, value in (("shift", storage.ring.cursor), ("is_full", storage.ring.is_full)):
-                if hasattr(hook, name):
-                    setattr(hook, name, value)
-            data = hook(data)
-        return data
+    # Tensors ----------------------------------------------------------------------------------------------------------
 
-    def _undo_hooks(self, data: Any, head: Head, form: Form) -> Fill:
-        for hook in self._load_hooks:
-            data = hook(data)
-        leaves, places = form.take_apart(data, (*head.others, head.length)), _time_last(head.length, head.width)
-
-        def fill(columns: Columns) -> None:
-            for column, leaf in zip(columns.values(), leaves, strict=True):
-                is_tensor = isinstance(leaf, torch.Tensor)
-                column.scatter(places, leaf.flatten(0, len(head.others)) if is_tensor else leaf)
-
-        return fill
-
-    # Files ------------------------------------------------------------------------------------------------------------
-
-    def _write_entries(self, folder: Path, entries: Entries, objects: Objects, like: TensorDictBase) -> None:
-        """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory, and objects as lines of JSON.
-
-        ``like`` has the batch sizes of the TensorDicts that the entries make up, and perhaps entries like them.
-        """
+    def _write_tensors(self, folder: Path, entries: Entries, like: TensorDictBase) -> None:
+        """Write tensors in the layout of ``TensorDict.memmap``, without a copy in memory."""
         keys = _file_keys(entries)
         if list(keys.values()) != list(entries):
             like = TensorDict(batch_size=like.batch_size)
-        for path, (tensor, _) in entries.items():
-            like[keys[path]] = tensor
-        with system_errors():
-            like.memmap_like(os.fspath(folder), existsok=True, robust_key=True)
-        for path, file in _files_of(folder, keys).items():
-            tensor, blocks = entries[path]
-            if tensor.numel():  # files that would be empty are not made
-                files.write_tensor(file, blocks)
-        codec = files.Codec()
-        for path, (number, values) in objects.items():
-            with (folder / f"objects.{number}.jsonl").open("w") as lines:
-                for start in range(0, len(values), _LINE):
-                    plain = [codec.encode(value, path) for value in values[start : start + _LINE]]
-                    lines.write(json.dumps(plain) + "\n")
+        for path, (tensor, index) in entries.items():
+            like[keys[path]] = tensor if index is None else tensor[:1].expand(len(index), *tensor.shape[1:])
+        like.memmap_like(os.fspath(folder))
+        for path, (tensor, index) in entries.items():
+            if like[keys[path]].numel():  # files that would be empty are not made
+                files.write_tensor(_file(folder, keys[path]), tensor, index)
 
-    def _open_entries(self, folder: Path, shapes: Shapes, numbers: Numbers, count: int, rehearse: bool) -> Opened:
-        """Check the files of tensors and of ``count`` objects each; return the objects, and what opens the tensors."""
-        paths, objects, codec = _files_of(folder, _file_keys(shapes)), {}, files.Codec()
+    def _open_tensors(self, folder: Path, shapes: Shapes, rehearse: bool) -> Read:
+        """Check that there are files of such tensors; return what reads them. For ``rehearse`` see :meth:`_check`."""
+        paths = {path: _file(folder, key) for path, key in _file_keys(shapes).items()}
         for path, (shape, dtype) in shapes.items():
-            files.check_bytes(paths[path], torch.Size(shape).numel() * dtype.itemsize)
-        for path, number in numbers.items():
-            file = folder / f"objects.{number}.jsonl"
-            if not file.is_file():
-                raise files.missing(file)
-            with file.open() as lines:
-                objects[path] = [codec.decode(value) for line in lines for value in json.loads(line)]
-            if len(objects[path]) != count:
-                raise ValueError(f"{len(objects[path])} objects for {count} items")
-        return objects, lambda: contextlib.nullcontext(Files(paths))
+            files.check_bytes(paths[path], math.prod(shape) * dtype.itemsize)
+        return lambda path, into, start=0: files.read_tensor(paths[path], into, start * into[:1].nbytes)
 
 
-def put_objects(columns: Columns, objects: Mapping[KeyPath, Sequence[Any]]) -> None:
-    """Write the first items of the leaves of non-tensor data."""
-    for path, values in objects.items():
-        for place, value in enumerate(values):  # one by one: numpy would look into lists
-            columns[path].flat_array[place] = value
+def _time_last(length: int, others: Sequence[int]) -> Where:
+    """Return the place of all items, those of each env behind one another."""
+    lead = torch.Size((*others, length))
+    if not others:
+        return Where(None, slice(0, length), None, lead)
+    return Where(None, None, torch.arange(lead.numel()).view(length, -1).t().flatten(), lead)
 
 
-def _time_last(length: int, width: int) -> torch.Tensor:
-    """Return the positions of all items, those of each env behind one another."""
-    return torch.arange(length * width).view(length, width).t().flatten()
-
-
-def _files_of(folder: Path, keys: Mapping[KeyPath, tuple[str, ...]]) -> dict[KeyPath, Path]:
-    names = {path: [*map(file_name, key)] for path, key in keys.items()}
-    return {path: folder.joinpath(*name[:-1], f"{name[-1]}.memmap") for path, name in names.items()}
+def _file(folder: Path, key: tuple[str, ...]) -> Path:
+    *folders, name = map(file_name, key)
+    return folder.joinpath(*folders, f"{name}.memmap")
 
 
 def _file_keys(paths: Iterable[KeyPath]) -> dict[KeyPath, tuple[str, ...]]:
     """Return the keys in the TensorDict that the files make up: numbers if one cannot be the name of a file."""
     keys = {path: tuple(map(str, path)) or ("data",) for path in paths}
-    names = {tuple(map(file_name, key)) for key in keys.values()}
-    folders = {name[:depth] for name in names for depth in range(1, len(name))}
-    reserved = any(folder[-1].endswith((".json", ".memmap", ".rlnb")) for folder in folders)
-    parts = [(part, part.encode(errors="ignore")) for name in names for part in name]
-    usable = all(0 < len(code) <= _LONGEST_NAME and code.decode() == part for part, code in parts)
-    if len(names) == len(keys) and usable and not reserved and not folders & names:
+    branches = {key[:depth] for key in keys.values() for depth in range(1, len(key))}
+    fit = all(_NAME.fullmatch(file_name(part)) for key in keys.values() for part in key)
+    if fit and len({*keys.values(), *branches}) == len(keys) + len(branches):
         return keys
     return {path: (f"{number}",) for number, path in enumerate(keys)}
-
-
-@contextlib.contextmanager
-def system_errors() -> Iterator[None]:
-    """Raise an error of the system as the ``OSError`` it is, where torch and h5py raise another class."""
-    try:
-        yield
-    except (OSError, RuntimeError) as error:
-        number = re.search(r"errno = (\d+)|\((\d+)\)$", str(error))
-        if number is None or getattr(error, "errno", None):
-            raise
-        code = int(number[1] or number[2])
-        raise OSError(code, os.strerror(code)) from error

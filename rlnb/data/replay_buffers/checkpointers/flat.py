@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,32 +18,23 @@ from rlnb.data.replay_buffers.checkpointers.column import (
     Fill,
     Head,
     KeyPath,
-    Numbers,
-    Objects,
-    Opened,
+    Read,
     Shapes,
     TensorStorageCheckpointer,
-    put_objects,
-    system_errors,
 )
 from rlnb.data.replay_buffers.checkpointers.folder import loading
 from rlnb.data.replay_buffers.columns import Column, ObjectColumn
-from rlnb.data.replay_buffers.forms.base import Form
 from rlnb.data.replay_buffers.forms.tensordict_form import TensorDictForm
-from rlnb.data.ted.columns import Constant, build
+from rlnb.data.ted.columns import build
 from rlnb.data.ted.ends import end_flags
 from rlnb.data.ted.flat import write_rows
-from rlnb.data.ted.hdf5 import no_h5_name, open_h5, write_h5
+from rlnb.data.ted.hdf5 import h5_filters, no_h5_name, open_h5, write_h5
 from rlnb.data.ted.keys import END_KEYS, NestedKey, as_key, as_keys
 from rlnb.data.ted.layout import plan
 from rlnb.data.ted.nested import nest, offsets_of
-from rlnb.data.ted.timeline import Timeline, bits, find_breaks
+from rlnb.data.ted.timeline import Timeline, find_breaks
 
-WHOLE, LAST, UNSET, OBJECTS = "whole", "last", "all False", "objects"  # how an entry is saved
-Kinds = dict[KeyPath, str]
 BREAKS = ("breaks",)
-_MOST_UNSET = 1 << 10  # flags of one item that need no file if all are False
-_LEVEL = 4  # of gzip
 
 
 class FlatStorageCheckpointer(TensorStorageCheckpointer):
@@ -68,21 +58,15 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
 
     Example:
         >>> import tempfile
-        >>> from tensordict import TensorDict, TensorDictBase
         >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
-        >>> def make():
-        ...     return ReplayBuffer(storage=LazyTensorStorage(100), checkpointer=FlatStorageCheckpointer())
-        >>> rb, other, folder = make(), make(), tempfile.mkdtemp()
-        >>> done = torch.tensor([[False], [True], [False]])
-        >>> below = TensorDict({"observation": torch.tensor([1.0, 2.0, 6.0]), "done": done}, [3])
-        >>> index = rb.extend(TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3]))
+        >>> from rlnb.envs import GymEnv
+        >>> rb = ReplayBuffer(storage=LazyTensorStorage(100), checkpointer=FlatStorageCheckpointer())
+        >>> index, folder = rb.extend(GymEnv("CartPole-v1").rollout(5)), tempfile.mkdtemp()
         >>> rb.dumps(folder)
-        >>> other.loads(folder)
-        >>> other[:]["next", "observation"]
-        tensor([1., 2., 6.])
+        >>> saved = TensorDict.load_memmap(f"{folder}/storage")
+        >>> len(saved["data", "observation"]), len(saved["last", "next", "observation"])
+        (5, 1)
     """
-
-    _most_breaks = 1.0  # share of all steps from which on all that follows them is saved
 
     def __init__(
         self, done_keys: Sequence[NestedKey] | None = None, reward_keys: Sequence[NestedKey] | None = None
@@ -100,32 +84,7 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
 
     register_load_hook = register_save_hook
 
-    # Writing ----------------------------------------------------------------------------------------------------------
-
-    def _write(self, storage: Any, columns: Columns, folder: Path) -> Any:
-        twice, length = self._twice(storage, columns), storage.ring.length
-        breaks = self._breaks(storage, columns, twice)
-        few, kinds = len(breaks) <= self._most_breaks * len(storage), []
-        entries: Entries = {BREAKS: (breaks, [breaks])}
-        objects: Objects = {}
-        for path, column in columns.items():
-            if isinstance(column, ObjectColumn):
-                kinds.append(OBJECTS)
-                objects[path] = len(objects), column.array[:length].reshape(-1)
-            elif path[0] == "next" and path[1:] in twice and few:
-                kinds.append(LAST)
-                like = column.flat[:1].expand(len(breaks), *column.flat.shape[1:])
-                entries["last", *path] = like, map(column.take, breaks.split(_block_items(column)))
-            elif _are_flags(column.flat.shape[1:], column.flat.dtype) and not column.rows(slice(length)).any():
-                kinds.append(UNSET)
-            else:
-                kinds.append(WHOLE)
-                entries["data", *path] = column.rows(slice(length)), [column.rows(slice(length))]
-        self._write_entries(folder, entries, objects, TensorDict())
-        return {"breaks": len(breaks), "kinds": kinds}
-
-    def _twice(self, storage: Any, columns: Columns) -> list[KeyPath]:
-        """Return the paths of entries that are alike at the root and under "next"; raises for data that is not TED."""
+    def _breaks(self, storage: Any, columns: Columns) -> tuple[list[KeyPath], torch.Tensor | None]:
         is_tensordict = isinstance(storage.form, TensorDictForm)
         if not is_tensordict or not any(path[0] == "next" and len(path) > 1 for path in columns):
             what = "TensorDict without one" if is_tensordict else storage.form._name()
@@ -135,89 +94,15 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
                 "Fix: storage.checkpointer = TensorStorageCheckpointer(), which saves any data."
             )
         tensors = {path: column.tensor for path, column in columns.items()}
-        return plan(tensors, (), (), {*self.done_keys, *self.reward_keys}).shared
-
-    def _breaks(self, storage: Any, columns: Columns, twice: Sequence[KeyPath]) -> torch.Tensor:
-        """Return the positions of the steps for which what follows has to be saved."""
-        ring, steps, width = storage.ring, len(storage), math.prod(storage._others)
+        shared = plan(tensors, (), (), {*self.done_keys, *self.reward_keys}).shared
+        ring, steps, width = storage.ring, len(storage), storage.shape[1:].numel()
         flags = end_flags(storage._view(slice(ring.length)), ("next", *self.done_keys[0])).cpu().flatten().clone()
         newest = ((ring.cursor if ring.is_full else ring.length) - 1) % max(ring.length, 1)
         flags[newest * width :][:width] = True
-        pairs = ((columns[path].flat[:steps], columns["next", *path].flat[:steps]) for path in twice)
+        pairs = ((columns[path].flat[:steps], columns["next", *path].flat[:steps]) for path in shared)
         first = torch.arange(width)
-        return find_breaks(flags, pairs, first, first + steps - width, width).nonzero().flatten()
-
-    # Reading ----------------------------------------------------------------------------------------------------------
-
-    def _check(self, head: Head, content: Any, folder: Path, rehearse: bool) -> Callable[[Form], Fill]:
-        fill = self._plan(head, content, folder, rehearse)[2]
-        return lambda form: fill
-
-    def _plan(self, head: Head, content: Any, folder: Path, rehearse: bool) -> tuple[Kinds, torch.Tensor, Fill]:
-        """Check the files; return how each entry is saved, the breaks, and what reads the items."""
-        kinds, shapes = _check_layout(head, content)
-        numbers = {path: number for number, path in enumerate(path for path in kinds if kinds[path] == OBJECTS)}
-        objects, opened = self._open_entries(folder, shapes, numbers, head.items, rehearse)
-        breaks = torch.empty(shapes[BREAKS][0], dtype=torch.int64)
-        with opened() as tensors:
-            tensors.read_into(BREAKS, breaks)
-        if len(breaks) and not (breaks[0] >= 0 and breaks[-1] < head.items and bool((breaks.diff() > 0).all())):
-            raise ValueError(f"the breaks are not positions of {head.items} steps in order")
-
-        def fill(columns: Columns) -> None:
-            put_objects(columns, objects)
-            rows = {path: columns[path].rows(slice(head.length)) for path in columns if kinds[path] != OBJECTS}
-            with opened() as tensors:
-                for path in rows:
-                    if kinds[path] == WHOLE:
-                        tensors.read_into(("data", *path), rows[path])
-                    elif kinds[path] == UNSET:
-                        rows[path].zero_()
-                for path in (path for path in rows if kinds[path] == LAST and head.length):
-                    after, start, root = columns[path].flat, 0, rows[path[1:]]
-                    rows[path][:-1], rows[path][-1] = root[1:], root[0]
-                    for part in breaks.split(_block_items(columns[path])):
-                        block = torch.empty((len(part), *after.shape[1:]), dtype=after.dtype)
-                        tensors.read_into(("last", *path), block, start)
-                        start += len(part)
-                        if block.numel():  # as bits: torch writes no unsigned integers by index
-                            bits(after).index_copy_(0, part.to(after.device), bits(block).to(after.device))
-
-        return kinds, breaks, fill
-
-
-def _check_layout(head: Head, content: Any) -> tuple[Kinds, Shapes]:
-    """Return how each entry is saved, and the shape and dtype of each tensor that is."""
-    assert head.leaves is not None
-    kinds, breaks = dict(zip(head.leaves, content["kinds"], strict=True)), content["breaks"]
-    if type(breaks) is not int or not 0 <= breaks <= head.items:
-        raise ValueError("the number of breaks does not fit the number of steps")
-    shapes: dict[KeyPath, Any] = {BREAKS: ((breaks,), torch.int64)}
-    for path, leaf in head.leaves.items():
-        root = head.leaves.get(path[1:]) if path[:1] == ("next",) else None
-        fits = {
-            OBJECTS: leaf.dtype is None,
-            WHOLE: leaf.dtype is not None,
-            UNSET: _are_flags(leaf.shape, leaf.dtype),
-            LAST: root is not None and leaf.dtype is not None and root[1:] == leaf[1:] and kinds[path[1:]] != LAST,
-        }
-        if not fits.get(kinds[path]):
-            raise ValueError(f"the entry {path} is written in an unknown way")
-        if kinds[path] == WHOLE:
-            shapes["data", *path] = (head.length, *head.others, *leaf.shape), leaf.dtype
-        elif kinds[path] == LAST:
-            shapes["last", *path] = (breaks, *leaf.shape), leaf.dtype
-    return kinds, shapes
-
-
-def _are_flags(shape: torch.Size, dtype: torch.dtype | None) -> bool:
-    """Whether an item has a few flags, which need no file if all are False."""
-    return dtype == torch.bool and shape.numel() <= _MOST_UNSET
-
-
-def _block_items(column: Column) -> int:
-    """Return how many items are in memory at once."""
-    return max(files.PIECE_BYTES // max(column.flat[:1].nbytes, 1), 1)
+        breaks = find_breaks(flags, pairs, first, first + steps - width, width)
+        return [("next", *path) for path in shared], breaks.nonzero().flatten()
 
 
 class NestedStorageCheckpointer(FlatStorageCheckpointer):
@@ -233,24 +118,22 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
     Example:
         >>> import tempfile
         >>> from rlnb.data import LazyTensorStorage, ReplayBuffer
+        >>> from rlnb.envs import GymEnv
         >>> rb = ReplayBuffer(storage=LazyTensorStorage(100), checkpointer=NestedStorageCheckpointer())
-        >>> done = torch.tensor([[False], [True], [False]])
-        >>> below = TensorDict({"observation": torch.tensor([1.0, 2.0, 6.0]), "done": done}, [3])
-        >>> index = rb.extend(TensorDict({"observation": torch.tensor([0.0, 1.0, 5.0]), "next": below}, [3]))
-        >>> folder = tempfile.mkdtemp()
+        >>> index, folder = rb.extend(GymEnv("CartPole-v1").rollout(5)), tempfile.mkdtemp()
         >>> rb.dumps(folder)
-        >>> [row.tolist() for row in NestedStorageCheckpointer.read(folder)["observation"].unbind()]
-        [[0.0, 1.0, 2.0], [5.0, 6.0]]
+        >>> [len(row) for row in NestedStorageCheckpointer.read(folder)["observation"].unbind()]
+        [6]
     """
 
-    def _write(self, storage: Any, columns: Columns, folder: Path) -> Any:
+    def _breaks(self, storage: Any, columns: Columns) -> tuple[list[KeyPath], torch.Tensor | None]:
         for path, column in columns.items():
             if isinstance(column, ObjectColumn):
                 raise TypeError(
                     f"The entry {as_key(path)!r} is non-tensor data, which a nested tensor does not hold. "
                     "Fix: storage.checkpointer = FlatStorageCheckpointer(), which saves it too."
                 )
-        return super()._write(storage, columns, folder)
+        return super()._breaks(storage, columns)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> TensorDict:
@@ -264,18 +147,17 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
             FileNotFoundError: If there is no checkpoint.
             ValueError: If it is damaged, or was saved by another checkpointer.
         """
-        with loading(path) as top, files.sensible(top / "storage" / HEAD):
-            head, content = cls()._read_head(top / "storage")
-            if head.leaves is None:
+        with loading(path) as top, files.reading(top / "storage" / HEAD) as document:
+            head = Head.read(document, cls.__name__)
+            if not head.leaves:
                 raise ValueError(
                     "The storage had not been written to when it was saved. Fix: fill the buffer, and save it."
                 )
-            return _nested(head, *cls()._plan(head, content, top / "storage", rehearse=True))
+            return _nested(head, *cls()._check(head, top / "storage", rehearse=False))
 
 
-def _nested(head: Head, kinds: Kinds, breaks: torch.Tensor, fill: Fill) -> TensorDict:
+def _nested(head: Head, breaks: torch.Tensor, fill: Fill) -> TensorDict:
     """Read the items as nested tensors, entry by entry."""
-    assert head.leaves is not None
     length, width, dims = head.length, head.width, len(head.others)
     flags, shift = torch.zeros(length, width, dtype=torch.bool), head.cursor if length == head.rows else 0
     flags.view(-1)[breaks] = True
@@ -284,15 +166,16 @@ def _nested(head: Head, kinds: Kinds, breaks: torch.Tensor, fill: Fill) -> Tenso
     timeline = Timeline(flags.t().flatten(), width, length, shift)
     source, lengths = timeline.source(), timeline.lengths()
     found = TensorDict({}, [len(lengths)])
-    for path, leaf in head.leaves.items():
-        if kinds[path] != LAST:
-            paths = [path, ("next", *path)] if kinds.get(("next", *path)) == LAST else [path]
-            shape = (length, *head.others, *leaf.shape)
-            columns = {each: Column(torch.empty(shape, dtype=leaf.dtype), dims + 1) for each in paths}
+    for path, (_, shape, dtype) in head.leaves.items():
+        if path not in head.last:
+            paths = [path, *(each for each in head.last if each[1:] == path)]
+            columns = {
+                each: Column(torch.empty((length, *head.others, *shape), dtype=dtype), dims + 1) for each in paths
+            }
             fill(columns)
             # The steps of an env stand behind one another.
             column, *after = (each.tensor.movedim(0, dims).flatten(0, dims) for each in columns.values())
-            rows = column.new_empty((timeline.size if after else head.items, *leaf.shape))
+            rows = column.new_empty((timeline.size if after else length * width, *shape))
             write_rows(rows, column, after[0] if after else None, timeline, source)
             found[as_key(path)] = nest(rows, offsets_of(lengths + bool(after)))
     return found
@@ -302,7 +185,8 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
     """Checkpointer that saves TED data in an HDF5 file, each observation once.
 
     The file holds what a :class:`FlatStorageCheckpointer` writes: the groups "data" and "last", and the dataset
-    "breaks". :func:`~rlnb.data.read_h5` and any HDF5 viewer read it. It needs h5py.
+    "breaks". :func:`~rlnb.data.read_h5` and any HDF5 viewer read it. Non-tensor data is beside it, as JSON. It needs
+    h5py.
 
     Args:
         checkpoint_file: Name of the file.
@@ -316,10 +200,8 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
 
     Example:
         >>> H5StorageCheckpointer(h5_kwargs={"compression": "gzip", "compression_opts": 9})
-        H5StorageCheckpointer(checkpoint_file='checkpoint.h5', compression='gzip', level=9)
+        H5StorageCheckpointer(checkpoint_file='checkpoint.h5', h5_kwargs={'compression': 'gzip', 'compression_opts': 9})
     """
-
-    _most_breaks = 1 / 4  # what follows more steps would be too much to copy
 
     def __init__(
         self,
@@ -335,34 +217,21 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
                 f"checkpoint_file must be a name without a folder, such as 'checkpoint.h5', got {checkpoint_file!r}."
             )
         options = dict(h5_kwargs or {})
-        compression, level = options.pop("compression", None), options.pop("compression_opts", _LEVEL)
+        self._compression = options.pop("compression", None), options.pop("compression_opts", 4)
         if options:
             raise TypeError(
                 f"h5_kwargs can have 'compression', 'compression_opts', got {', '.join(map(repr, options))}. "
                 "Fix: leave the others out."
             )
-        if type(compression) is int:
-            compression, level = "gzip", compression
-        if compression not in (None, "gzip", "lzf") or type(level) is not int or not 0 <= level <= 9:
-            raise ValueError(
-                f"compression must be 'gzip', 'lzf', None or a level of gzip from 0 to 9, and the level a number from "
-                f"0 to 9; got {compression!r} and {level!r}. "
-                'Fix: h5_kwargs={"compression": "gzip", "compression_opts": 4}.'
-            )
-        self.checkpoint_file, self._compression, self._level = checkpoint_file, compression, level
+        self.checkpoint_file, self._filters = checkpoint_file, h5_filters(*self._compression)
 
     def __repr__(self) -> str:
-        level = f", level={self._level}" if self._compression == "gzip" else ""
-        name = type(self).__name__
-        return f"{name}(checkpoint_file={self.checkpoint_file!r}, compression={self._compression!r}{level})"
+        return f"{type(self).__name__}(checkpoint_file={self.checkpoint_file!r}, h5_kwargs={self._filters})"
 
-    def _write_entries(self, folder: Path, entries: Entries, objects: Objects, like: TensorDictBase) -> None:
-        values: dict[KeyPath, Any] = {}
-        for path, (_, blocks) in entries.items():
-            first, *more = blocks
-            values[path] = torch.cat([first, *more]) if more else first
-        values |= {("data", *path): Constant(each.tolist()) for path, (_, each) in objects.items()}
-        for path in values:
+    def _write_tensors(self, folder: Path, entries: Entries, like: TensorDictBase) -> None:
+        tensors: dict[KeyPath, Any] = {}
+        for path, (rows, index) in entries.items():
+            tensors[path] = rows if index is None else rows.index_select(0, index.to(rows.device))
             for reason in filter(None, map(no_h5_name, path[1:])):
                 key = as_key(path[1:])
                 raise ValueError(
@@ -370,10 +239,9 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
                     f"data whose key was renamed with data.rename_key_({key!r}, ...), or "
                     "storage.checkpointer = TensorStorageCheckpointer(), which saves any key."
                 )
-        with system_errors():
-            write_h5(build(values, []), folder / self.checkpoint_file, self._compression, self._level)
+        write_h5(build(tensors, []), folder / self.checkpoint_file, *self._compression)
 
-    def _open_entries(self, folder: Path, shapes: Shapes, numbers: Numbers, count: int, rehearse: bool) -> Opened:
+    def _open_tensors(self, folder: Path, shapes: Shapes, rehearse: bool) -> Read:
         file = folder / self.checkpoint_file
         if not file.is_file():
             raise files.missing(file)
@@ -381,10 +249,11 @@ class H5StorageCheckpointer(FlatStorageCheckpointer):
             with open_h5(file) as h5:
                 for path, (shape, dtype) in shapes.items():
                     h5.check(path, shape, dtype, rehearse)
-                objects = {path: h5.leaf(h5.find(("data", *path)), path).data for path in numbers}
         except ValueError as error:
             raise files.damaged(file, f"is not what was written: {error}") from error
-        for path, values in objects.items():
-            if type(values) is not list or len(values) != count:
-                raise ValueError(f"the entry {path} does not have one object for each step")
-        return objects, lambda: open_h5(file)
+
+        def read(path: KeyPath, into: torch.Tensor, start: int = 0) -> None:
+            with open_h5(file) as h5:
+                h5.read_into(path, into, start)
+
+        return read

@@ -13,9 +13,10 @@ from typing import Any
 import xxhash
 from filelock import FileLock
 
+from rlnb.data.replay_buffers import errors
 from rlnb.data.replay_buffers.checkpointers import files
 
-FORMAT = "rlnb-checkpoint-2"
+FORMAT = "rlnb-checkpoint-3"
 MANIFEST = "checkpoint.json"
 MARK = ".rlnb"  # an empty file in each folder that was made for a checkpoint: no other folder is ever deleted
 PARTS = ("storage", "state")  # the folders of a checkpoint
@@ -42,15 +43,10 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
             try:
                 _delete(new)
                 files.written.clear()  # of files that came to nothing
-                new.mkdir()
-                (new / MARK).touch()
+                for made in (new, *(new / part for part in PARTS)):
+                    made.mkdir()
+                    (made / MARK).touch()
                 yield new
-                beside = {each.name for each in new.iterdir()} - {MARK, *PARTS}
-                if beside:
-                    raise RuntimeError(f"{sorted(beside)} must be written into one of the folders {PARTS}")
-                for part in PARTS:
-                    (new / part).mkdir(exist_ok=True)
-                    (new / part / MARK).touch()
                 seal(new)
                 for at, _, names in os.walk(new, topdown=False):
                     for name in (*names, ""):
@@ -63,21 +59,22 @@ def saving(path: str | os.PathLike[str]) -> Iterator[Path]:
                     with contextlib.suppress(OSError):
                         _delete(new)
             _finish(top)
-    except OSError as error:
-        if error.errno is None:
+    except (OSError, RuntimeError) as error:
+        number = files.errno_of(error)
+        if number is None:
             raise
-        where = f"The checkpoint in {os.fspath(top)!r}"
+        where, reason = f"The checkpoint in {os.fspath(top)!r}", os.strerror(number)
         if counts:
             text = (
                 f"{where} was written and is what loads reads, and the system could not confirm that it is on the "
-                f"disk: {error.strerror}. Fix: look after the disk, and save again with dumps."
+                f"disk: {reason}. Fix: look after the disk, and save again with dumps."
             )
         else:
             text = (
-                f"{where} could not be written: {error.strerror}. A checkpoint that was there before is still there. "
+                f"{where} could not be written: {reason}. A checkpoint that was there before is still there. "
                 "Fix: free some space, or give a folder that can be written to."
             )
-        raise OSError(error.errno, text) from error
+        raise OSError(number, text) from error
 
 
 @contextlib.contextmanager
@@ -93,8 +90,7 @@ def loading(path: str | os.PathLike[str]) -> Iterator[Path]:
         where = f"There is no checkpoint in {os.fspath(top)!r}:"
         if not top.is_dir():
             raise FileNotFoundError(f"{where} there is no such folder. {files.KEPT}")
-        names = sorted(os.listdir(top))
-        found = ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        found = errors.listed(sorted(os.listdir(top)))
         raise FileNotFoundError(
             f"{where} a checkpoint has a file {MANIFEST!r}, and the folder has {found or 'nothing'}. {files.KEPT} "
             "Fix: give the folder that dumps was given."
@@ -197,14 +193,13 @@ def seal(folder: Path) -> None:
         name: [path.stat().st_size, files.written.pop(path, None) or _checksum(path)]
         for name, path in _files_in(folder).items()
     }
-    files.write_document(folder / MANIFEST, {"format": FORMAT, "checksum": _checksum_of(noted), "files": noted})
+    files.write_values(folder / MANIFEST, {"format": FORMAT, "checksum": _checksum_of(noted), "files": noted})
 
 
 def verify(folder: Path) -> None:
     """Raise ``ValueError`` if a file of a checkpoint is missing, cut short or altered, or its format is another one."""
     path, there = folder / MANIFEST, _files_in(folder)
-    with files.sensible(path):
-        manifest = files.read_document(path)
+    with files.reading(path) as manifest:
         known = manifest["format"]
         if known != FORMAT:
             raise ValueError(

@@ -427,7 +427,6 @@ class Storage(ABC):
             OSError: If the checkpoint cannot be written; a previous one is kept.
         """
         with saving(path) as folder:
-            (folder / "storage").mkdir()
             self.checkpointer.dumps(self, folder / "storage")
 
     def loads(self, path: str | os.PathLike[str]) -> None:
