@@ -9,7 +9,7 @@ import numpy as np
 from rlnb_widgets._core.text import bytes_text
 from rlnb_widgets.buffer_explorer.model import ExplorerModel, Moment, Priorities, Trajectories
 from rlnb_widgets.buffer_explorer.scene import legend_of, shows_slices
-from rlnb_widgets.buffer_explorer.values import abouts, looks
+from rlnb_widgets.buffer_explorer.values import abouts, cell_kinds
 from rlnb_widgets.buffer_explorer.words import (
     draw_words,
     memory_words,
@@ -80,7 +80,7 @@ def _jumps(model: ExplorerModel) -> dict[str, list[int]]:
 
 def _moment(moment: Moment, out: _Bytes) -> dict[str, Any]:
     ring, grid, arcs = moment.ring, moment.grid, moment.arcs
-    ages, edges = looks(moment)
+    ages, edges = cell_kinds(moment)
     return {
         "words": moment_words(moment),
         "drawWords": f"{draw_words(moment) or 'No sample was counted yet'}.",

@@ -59,7 +59,7 @@ def _gap(moment: Moment) -> float:
     return 0.12 if moment.grid.cells <= MOST_GAPS else 0.0
 
 
-def looks(moment: Moment) -> tuple[np.ndarray, np.ndarray]:
+def cell_kinds(moment: Moment) -> tuple[np.ndarray, np.ndarray]:
     """Return the kinds of each cell's inside and outline, as in ``scene.py``: empty, unknown age, age; and written."""
     age, touched = moment.age, moment.touched
     shade = 2 + np.floor(SHADES * age.astype(np.float64) / max(int(age.max(initial=0)), 1) + 0.5)
@@ -71,7 +71,7 @@ def looks(moment: Moment) -> tuple[np.ndarray, np.ndarray]:
 
 def _cells(moment: Moment) -> dict[str, np.ndarray]:
     cells = moment.grid.cells
-    at, (ages, edges) = np.arange(cells), looks(moment)
+    at, (ages, edges) = np.arange(cells), cell_kinds(moment)
     return {"from": at / cells, "to": (at + 1 - _gap(moment)) / cells, "ages": ages, "edges": edges}
 
 

@@ -31,7 +31,7 @@ class Turns:
         return f"{names[int(number)] if 0 <= number < len(names) else f'player {number:g}'} to move"
 
     def numbered(self, over: np.ndarray) -> tuple[list[list[str]], np.ndarray, np.ndarray]:
-        """Return what is said of steps, whole and short, and its number before and after each step, ``[E, T]``.
+        """Return the words for whose turn it is, long and short; their number before and after each step, ``[E, T]``.
 
         ``over`` says which steps end a game, ``[E, T]``.
         """

@@ -34,8 +34,6 @@ from rlnb.data.ted.layout import plan
 from rlnb.data.ted.nested import nest, offsets_of
 from rlnb.data.ted.timeline import Timeline, find_breaks
 
-BREAKS = ("breaks",)
-
 
 class FlatStorageCheckpointer(TensorStorageCheckpointer):
     """Checkpointer that saves each observation of TED data once, and the last one of each trajectory.
