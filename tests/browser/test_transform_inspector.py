@@ -65,11 +65,11 @@ def test_step_and_reset_run_the_copy_and_show_it(lab: Lab, inspector: Locator) -
     inspector.get_by_role("button", name="step a copy of the env").click()
     expect(inspector).to_have_attribute("data-moments", "3")
     expect(inspector).to_have_attribute("data-moment", "2")
-    expect(inspector.locator(".ti-words")).to_contain_text("RewardSum, one of 2, step 2")
+    expect(inspector.locator(".ti-words")).to_contain_text("RewardSum (2 of 2), step 2")
     row = inspector.locator('tr[data-key=\'"episode_reward"\'][data-kind="new"]').first
     expect(row.locator(".ti-value")).to_have_text("2")
     inspector.get_by_role("button", name="reset a copy of the env").click()
-    expect(inspector.locator(".ti-words")).to_contain_text("RewardSum, one of 2, reset")
+    expect(inspector.locator(".ti-words")).to_contain_text("RewardSum (2 of 2), reset")
     for theme in ("dark", "light"):
         lab.theme(theme)
         lab.settle()

@@ -24,7 +24,7 @@ test("boxes beyond the one that failed were not reached", () => {
   assert.equal(fate({ failed: 3, backwards: false }, 2, 3), "failed");
   assert.deepEqual([0, 1, 2].map((i) => fate({ failed: 1, backwards: true }, i, 3)), ["unreached", "failed", "unreached"]);
   assert.equal(fate(null, 0, 3), "passed");
-  assert.equal(spoken({ env: "E", boxes: [{ title: "[0] A" }] }, 0, out), "box [0] A, one of 1, step 1");
+  assert.equal(spoken({ env: "E", boxes: [{ title: "[0] A" }] }, 0, out), "transform [0] A (1 of 1), step 1");
 });
 
 test("specs of what a box takes are read from the outside in", () => {

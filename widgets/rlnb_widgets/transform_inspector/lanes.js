@@ -31,8 +31,8 @@ export function fate(moment, box, boxes) {
   return box > moment.failed ? "unreached" : "passed";
 }
 
-/** What is said of a box when it is looked at. */
+/** The words for a box that is open, and the moment that is shown. */
 export function spoken(model, box, moment) {
-  const where = box < 0 ? `base env, ${model.env}` : `box ${model.boxes[box].title}, one of ${model.boxes.length}`;
+  const where = box < 0 ? `base env, ${model.env}` : `transform ${model.boxes[box].title} (${box + 1} of ${model.boxes.length})`;
   return moment ? `${where}, ${moment.label}` : where;
 }
