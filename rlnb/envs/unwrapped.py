@@ -245,6 +245,11 @@ class UncheckedCategorical(Categorical):
             self._checked().log_prob(value)  # raises an error that names the legal indices
             raise
 
+    def entropy(self) -> torch.Tensor:
+        """Return the entropy, ``[*batch]``; an index of probability 0 adds nothing to it."""
+        logits = self.logits.clamp(min=torch.finfo(self.logits.dtype).min)
+        return -(logits * self.logits.softmax(-1)).sum(-1)
+
     def _checked(self) -> Categorical:
         return Categorical(logits=self.logits, validate_args=True)
 

@@ -174,7 +174,8 @@ class ActorCriticLoss(LossModule):
                 f"shapes {list(found.shape)} in the data and {list(log_prob.shape)} from the policy. "
                 "Fix: collect the data with the same kind of distribution."
             )
-        return found.detach().reshape(log_prob.shape)
+        found = found.detach() if found.requires_grad else found
+        return found if found.shape == log_prob.shape else found.reshape(log_prob.shape)
 
     def _critic_terms(
         self, data: TensorDictBase, clip: Tensor | float | None = None, *, explained: bool = False

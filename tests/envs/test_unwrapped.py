@@ -188,6 +188,18 @@ def test_indices_are_those_that_torch_draws(shape):
     assert all(map(torch.equal, *drawn))
 
 
+def test_entropies_and_their_gradients_are_those_of_torch():
+    found = []
+    for entropy_of in (UncheckedCategorical.entropy, Categorical.entropy):
+        logits = torch.linspace(-9, 9, 24).view(4, 6).requires_grad_()
+        masked = logits.masked_fill(torch.arange(6) < torch.tensor([[0], [1], [3], [5]]), -torch.inf)
+        entropy = entropy_of(UncheckedCategorical(masked))
+        entropy.sum().backward()
+        found.append((entropy, logits.grad))
+    assert torch.equal(found[0][0], found[1][0]) and torch.equal(found[0][1], found[1][1])
+    assert found[0][0].shape == (4,) and found[0][0][3] == 0 and bool(found[0][1].isfinite().all())
+
+
 @pytest.mark.parametrize("value", [torch.tensor([2, 0]), torch.tensor([-1, 0]), torch.tensor([0.5, 0.0])], ids=str)
 def test_values_that_are_not_an_index_are_explained(value):
     with pytest.raises(ValueError, match="to be within the support"):
