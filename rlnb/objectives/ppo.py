@@ -275,11 +275,14 @@ class ClipPPOLoss(PPOLoss):
         ratio = log_weight.exp()
         clipped = ratio.clamp(low, high)
         gain = torch.min(ratio * advantage, clipped * advantage)
-        with torch.no_grad():  # one mean of all: a reduction takes longer than what is reduced
-            means = torch.stack((-log_weight, ratio, ratio.square(), ratio != clipped)).flatten(1).mean(1)
-            kl, mean, square, fraction = means.unbind()
-            logs = {"clip_fraction": fraction, "ESS": mean.square() / square, "kl_approx": kl}
-            logs |= {"max_ratio": ratio.max(), "mean_ratio": mean}
+        with torch.no_grad():
+            largest = log_weight.max()
+            shares = (log_weight - largest).exp()  # of the largest ratio, so that no square is too large
+            columns = (-log_weight, ratio, ratio != clipped, shares, shares.square())
+            # One mean of all: a reduction takes longer than what is reduced.
+            kl, mean, fraction, share, square = torch.stack(columns).reshape(len(columns), -1).mean(1).unbind()
+            logs = {"clip_fraction": fraction, "ESS": share.square() / square, "kl_approx": kl}
+            logs |= {"max_ratio": largest.exp(), "mean_ratio": mean}
         return {"loss_objective": -self._reduce(gain, data), **logs}
 
     def _value_clip(self) -> Tensor | float | None:

@@ -434,6 +434,24 @@ def test_policy_gradient_losses_are_their_equations(name):
     assert set(all_losses(terms)) == set(expected)
 
 
+def test_numbers_for_logs_of_a_ratio_whose_square_is_too_large():
+    loss, batch = made("ClipPPOLoss")
+    batch["action_log_prob"][0] -= 60
+    terms = loss(batch.clone())
+    assert float(terms["ESS"]) == pytest.approx(1 / len(batch))
+    assert 1e20 < float(terms["max_ratio"]) < math.inf
+    assert float(terms["mean_ratio"]) == pytest.approx(float(terms["max_ratio"]) / len(batch))
+
+
+@pytest.mark.parametrize("name", ["PPOLoss", "ClipPPOLoss", "KLPENPPOLoss"])
+def test_a_single_step_without_batch_dimensions_has_a_loss(name):
+    loss, batch = made(name)
+    loss.log_explained_variance = False  # one number has no variance
+    one, several = loss(batch[0].clone()), loss(batch[:1].clone())
+    for key in ("loss_objective", "loss_critic", "kl_approx"):
+        assert torch.allclose(one[key], several[key], atol=1e-6), key
+
+
 @pytest.mark.parametrize(("dtarg", "factor"), [(1e-6, 2.0), (1e6, 0.5)])
 def test_the_weight_of_the_divergence_adapts(dtarg, factor):
     loss = KLPENPPOLoss(gaussian(), critic(), dtarg=dtarg, beta=3.0)

@@ -183,8 +183,12 @@ def test_the_payload_is_plain_json_with_the_keys_as_they_are():
 
 
 def test_columns_are_as_wide_as_what_they_hold_within_reason():
-    widths = lambda spec: column_widths(SpecExplorer(spec).model)  # noqa: E731
-    pixels = lambda letters: math.ceil(7.2 * letters) + 2  # noqa: E731
+    def widths(spec):
+        return column_widths(SpecExplorer(spec).model)
+
+    def pixels(letters):
+        return math.ceil(7.2 * letters) + 2
+
     assert widths(Composite(x=OneHot(2))) == {"key": 130, "leaf": 130, "kind": pixels(len("Composite[]"))}
     nested = Composite(output_spec=Composite(full_observation_spec=Unbounded(1)))
     assert widths(nested)["key"] == 18 + 2 * 14 + 8 * len("full_observation_spec")
