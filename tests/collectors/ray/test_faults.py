@@ -74,8 +74,8 @@ def test_a_lost_node_is_an_error_without_restarts_or_room(cluster):
                     for _ in range(100):
                         collector.next()
                 assert re.sub(HOW, "its node is lost", str(caught.value)).startswith(
-                    f"{name} was lost in the middle of batch {collector.iterations + 1}: its node is lost. Lost are "
-                    "the steps since its last batch. All workers were ended; collector.next() starts new ones. "
+                    f"{name} was lost in the middle of batch {collector.iterations + 1}: its node is lost. The steps "
+                    "since its last batch are lost. All workers were ended; collector.next() starts new ones. "
                     "Ray says: "
                 )
             else:
