@@ -67,10 +67,10 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
     const parts = [card(-1, data.env, [["gives", keysOf(data.given)], ["takes", keysOf(data.taken)]])];
     data.boxes.forEach((b, i) => {
       const cut = i === box.value;
-      parts.push(h("div", { class: "ti-gap", "aria-hidden": "true", "data-cut": cut ? "1" : null, title: cut ? `${b.code}.parent ends here` : null },
-        h("span", { class: "ti-out" }, "→"), b.invertible ? h("span", { class: "ti-in" }, "←") : null));
+      const gap = h("div", { class: "ti-gap", "aria-hidden": "true", "data-cut": cut ? "1" : null, title: cut ? `${b.code}.parent ends here` : null },
+        h("span", { class: "ti-out" }, "→"), b.invertible ? h("span", { class: "ti-in" }, "←") : null);
       const inverse = b.inverseWrites.length ? [["inverse reads", b.inverseReads], ["inverse writes", b.inverseWrites]] : [];
-      parts.push(card(i, b.title, [["reads", b.reads], ["writes", b.writes], ...inverse]));
+      parts.push(h("div", { class: "ti-link", role: "presentation" }, gap, card(i, b.title, [["reads", b.reads], ["writes", b.writes], ...inverse])));
     });
     chain.replaceChildren(...parts);
     chain.setAttribute("aria-activedescendant", `${id}-${box.value}`);
