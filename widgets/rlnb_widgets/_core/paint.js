@@ -50,30 +50,6 @@ export function paintOnce(canvas, display, { params = {}, column = () => [] } = 
   paint(pen, display.marks, { width, params, column, color: palette(canvas) });
 }
 
-/**
- * A painter of marks that are painted often: paint(pen, { width, height, params, column, color }).
- *
- * What depends on no parameter that is named in `moving` is painted once and kept as a bitmap.
- */
-export function layered(marks, moving) {
-  const layers = layersOf(marks, moving);
-  let bitmaps = [];
-  let made = "";
-  return (pen, { width, height, ...scene }) => {
-    const { params, color } = scene;
-    const fixed = Object.entries(params).filter(([name]) => !moving.includes(name));
-    const density = pen.getTransform().a;
-    const key = JSON.stringify([width, height, density, color("ink"), color("paper"), fixed]);
-    if (key !== made) bitmaps = [];
-    made = key;
-    layers.forEach((layer, i) => {
-      if (!layer.still || layers.length === 1) return paint(pen, layer.marks, { width, ...scene });
-      bitmaps[i] ??= bitmapOf(layer.marks, { width, ...scene }, height, density);
-      pen.drawImage(bitmaps[i], 0, 0, width, height);
-    });
-  };
-}
-
 /** The topmost hit area at a point: { name, tip, value }, the value in the domain of its frame; null without one. */
 export function hitAt(marks, { width, params }, px, py) {
   let found = null;
@@ -102,22 +78,36 @@ export function hitAt(marks, { width, params }, px, py) {
 /**
  * Show a display list in an element that is as high as the list: { el, invalidate, at, show, destroy }.
  *
- * params() gives the values of parameters at the moment. What depends on none that is named in `moving` is painted once
- * and kept as a bitmap. at(event) is the hit under a pointer, and tipOf(hit or null, event) what the tooltip says there;
- * show(display, column) shows another list.
+ * params() gives the values of parameters at the moment. In a list with much to paint `moving` names those that change
+ * often: what is below the first mark that depends on one has a canvas of its own, painted when others change.
+ * at(event) is the hit under a pointer, and tipOf(hit or null, event) what the tooltip says there; show(display, column)
+ * shows another list.
  */
-export function surface(display, column, { params = () => ({}), moving = ["t"], tipOf = (hit) => hit?.tip, ...attributes } = {}) {
+export function surface(display, column, { params = () => ({}), moving = [], tipOf = (hit) => hit?.tip, ...attributes } = {}) {
   const tip = h("div", { class: "rlnb-tip", hidden: true });
   const el = h("div", { role: attributes["aria-label"] ? "img" : null, ...attributes, style: "position:relative" }, tip);
-  let [marks, repaint] = [[], () => {}];
-  const view = stage(el, (pen, { width, height, color }) => repaint(pen, { width, height, params: params(), column, color }));
+  let marks = [];
+  let still = 0; // how many marks are on the canvas below
+  let painted = null;
+  const layer = (some) => stage(el, (pen, { width, color }) => paint(pen, some(), { width, params: params(), column, color }));
+  const below = moving.length ? layer(() => marks.slice(0, still)) : null;
+  const above = layer(() => marks.slice(still));
+  const invalidate = () => {
+    above.invalidate();
+    const state = JSON.stringify(params(), (name, value) => (moving.includes(name) ? undefined : value));
+    if (state !== painted) below?.invalidate();
+    painted = state;
+  };
   const show = (list, columns) => {
     column = columns;
     marks = list.marks;
-    repaint = layered(marks, moving);
+    still = marks.findIndex((mark) => moving.some((name) => JSON.stringify(mark).includes(`"param":"${name}"`)));
+    if (still < 0) still = below ? marks.length : 0;
+    painted = null;
     el.style.height = `${list.height}px`;
-    view.invalidate();
+    invalidate();
   };
+  const destroy = () => { below?.destroy(); above.destroy(); };
   const at = (event) => {
     const box = el.getBoundingClientRect();
     return hitAt(marks, { width: box.width, params: params() }, event.clientX - box.left, event.clientY - box.top);
@@ -133,32 +123,7 @@ export function surface(display, column, { params = () => ({}), moving = ["t"], 
   });
   el.addEventListener("pointerleave", () => { tip.hidden = true; });
   if (display) show(display, column);
-  return { el, at, show, ...view };
-}
-
-/** The marks in runs that move with one of the parameters, and runs that do not: [{ marks, still }]. */
-function layersOf(marks, moving) {
-  const moves = (value) => {
-    if (Array.isArray(value)) return value.some(moves);
-    if (value === null || typeof value !== "object") return false;
-    return moving.includes(value.param) || Object.values(value).some(moves);
-  };
-  const layers = [];
-  for (const mark of marks) {
-    const still = !moves(mark);
-    if (layers.at(-1)?.still !== still) layers.push({ marks: [], still });
-    layers.at(-1).marks.push(mark);
-  }
-  return layers;
-}
-
-function bitmapOf(marks, scene, height, density) {
-  const canvas = document.createElement("canvas");
-  Object.assign(canvas, { width: Math.round(scene.width * density), height: Math.round(height * density) });
-  const pen = canvas.getContext("2d");
-  pen.scale(density, density);
-  paint(pen, marks, scene);
-  return canvas;
+  return { el, at, show, invalidate, destroy };
 }
 
 /** Where marks outside of frames are, in pixels of a page as wide as this. */
