@@ -94,6 +94,14 @@ def test_static_pictures_stack_lists_and_legends_and_escape_their_texts():
     assert float(re.search(r'height="([\d.]+)"', text)[1]) == 40 + 20 + 10 + 16 + 10
 
 
+def test_an_image_is_part_of_a_static_picture():
+    display, svg = Display(10), Svg(100, 10)
+    display.image(3, 4, 5, 6, "data:image/png;base64,AA==")
+    draw_display(svg, display, margin=0)
+    tag = re.search(r"<image[^>]*>", str(svg))[0]
+    assert all(part in tag for part in ('x="3"', 'y="4"', 'width="5"', 'height="6"', '"data:image/png;base64,AA=="'))
+
+
 def test_many_spans_become_shares_that_add_up_to_the_time_they_cover():
     edges = np.linspace(0, 100, 51)
     starts = np.arange(0.0, 100, 0.5)

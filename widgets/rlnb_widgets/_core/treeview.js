@@ -95,11 +95,10 @@ export function treeView({ rows, name, id, header: head, traits, flagged, openin
     reveal();
   };
 
+  /** What shows of the way to a row: the row itself, or what it is folded away in. */
   const parentShown = (i) => {
-    for (let k = i; k >= 0; k -= 1) {
-      if (shown.includes(k) && rows[i]?.path.join("\0").startsWith(rows[k].path.join("\0"))) return k;
-    }
-    return shown[0] ?? -1;
+    const isAbove = (k) => k <= i && rows[i].path.join("\0").startsWith(rows[k].path.join("\0"));
+    return shown.findLast(isAbove) ?? shown[0] ?? -1;
   };
 
   const activate = (i) => {
