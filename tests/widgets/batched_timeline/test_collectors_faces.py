@@ -103,9 +103,9 @@ def test_the_picture_draws_each_batch_its_age_and_what_was_lost():
 
 def test_the_versions_stand_below_the_batches_in_detail():
     scene = BatchedEnvTimeline(async_trace())._scene
-    found = [mark for mark in flat(scene.detail().marks) if mark["kind"] == "numbers"]
+    found = [mark for mark in flat(scene.detail().marks) if mark["kind"] == "labels"]
     assert [scene.columns.arrays[mark["values"]].tolist() for mark in found] == [[0, 0], [0]]
-    ages = [mark for mark in flat(scene.overview().marks) if mark["kind"] == "numbers"]
+    ages = [mark for mark in flat(scene.overview().marks) if mark["kind"] == "labels"]
     assert [scene.columns.arrays[mark["values"]].tolist() for mark in ages] == [[0, 1, 2]]
 
 

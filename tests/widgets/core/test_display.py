@@ -85,6 +85,31 @@ def test_what_cannot_be_drawn_is_refused(draw, words):
     assert display.marks == []
 
 
+def test_glyphs_lines_and_parts_of_rings_travel_as_what_the_page_draws():
+    display = Display(10)
+    display.glyph(1, Param("y"), "cross", 4, "bad")
+    display.glyphs(np.array([3]), 5, "up", 2)
+    display.line(0, 1, Param("x"), 3, dash=(2, 1))
+    display.sector(5, 5, 1, 2, Param("a"), 0.5, stroke="ink")
+    y, x, a = ({"param": name} for name in "yxa")
+    both = [[-2, -2], [2, 2], [0, 0], [2, -2], [-2, 2]]
+    assert display.payload()["marks"] == [
+        {"kind": "poly", "points": both, "x": 1, "y": y, "stroke": "bad", "width": 1.6},
+        {"kind": "glyphs", "points": [[-1, 1], [1, 1], [0, -1]], "y": 5, "places": 0, "fill": "ink"},
+        {"kind": "poly", "points": [[0, 1], [x, 3]], "stroke": "line", "dash": [2, 1]},
+        {
+            "kind": "sectors",
+            "x": 5,
+            "y": 5,
+            "r": 1,
+            "r2": 2,
+            "starts": [a],
+            "stops": [0.5],
+            "looks": [{"stroke": "ink"}],
+        },
+    ]
+
+
 def test_static_pictures_stack_lists_and_legends_and_escape_their_texts():
     display = Display(20)
     display.text(0, 12, "<b>&")
@@ -92,6 +117,14 @@ def test_static_pictures_stack_lists_and_legends_and_escape_their_texts():
     text = str(stacked("<T>", "about", [display, [("c0", "one < two")]], {}))
     assert "&lt;b&gt;&amp;" in text and "a &lt;tip&gt;" in text and "one &lt; two" in text and "<b>" not in text
     assert float(re.search(r'height="([\d.]+)"', text)[1]) == 40 + 20 + 10 + 16 + 10
+
+
+def test_an_image_is_part_of_a_static_picture():
+    display, svg = Display(10), Svg(100, 10)
+    display.image(3, 4, 5, 6, "data:image/png;base64,AA==")
+    draw_display(svg, display, margin=0)
+    tag = re.search(r"<image[^>]*>", str(svg))[0]
+    assert all(part in tag for part in ('x="3"', 'y="4"', 'width="5"', 'height="6"', '"data:image/png;base64,AA=="'))
 
 
 def test_many_spans_become_shares_that_add_up_to_the_time_they_cover():

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  answers, entryCode, foldable, keyCode, label, move, printable, shownRows, siblings, slice, topsOf, wordsOf,
+  answers, entryCode, foldable, keyCode, label, move, printable, shownRows, siblings, wordsOf,
 } from "../../../widgets/rlnb_widgets/_core/tree.js";
 
 const leaf = (...path) => ({ path });
@@ -68,26 +68,6 @@ test("nothing folds during a search, and a row that does not show gives way to t
   assert.deepEqual(go("Enter", 1, [], true), { active: 1, fold: null });
   assert.deepEqual(go("ArrowDown", 2, [1]), { active: 0, fold: null });
   assert.deepEqual(move("ArrowDown", 3, [], ROWS, new Set()), { active: 3, fold: null });
-});
-
-test("a thousand rows need a few dozen in the page", () => {
-  const tops = topsOf(Array(1000).fill(42));
-  assert.deepEqual(slice(0, 440, tops), [0, 31]);
-  assert.deepEqual(slice(21_000, 440, tops, 5), [495, 516]);
-  assert.deepEqual(slice(41_600, 440, tops), [970, 1000]);
-  assert.deepEqual(slice(0, 440, topsOf([42, 42, 42])), [0, 3]);
-  assert.deepEqual(slice(9_999, 440, topsOf([])), [0, 0]);
-});
-
-test("rows of two heights: what is in the window is in the page, and no more than was asked for", () => {
-  const tops = topsOf([28, 28, 48, 28, 48, 48]);
-  assert.deepEqual(tops, [0, 28, 56, 104, 132, 180, 228]);
-  assert.deepEqual(slice(0, 56, tops, 0), [0, 2]);
-  assert.deepEqual(slice(0, 57, tops, 0), [0, 3]);
-  assert.deepEqual(slice(55, 50, tops, 0), [1, 4]);
-  assert.deepEqual(slice(56, 48, tops, 0), [2, 3]);
-  assert.deepEqual(slice(179, 100, tops, 0), [4, 6]);
-  assert.deepEqual(slice(179, 100, tops, 2), [2, 6]);
 });
 
 test("each row knows its place among its shown siblings", () => {

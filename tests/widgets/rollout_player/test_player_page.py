@@ -50,7 +50,7 @@ def test_keys_pointer_and_play(browse, cartpole):
         reached["dragged"] = step(page)
         page.mouse.up()
         reached["spoken"] = strips.get_attribute("aria-valuetext")
-        reached["painted"] = [page.evaluate(COLOURS, i) for i in range(3)]
+        reached["painted"] = [page.evaluate(COLOURS, i) for i in range(4)]
         return reached
 
     player = RolloutPlayer(cartpole, "CartPole-v1")

@@ -98,7 +98,7 @@ def test_to_dict_is_json_with_all_that_stays_the_same() -> None:
         "anchor": "middle",
         "bold": True,
     }
-    stroke = {"kind": "line", "x": 0, "y": 0, "x2": 1, "y2": 1, "stroke": "muted", "width": 2, "round": True}
+    stroke = {"kind": "poly", "points": [[0, 0], [1, 1]], "stroke": "muted", "width": 2, "round": True}
     ball = {"kind": "disc", "x": 0, "y": 0, "r": 5, "fill": "accent"}
     part = {"kind": "group", "at": {"param": "ball"}, "marks": [ball]}
     assert got == {"width": 100.0, "height": 50.0, "parts": ["ball"], "marks": [words, stroke, part]}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from rlnb_widgets import TEDExplorer
+from tensordict import TensorDict
 
 from tests.widgets.pages import settle
 
@@ -37,6 +39,31 @@ def test_a_click_leaves_the_search_alone(browse, ted):
         return page.get_by_role("searchbox").input_value(), page.locator(".rlnb-spacer [data-row]").count()
 
     assert browse(TEDExplorer(ted()), act) == ("rew", 1)
+
+
+IN_SIGHT = """() => {
+  const [head, row, tree] = ['.rlnb-header', "[aria-selected='true'][role='treeitem']", '.rlnb-tree'].map((name) =>
+    document.querySelector(name).getBoundingClientRect());
+  return head.bottom <= row.top + 1 && row.bottom <= tree.bottom + 1;
+}"""
+
+
+def test_the_chosen_of_many_rows_is_in_sight_below_the_head(browse):
+    def act(page):
+        page.get_by_role("tree").focus()
+        found = []
+        for key in ("End", "PageUp", "PageUp", "ArrowDown", "Home"):
+            page.keyboard.press(key)
+            settle(page)
+            rows = page.locator("[role='treeitem']")
+            found.append(
+                (rows.and_(page.locator("[aria-selected='true']")).get_attribute("data-key"), rows.count() < 90)
+            )
+            assert page.evaluate(IN_SIGHT)
+        return found
+
+    found = browse(TEDExplorer(TensorDict({f"k{i:03d}": torch.zeros(3) for i in range(300)}, [3])), act)
+    assert found == [(key, True) for key in ("k299", "k289", "k279", "k280", "k000")]
 
 
 def past(ted):

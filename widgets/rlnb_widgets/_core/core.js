@@ -6,7 +6,7 @@ export { button, drag, factList, guarded, h, hIn, keyButton, keyboard, noteList,
 export { framed, motion } from "./frames.js";
 export { legend } from "./legend.js";
 export { cutText, duration, search, textWidth } from "./measures.js";
-export { columnsOf, hitAt, layered, paint, paintOnce, surface } from "./paint.js";
+export { columnsOf, hitAt, paint, paintOnce, surface } from "./paint.js";
 export { tabs } from "./tabs.js";
 export { reducedMotion } from "./theme.js";
 export { timelineBar } from "./timeline.js";

@@ -20,7 +20,7 @@ import numpy as np
 
 from rlnb_widgets._core.colors import role_of
 
-#: Paths of the glyphs, in units of half their size, with the middle at 0, 0; the painter has the same table.
+#: Paths of the glyphs, in units of half their size, with the middle at 0, 0.
 GLYPHS: dict[str, tuple[tuple[float, float], ...]] = {
     "up": ((-1, 1), (1, 1), (0, -1)),
     "down": ((-1, -1), (1, -1), (0, 1)),
@@ -196,12 +196,6 @@ class Display:
             yield
 
     @contextmanager
-    def faded(self, opacity: float) -> Iterator[None]:
-        """Draw all inside with an opacity."""
-        with self._group(opacity=opacity):
-            yield
-
-    @contextmanager
     def shown(self, param: Param) -> Iterator[None]:
         """Draw what is inside only where a parameter is not zero."""
         with self._group(show=param):
@@ -303,7 +297,6 @@ class Display:
     def text(
         self, x: Number, y: Number, text: object, fill: str | None = None, size: float | None = None,
         anchor: str | None = None, bold: bool | None = None, mono: bool | None = None, within: float | None = None,
-        shift: float | None = None,
     ) -> None:  # fmt: skip
         """Add a line of text with its baseline at ``y``.
 
@@ -317,14 +310,13 @@ class Display:
             bold: Whether to use bold letters.
             mono: Whether to use letters of one width.
             within: Pixels that it has; a longer text is cut and ends in an ellipsis.
-            shift: Pixels to the right of ``x``, inside of frames.
         """
         style = {"fill": fill, "size": size, "anchor": anchor, "bold": bold, "mono": mono}
         words = text if isinstance(text, Param) else str(text)
-        self._add("text", x=x, y=y, text=words, **style, within=within, shift=shift)
+        self._add("text", x=x, y=y, text=words, **style, within=within)
 
     def image(self, x: Number, y: Number, w: float, h: float, source: str) -> None:
-        """Add a raster image from a ``data:`` address, ``w`` by ``h`` pixels."""
+        """Add a raster image from a ``data:`` address, ``w`` by ``h`` pixels, to the static view."""
         if not source.startswith("data:image/"):
             raise ValueError("an image is embedded: its source starts with data:image/.")
         self._add("image", x=x, y=y, w=w, h=h, source=source)
@@ -356,49 +348,38 @@ class Display:
 
     def curve(
         self, values: Any, y: float, h: float, low: Number, high: Number, stroke: str, width: float | None = None,
-        first: int | None = None, count: int | None = None, cuts: Any = None, opacity: float | None = None,
-        dash: Sequence[float] | None = None, places: Any = None,
+        cuts: Any = None, opacity: float | None = None, dash: Sequence[float] | None = None, places: Any = None,
     ) -> None:  # fmt: skip
         """Add a line through values over steps, each in the middle of its step; values that are not finite break it.
 
         A line that has more values than there are pixels for is thinned, unless its ``places`` are given.
 
         Args:
-            values: The values ``[n]``, or the number of a column that has them from ``first`` on.
+            values: The values ``[n]``, or the number of their column.
             y: Top edge of the plot.
             h: Height of the plot.
             low: Value at the bottom.
             high: Value at the top.
             stroke: Role of the line.
             width: Width of the line.
-            first: First element of the column.
-            count: Number of elements.
             cuts: Steps ``[m]`` at which a new line begins, or the number of their column.
             opacity: Opacity of the line.
             dash: Pixels of dashes and gaps.
             places: Where the values are ``[n]``, in order, or the number of their column. None: in the middle of steps.
         """
-        column = self._column(values)
-        if count is None and not isinstance(column, str):
-            count = len(self.columns.arrays[column]) - (first or 0)
-        where = {"first": first, "count": count, "cuts": None if cuts is None else self._column(cuts)}
+        where = {"values": self._column(values), "cuts": None if cuts is None else self._column(cuts)}
         where["places"] = None if places is None else self._column(places)
         style = {"stroke": stroke, "width": width, "opacity": opacity, "dash": _list(dash)}
-        self._add("curve", values=column, y=y, h=h, low=low, high=high, **style, **where)
+        self._add("curve", y=y, h=h, low=low, high=high, **style, **where)
 
-    def shares(
-        self, series: Sequence[tuple[Any, str]], y: float, h: float, first: int | None = None, count: int | None = None
-    ) -> None:
+    def shares(self, series: Sequence[tuple[Any, str]], y: float, h: float) -> None:
         """Add shares of one, stacked over steps from the bottom: values ``[n]``, or their column, and role of each."""
-        found = [(self._column(values), role) for values, role in series]
-        column = found[0][0]
-        if count is None and not isinstance(column, str):
-            count = len(self.columns.arrays[column]) - (first or 0)
-        self._add("shares", series=[list(pair) for pair in found], y=y, h=h, first=first, count=count)
+        self._add("shares", series=[[self._column(values), role] for values, role in series], y=y, h=h)
 
     def bars(
-        self, values: Any, y: float, h: float, high: Number, fill: str, floors: Any = None, most: float | None = None
-    ) -> None:
+        self, values: Any, y: float, h: float, high: Number, fill: str, floors: Any = None, most: float | None = None,
+        opacity: float | None = None,
+    ) -> None:  # fmt: skip
         """Add a bar for each step, ``h`` pixels high for the value ``high``.
 
         Args:
@@ -409,9 +390,10 @@ class Display:
             fill: Role of the bars.
             floors: Where the bars begin, ``[n]``; such bars are at least a pixel high. None: at 0, the bottom.
             most: Width in pixels that a bar has at most.
+            opacity: Opacity of the bars.
         """
         where = {"values": self._column(values), "floors": None if floors is None else self._column(floors)}
-        self._add("bars", **where, y=y, h=h, high=high, fill=fill, most=most)
+        self._add("bars", **where, y=y, h=h, high=high, fill=fill, most=most, opacity=opacity)
 
     def heat(
         self, values: Any, rows: Number, x: Number, x2: Number, y: float, h: float, fill: str = "accent",
@@ -436,11 +418,6 @@ class Display:
         """Add one of `GLYPHS` at each of ``places`` ``[n]``."""
         _check_glyph(name)
         self._add("glyphs", places=self._column(places), y=y, name=name, size=size, fill=fill)
-
-    def numbers(self, starts: Any, stops: Any, values: Any, y: float, size: float | None = None) -> None:
-        """Add numbers ``[n]`` in the middle of spans, with their baseline at ``y``, where there is room for them."""
-        places = {"starts": self._column(starts), "stops": self._column(stops), "values": self._column(values)}
-        self._add("numbers", **places, y=y, size=size)
 
     def sectors(
         self, x: Number, y: Number, r: float, r2: float, starts: Any, stops: Any, looks: Sequence[dict[str, Any]],
@@ -478,7 +455,7 @@ class Display:
 
     def labels(
         self, starts: Any, stops: Any, y: float, text: str | None = None, fill: str | None = None,
-        size: float | None = None, shift: float | None = None,
+        size: float | None = None, shift: float | None = None, values: Any = None, anchor: str | None = None,
     ) -> None:  # fmt: skip
         """Add a text at the start of each span that has room for it.
 
@@ -490,9 +467,12 @@ class Display:
             fill: Role; ``"ink"`` if not given.
             size: Height of the font in pixels; 11 if not given.
             shift: Pixels to the right of the start.
+            values: Numbers ``[n]`` that are written in place of a text.
+            anchor: ``"middle"`` writes in the middle of the spans.
         """
         where = {"starts": self._column(starts), "stops": self._column(stops)}
-        self._add("labels", **where, y=y, text=text, fill=fill, size=size, shift=shift)
+        where |= {} if values is None else {"values": self._column(values)}
+        self._add("labels", **where, y=y, text=text, fill=fill, size=size, shift=shift, anchor=anchor)
 
     def axis(self, y: float, format: str = "number", integer: bool | None = None, room: float | None = None) -> None:
         """Add the scale of the frame: ticks above ``y`` and numbers below, at round values.
@@ -527,12 +507,37 @@ def _list(values: Sequence[float] | None) -> list[float] | None:
     return None if values is None else list(values)
 
 
+def _for_page(mark: dict[str, Any]) -> dict[str, Any]:
+    """Return a mark as the page draws it: glyphs as polygons or lines about their middle, one of a series by itself."""
+    kind = mark.get("kind")
+    if kind == "sector":
+        turns = {"starts": [mark["turn"]], "stops": [mark["turn2"]]}
+        look = _some(mark, "fill", "stroke", "width", "opacity", "dash")
+        return {"kind": "sectors", **_some(mark, "x", "y", "r", "r2"), **turns, "looks": [look]}
+    if kind == "line":
+        ends = [[mark["x"], mark["y"]], [mark["x2"], mark["y2"]]]
+        return {"kind": "poly", "points": ends, **_some(mark, "stroke", "width", "dash", "opacity", "round")}
+    if kind not in ("glyph", "glyphs"):
+        return mark
+    half, points = mark["size"] / 2, [*GLYPHS[mark["name"]]]
+    if mark["name"] == "cross":
+        points.insert(2, (0, 0))  # both strokes in one line
+    shape = {"kind": "poly" if kind == "glyph" else kind, "points": [(half * x, half * y) for x, y in points]}
+    outline = {"stroke": mark["fill"], "width": mark.get("width", 1.6)}
+    style = outline if mark["name"] in STROKED else _some(mark, "fill")
+    return {**shape, **_some(mark, "x", "y", "places"), **style}
+
+
+def _some(mark: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: mark[name] for name in names if name in mark}
+
+
 def _plain(value: Any) -> Any:
     """Return marks for JSON: a parameter by its name, other numbers with nine digits."""
     if isinstance(value, Param):
         return {"param": value.name, "plus": value.plus} if value.plus else {"param": value.name}
     if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: _plain(part) for name, part in _for_page(value).items()}
     if isinstance(value, (list, tuple)):
         return [_plain(part) for part in value]
     if isinstance(value, (bool, str)) or value is None:

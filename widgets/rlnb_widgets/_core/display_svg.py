@@ -36,14 +36,13 @@ Part = Display | Sequence[tuple[str, str]] | str
 
 @dataclass(frozen=True)
 class _Place:
-    """Where marks go: the pixels and the domain of the frame, the shift down, and the opacity."""
+    """Where marks go: the pixels and the domain of the frame, and the shift down."""
 
     left: float
     right: float
     low: float
     high: float
     down: float = 0.0
-    opacity: float = 1.0
 
     @property
     def scale(self) -> float:
@@ -111,11 +110,7 @@ class _Writer:
         if "domain" in mark:
             low, high = map(self._number, mark["domain"])
             place = replace(place, low=low, high=high)
-        place = replace(
-            place,
-            down=place.down + self._number(mark.get("y", 0)),
-            opacity=place.opacity * mark.get("opacity", 1),
-        )
+        place = replace(place, down=place.down + self._number(mark.get("y", 0)))
         if not mark.get("clip"):
             self.draw(mark["marks"], place)
             return
@@ -142,35 +137,35 @@ class _Writer:
         if "scale" in mark:
             moves.append(f"scale({mark['scale']:.4f})")
         self.svg.open(" ".join(moves), clip_path=self._clip(0, *mark["size"]) if "size" in mark else None)
-        self.draw(mark["marks"], _Place(0.0, 1.0, 0.0, 1.0, opacity=place.opacity))
+        self.draw(mark["marks"], _Place(0.0, 1.0, 0.0, 1.0))
         self.svg.close()
 
     def _rect(self, mark: Mark, place: _Place) -> None:
         x, w = _widths(place.x(self._number(mark["x"])), place.x(self._number(mark["x2"])), mark)
         y, h = self._number(mark["y"]) + place.down, self._number(mark["h"])
-        self.svg.rect(x, y, w, h, mark.get("fill"), mark.get("radius", 0), **_style(mark, place))
+        self.svg.rect(x, y, w, h, mark.get("fill"), mark.get("radius", 0), **_style(mark))
 
     def _line(self, mark: Mark, place: _Place) -> None:
         x, x2 = (place.x(self._number(mark[name])) for name in ("x", "x2"))
         y, y2 = (self._number(mark[name]) + place.down for name in ("y", "y2"))
-        self.svg.path(f"M{coordinate(x)} {coordinate(y)}L{coordinate(x2)} {coordinate(y2)}", **_style(mark, place))
+        self.svg.path(f"M{coordinate(x)} {coordinate(y)}L{coordinate(x2)} {coordinate(y2)}", **_style(mark))
 
     def _poly(self, mark: Mark, place: _Place) -> None:
         points = [(place.x(self._number(x)), self._number(y) + place.down) for x, y in mark["points"]]
         if mark.get("fill") or mark.get("closed"):
-            self.svg.polygon(points, mark.get("fill"), **_style(mark, place))
+            self.svg.polygon(points, mark.get("fill"), **_style(mark))
         else:
-            style = _style(mark, place)
+            style = _style(mark)
             self.svg.polyline(points, style.pop("stroke", "line"), **style)
 
     def _disc(self, mark: Mark, place: _Place) -> None:
         x, y = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down
-        self.svg.circle(x, y, mark["r"], mark.get("fill"), **_style(mark, place))
+        self.svg.circle(x, y, mark["r"], mark.get("fill"), **_style(mark))
 
     def _sector(self, mark: Mark, place: _Place) -> None:
         x, y = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down
         path = _sector_path(x, y, mark["r"], mark["r2"], self._number(mark["turn"]), self._number(mark["turn2"]))
-        self.svg.path(path, mark.get("fill"), **_style(mark, place))
+        self.svg.path(path, mark.get("fill"), **_style(mark))
 
     def _sectors(self, mark: Mark, place: _Place) -> None:
         x, y, r, r2 = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down, mark["r"], mark["r2"]
@@ -184,7 +179,7 @@ class _Writer:
             else:
                 path = "".join(_sector_path(x, y, r, r2, *span) for span in spans)
             if path and ("fill" in look or "stroke" in look):
-                self.svg.path(path, look.get("fill"), **_style(look, place))
+                self.svg.path(path, look.get("fill"), **_style(look))
 
     def _glyph(self, mark: Mark, place: _Place) -> None:
         x, y, half = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down, mark["size"] / 2
@@ -202,12 +197,11 @@ class _Writer:
             text = str(self.params[text.name])
         if "within" in mark:
             text = cut_text(text, mark["within"], size)
-        x = place.x(self._number(mark["x"])) + mark.get("shift", 0)
+        x = place.x(self._number(mark["x"]))
         y = self._number(mark["y"]) + place.down
         kept = text.replace("  ", "\u00a0\u00a0") if mark.get("mono") else text
         style = {"bold": mark.get("bold", False), "mono": mark.get("mono", False)}
-        fade: dict[str, Any] = {} if place.opacity == 1 else {"fill_opacity": place.opacity}
-        self.svg.text(x, y, kept, mark.get("fill", "ink"), size, mark.get("anchor", "start"), **style, **fade)
+        self.svg.text(x, y, kept, mark.get("fill", "ink"), size, mark.get("anchor", "start"), **style)
 
     def _image(self, mark: Mark, place: _Place) -> None:
         x, y = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down
@@ -232,7 +226,7 @@ class _Writer:
             a, b = a[start:stop].astype(np.float64), b[start:stop].astype(np.float64)
             path = self._crowd(a, b, base, y, h, place) if crowded else self._apart(a, b, y, h, mark, place)
             if path:
-                self.svg.path(path, role, **_style({"opacity": mark.get("opacity", 1)}, place))
+                self.svg.path(path, role, **_style(mark))
 
     def _apart(self, starts: np.ndarray, stops: np.ndarray, y: float, h: float, mark: Mark, place: _Place) -> str:
         parts = []
@@ -257,13 +251,12 @@ class _Writer:
         return "".join(parts)
 
     def _curve(self, mark: Mark, place: _Place) -> None:
-        first, y, h = mark.get("first", 0), mark["y"] + place.down, mark["h"]
-        values = self.arrays[mark["values"]][first : first + mark["count"]].astype(np.float64)
+        y, h, values = mark["y"] + place.down, mark["h"], self.arrays[mark["values"]].astype(np.float64)
         cuts = self.arrays[mark["cuts"]].tolist() if "cuts" in mark else []
         low, high = self._number(mark["low"]), self._number(mark["high"])
         span = high - low
         points: list[tuple[float, float]] = []
-        places = self.arrays[mark["places"]][first:].tolist() if "places" in mark else None
+        places = self.arrays[mark["places"]].tolist() if "places" in mark else None
         for begin, end in zip([0, *cuts], [*cuts, len(values)], strict=True):
             start, stop = begin, end
             if places is None:
@@ -278,7 +271,7 @@ class _Writer:
                 share = (values[start + i] - low) / span if span else 0.5
                 at = start + i + 0.5 if places is None else places[start + i]
                 points.append((place.x(at), y + h - 1 - share * (h - 2)))
-        style = _style({"width": 1.5, "round": True, **mark}, place)
+        style = _style({"width": 1.5, "round": True, **mark})
         self.svg.polyline(points, style.pop("stroke"), **style)
         # A value between two gaps is a dot.
         drawn = [False, *(math.isfinite(x) for x, _ in points), False]
@@ -299,7 +292,7 @@ class _Writer:
             for i in np.flatnonzero(tall > 0).tolist()
         )
         if path:
-            self.svg.path(path, mark["fill"], **_style({}, place))
+            self.svg.path(path, mark["fill"], **_style(mark))
 
     def _heat(self, mark: Mark, place: _Place) -> None:
         values, rows = self.arrays[mark["values"]].astype(np.float64), round(self._number(mark["rows"]))
@@ -315,32 +308,23 @@ class _Writer:
                 box_path(lefts[c], tops[r], lefts[c + 1] - lefts[c], tops[r + 1] - tops[r])
                 for r, c in (divmod(i, columns) for i in np.flatnonzero(shades == shade).tolist())
             )
-            style = _style({"opacity": FAINT + (1 - FAINT) * shade / (SHADES - 1)}, place)
+            style = _style({"opacity": FAINT + (1 - FAINT) * shade / (SHADES - 1)})
             self.svg.path(path, mark["fill"], **style, shape_rendering="crispEdges")
 
     def _glyphs(self, mark: Mark, place: _Place) -> None:
         for x in self.arrays[mark["places"]].tolist():
             self._glyph({**mark, "x": x}, place)
 
-    def _numbers(self, mark: Mark, place: _Place) -> None:
-        y, size = mark["y"] + place.down, mark.get("size", 11)
-        starts, stops, values = (self.arrays[mark[name]].astype(np.float64) for name in ("starts", "stops", "values"))
-        seen = (stops > place.low) & (starts < place.high)
-        for i in np.flatnonzero(seen & ((stops - starts) * place.scale > size)).tolist():
-            words = format_value(float(values[i]), "number")
-            if text_width(words, size) + 6 <= (stops[i] - starts[i]) * place.scale:
-                self.svg.text(place.x((starts[i] + stops[i]) / 2), y, words, "ink", size, "middle")
-
     def _shares(self, mark: Mark, place: _Place) -> None:
-        first, y, h = mark.get("first", 0), mark["y"] + place.down, mark["h"]
-        columns = max(round((place.right - place.left) / BUCKET), 1)
+        y, h, series = mark["y"] + place.down, mark["h"], [(self.arrays[a], role) for a, role in mark["series"]]
+        columns, count = max(round((place.right - place.left) / BUCKET), 1), len(series[0][0])
         wide = (place.right - place.left) / columns
         steps = np.floor(place.low + (np.arange(columns) + 0.5) * (place.high - place.low) / columns).astype(int)
-        shown = (steps >= 0) & (steps < mark["count"])
+        shown = (steps >= 0) & (steps < count)
         base = np.zeros(columns)
-        for column, role in mark["series"]:
-            values = self.arrays[column][first + np.clip(steps, 0, mark["count"] - 1)]
-            share = np.where(shown, np.clip(np.nan_to_num(values.astype(np.float64)), 0, 1 - base), 0.0)
+        for values, role in series:
+            seen = values[np.clip(steps, 0, count - 1)].astype(np.float64)
+            share = np.where(shown, np.clip(np.nan_to_num(seen), 0, 1 - base), 0.0)
             path = "".join(
                 box_path(place.left + i * wide, y + h * (1 - base[i] - share[i]), wide, h * share[i])
                 for i in np.flatnonzero(share > 0).tolist()
@@ -358,19 +342,22 @@ class _Writer:
         top, bottom = mark["dense"] if dense else (mark["y"], mark["y2"])
         y, y2 = coordinate(top + place.down), coordinate(bottom + place.down)
         xs = dict.fromkeys(coordinate(place.x(value)) for value in shown.tolist())
-        style = _style(mark, place)
+        style = _style(mark)
         if dense:
             style = {**style, "stroke_dasharray": None, "stroke_width": 0.75}
         self.svg.path("".join(f"M{x} {y}V{y2}" for x in xs), None, **style)
 
     def _labels(self, mark: Mark, place: _Place) -> None:
         starts, stops = (self.arrays[mark[name]].astype(np.float64) for name in ("starts", "stops"))
-        size, shift = mark.get("size", 11), mark.get("shift", 0)
+        size, shift, anchor = mark.get("size", 11), mark.get("shift", 0), mark.get("anchor", "start")
+        values = self.arrays[mark["values"]] if "values" in mark else None
         for i in range(*_seen(starts, stops, place)):
-            words = mark.get("text", str(i + 1))
-            x = max(place.x(float(starts[i])), place.left) + shift
-            if x + text_width(words, size) <= min(place.x(float(stops[i])), place.right):
-                self.svg.text(x, mark["y"] + place.down, words, mark.get("fill", "ink"), size)
+            words = mark.get("text", str(i + 1)) if values is None else format_value(float(values[i]), "number")
+            start, stop = max(place.x(float(starts[i])), place.left), min(place.x(float(stops[i])), place.right)
+            # In the middle a text has a margin at both sides.
+            if text_width(words, size) + (shift if anchor == "start" else 6) <= stop - start:
+                x = start + shift if anchor == "start" else (start + stop) / 2
+                self.svg.text(x, mark["y"] + place.down, words, mark.get("fill", "ink"), size, anchor)
 
     def _axis(self, mark: Mark, place: _Place) -> None:
         y, whole = mark["y"] + place.down, mark.get("integer", False)
@@ -395,9 +382,8 @@ def _widths(x: float, x2: float, mark: Mark) -> tuple[float, float]:
     return x - grow, max(x2 - x + 2 * grow, mark.get("least", 0))
 
 
-def _style(mark: Mark, place: _Place) -> dict[str, Any]:
+def _style(mark: Mark) -> dict[str, Any]:
     """Return the attributes of a mark's outline and opacity."""
-    opacity = mark.get("opacity", 1) * place.opacity
     style: dict[str, Any] = {}
     if "stroke" in mark:
         style |= {"stroke": mark["stroke"], "stroke_width": mark.get("width", 1)}
@@ -405,7 +391,7 @@ def _style(mark: Mark, place: _Place) -> dict[str, Any]:
             style |= {"stroke_linecap": "round", "stroke_linejoin": "round"}
         if "dash" in mark:
             style["stroke_dasharray"] = " ".join(map(coordinate, mark["dash"]))
-    return style if opacity == 1 else {**style, "opacity": opacity}
+    return style if mark.get("opacity", 1) == 1 else {**style, "opacity": mark["opacity"]}
 
 
 def _sector_path(x: float, y: float, r: float, r2: float, turn: float, turn2: float) -> str:

@@ -10,17 +10,6 @@ const SANS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sa
 const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const TURN = 2 * Math.PI;
 
-// Points of the glyphs, in units of half their size.
-const GLYPHS = {
-  up: [[-1, 1], [1, 1], [0, -1]],
-  down: [[-1, -1], [1, -1], [0, 1]],
-  left: [[1, -1], [1, 1], [-1, 0]],
-  right: [[-1, -1], [-1, 1], [1, 0]],
-  diamond: [[0, -1], [1, 0], [0, 1], [-1, 0]],
-  cross: [[-1, -1], [1, 1], [1, -1], [-1, 1]],
-  check: [[-1, 0], [-0.3, 0.8], [1, -0.9]],
-};
-
 /** The columns of display lists as arrays of numbers, each decoded when it is first read. */
 export function columnsOf(kept, blob) {
   const known = new Map();
@@ -50,30 +39,6 @@ export function paintOnce(canvas, display, { params = {}, column = () => [] } = 
   paint(pen, display.marks, { width, params, column, color: palette(canvas) });
 }
 
-/**
- * A painter of marks that are painted often: paint(pen, { width, height, params, column, color }).
- *
- * What depends on no parameter that is named in `moving` is painted once and kept as a bitmap.
- */
-export function layered(marks, moving) {
-  const layers = layersOf(marks, moving);
-  let bitmaps = [];
-  let made = "";
-  return (pen, { width, height, ...scene }) => {
-    const { params, color } = scene;
-    const fixed = Object.entries(params).filter(([name]) => !moving.includes(name));
-    const density = pen.getTransform().a;
-    const key = JSON.stringify([width, height, density, color("ink"), color("paper"), fixed]);
-    if (key !== made) bitmaps = [];
-    made = key;
-    layers.forEach((layer, i) => {
-      if (!layer.still || layers.length === 1) return paint(pen, layer.marks, { width, ...scene });
-      bitmaps[i] ??= bitmapOf(layer.marks, { width, ...scene }, height, density);
-      pen.drawImage(bitmaps[i], 0, 0, width, height);
-    });
-  };
-}
-
 /** The topmost hit area at a point: { name, tip, value }, the value in the domain of its frame; null without one. */
 export function hitAt(marks, { width, params }, px, py) {
   let found = null;
@@ -84,7 +49,7 @@ export function hitAt(marks, { width, params }, px, py) {
         const origin = originOf(params, mark, place);
         if (!origin) continue;
         const [dx, dy, cos, sin] = [px - origin.x, py - origin.y, Math.cos(origin.turn), Math.sin(origin.turn)];
-        visit(mark.marks, ownPlace(place), (dx * cos + dy * sin) / origin.scale, (dy * cos - dx * sin) / origin.scale);
+        visit(mark.marks, pageOf(1), (dx * cos + dy * sin) / origin.scale, (dy * cos - dx * sin) / origin.scale);
       } else if (mark.kind === "group") visit(mark.marks, inside({ width, params }, mark, place), px, py);
       else if (mark.kind === "hit") {
         const [a, b] = [mark.x, mark.x2].map((value) => xOf(place, number(params, value)));
@@ -102,22 +67,36 @@ export function hitAt(marks, { width, params }, px, py) {
 /**
  * Show a display list in an element that is as high as the list: { el, invalidate, at, show, destroy }.
  *
- * params() gives the values of parameters at the moment. What depends on none that is named in `moving` is painted once
- * and kept as a bitmap. at(event) is the hit under a pointer, and tipOf(hit or null, event) what the tooltip says there;
- * show(display, column) shows another list.
+ * params() gives the values of parameters at the moment. In a list with much to paint `moving` names those that change
+ * often: what is below the first mark that depends on one has a canvas of its own, painted when others change.
+ * at(event) is the hit under a pointer, and tipOf(hit or null, event) what the tooltip says there; show(display, column)
+ * shows another list.
  */
-export function surface(display, column, { params = () => ({}), moving = ["t"], tipOf = (hit) => hit?.tip, ...attributes } = {}) {
+export function surface(display, column, { params = () => ({}), moving = [], tipOf = (hit) => hit?.tip, ...attributes } = {}) {
   const tip = h("div", { class: "rlnb-tip", hidden: true });
   const el = h("div", { role: attributes["aria-label"] ? "img" : null, ...attributes, style: "position:relative" }, tip);
-  let [marks, repaint] = [[], () => {}];
-  const view = stage(el, (pen, { width, height, color }) => repaint(pen, { width, height, params: params(), column, color }));
+  let marks = [];
+  let still = 0; // how many marks are on the canvas below
+  let painted = null;
+  const layer = (some) => stage(el, (pen, { width, color }) => paint(pen, some(), { width, params: params(), column, color }));
+  const below = moving.length ? layer(() => marks.slice(0, still)) : null;
+  const above = layer(() => marks.slice(still));
+  const invalidate = () => {
+    above.invalidate();
+    const state = JSON.stringify(params(), (name, value) => (moving.includes(name) ? undefined : value));
+    if (state !== painted) below?.invalidate();
+    painted = state;
+  };
   const show = (list, columns) => {
     column = columns;
     marks = list.marks;
-    repaint = layered(marks, moving);
+    still = marks.findIndex((mark) => moving.some((name) => JSON.stringify(mark).includes(`"param":"${name}"`)));
+    if (still < 0) still = below ? marks.length : 0;
+    painted = null;
     el.style.height = `${list.height}px`;
-    view.invalidate();
+    invalidate();
   };
+  const destroy = () => { below?.destroy(); above.destroy(); };
   const at = (event) => {
     const box = el.getBoundingClientRect();
     return hitAt(marks, { width: box.width, params: params() }, event.clientX - box.left, event.clientY - box.top);
@@ -133,37 +112,11 @@ export function surface(display, column, { params = () => ({}), moving = ["t"], 
   });
   el.addEventListener("pointerleave", () => { tip.hidden = true; });
   if (display) show(display, column);
-  return { el, at, show, ...view };
-}
-
-/** The marks in runs that move with one of the parameters, and runs that do not: [{ marks, still }]. */
-function layersOf(marks, moving) {
-  const moves = (value) => {
-    if (Array.isArray(value)) return value.some(moves);
-    if (value === null || typeof value !== "object") return false;
-    return moving.includes(value.param) || Object.values(value).some(moves);
-  };
-  const layers = [];
-  for (const mark of marks) {
-    const still = !moves(mark);
-    if (layers.at(-1)?.still !== still) layers.push({ marks: [], still });
-    layers.at(-1).marks.push(mark);
-  }
-  return layers;
-}
-
-function bitmapOf(marks, scene, height, density) {
-  const canvas = document.createElement("canvas");
-  Object.assign(canvas, { width: Math.round(scene.width * density), height: Math.round(height * density) });
-  const pen = canvas.getContext("2d");
-  pen.scale(density, density);
-  paint(pen, marks, scene);
-  return canvas;
+  return { el, at, show, invalidate, destroy };
 }
 
 /** Where marks outside of frames are, in pixels of a page as wide as this. */
-const pageOf = (width, { down = 0, opacity = 1 } = {}) => ({ left: 0, right: width, low: 0, high: width, down, opacity });
-const ownPlace = (place) => pageOf(1, { opacity: place.opacity });
+const pageOf = (width, down = 0) => ({ left: 0, right: width, low: 0, high: width, down });
 const number = (params, value) => (typeof value === "number" ? value : params[value.param] + (value.plus ?? 0));
 const scaleOf = ({ left, right, low, high }) => (right - left) / (high - low || 1);
 const xOf = (place, value) => place.left + (value - place.low) * scaleOf(place);
@@ -171,7 +124,7 @@ const xOf = (place, value) => place.left + (value - place.low) * scaleOf(place);
 const pointOf = ({ params }, place, { x, y }) => [xOf(place, number(params, x)), number(params, y) + place.down];
 
 function inside({ width, params }, mark, place) {
-  const next = { ...place, down: place.down + number(params, mark.y ?? 0), opacity: place.opacity * (mark.opacity ?? 1) };
+  const next = { ...place, down: place.down + number(params, mark.y ?? 0) };
   const domain = mark.domain ?? mark.part;
   if (!domain) return next;
   const [left, right] = mark.part ? mark.part.map((value) => xOf(place, number(params, value))) : [mark.left, width - mark.right];
@@ -202,13 +155,13 @@ function placed(painter, mark, place) {
     pen.rect(0, 0, ...mark.size);
     pen.clip();
   }
-  draw(painter, mark.marks, ownPlace(place));
+  draw(painter, mark.marks, pageOf(1));
   pen.restore();
 }
 
 /** Fill and outline the path of the pen as a mark says. */
-function finish({ pen, color }, mark, place) {
-  pen.globalAlpha = place.opacity * (mark.opacity ?? 1);
+function finish({ pen, color }, mark) {
+  pen.globalAlpha = mark.opacity ?? 1;
   if (mark.fill) {
     pen.fillStyle = color(mark.fill);
     pen.fill();
@@ -259,39 +212,31 @@ const DRAW = {
     pen.beginPath();
     if (mark.radius) pen.roundRect(...box, mark.radius);
     else pen.rect(...box);
-    finish(painter, mark, place);
-  },
-
-  line(painter, { x, y, x2, y2, ...style }, place) {
-    DRAW.poly(painter, { points: [[x, y], [x2, y2]], ...style }, place);
+    finish(painter, mark);
   },
 
   poly(painter, mark, place) {
     const { pen } = painter;
+    // About a point, such as those of a glyph, points are in pixels.
+    const [left, top] = mark.x === undefined ? [] : pointOf(painter, place, mark);
     pen.beginPath();
-    for (const [x, y] of mark.points) pen.lineTo(...pointOf(painter, place, { x, y }));
+    for (const [x, y] of mark.points) pen.lineTo(...(top === undefined ? pointOf(painter, place, { x, y }) : [left + x, top + y]));
     if (mark.fill || mark.closed) pen.closePath();
-    finish(painter, mark.fill || mark.closed ? mark : { stroke: "line", ...mark }, place);
+    finish(painter, mark.fill || mark.closed ? mark : { stroke: "line", ...mark });
   },
 
   disc(painter, mark, place) {
     const { pen } = painter;
     pen.beginPath();
     pen.arc(...pointOf(painter, place, mark), mark.r, 0, TURN);
-    finish(painter, mark, place);
-  },
-
-  sector(painter, mark, place) {
-    const { pen, params } = painter;
-    pen.beginPath();
-    sectorPath(pen, pointOf(painter, place, mark), mark, number(params, mark.turn), number(params, mark.turn2));
-    finish(painter, mark, place);
+    finish(painter, mark);
   },
 
   sectors(painter, mark, place) {
-    const { pen, column } = painter;
+    const { pen, params, column } = painter;
     const at = pointOf(painter, place, mark);
-    const [starts, stops] = [column(mark.starts), column(mark.stops)];
+    // A part by itself has its turns in the list.
+    const [starts, stops] = [mark.starts, mark.stops].map((turns) => (Array.isArray(turns) ? turns.map((turn) => number(params, turn)) : column(turns)));
     const kinds = mark.kinds === undefined ? null : column(mark.kinds);
     mark.looks.forEach((look, kind) => {
       pen.beginPath();
@@ -304,22 +249,8 @@ const DRAW = {
           pen.arc(x, y, mark.dot, 0, TURN);
         } else sectorPath(pen, at, mark, starts[i], stops[i]);
       }
-      finish(painter, look, place);
+      finish(painter, look);
     });
-  },
-
-  glyph(painter, mark, place) {
-    const { pen } = painter;
-    const [x, y] = pointOf(painter, place, mark);
-    const half = mark.size / 2;
-    pen.beginPath();
-    GLYPHS[mark.name].forEach(([dx, dy], i) => {
-      if (mark.name === "cross" && i === 2) pen.moveTo(x + half * dx, y + half * dy);
-      else pen.lineTo(x + half * dx, y + half * dy);
-    });
-    const stroked = mark.name === "cross" || mark.name === "check";
-    if (!stroked) pen.closePath();
-    finish(painter, stroked ? { stroke: mark.fill, width: mark.width ?? 1.6 } : { fill: mark.fill }, place);
   },
 
   text(painter, mark, place) {
@@ -328,18 +259,10 @@ const DRAW = {
     pen.font = `${mark.bold ? "600 " : ""}${size}px ${mark.mono ? MONO : SANS}`;
     pen.textAlign = { middle: "center", end: "right" }[mark.anchor] ?? "left";
     pen.textBaseline = "alphabetic";
-    pen.globalAlpha = place.opacity;
     pen.fillStyle = color(mark.fill ?? "ink");
     const text = typeof mark.text === "string" ? mark.text : String(params[mark.text.param]);
     const words = mark.within === undefined ? text : cutText(text, mark.within, size);
-    const [x, y] = pointOf(painter, place, mark);
-    pen.fillText(words, x + (mark.shift ?? 0), y);
-    pen.globalAlpha = 1;
-  },
-
-  image(painter, mark, place) {
-    const picture = pictureOf(mark.source);
-    if (picture.complete) painter.pen.drawImage(picture, ...pointOf(painter, place, mark), mark.w, mark.h);
+    pen.fillText(words, ...pointOf(painter, place, mark));
   },
 
   hit() {},
@@ -354,7 +277,7 @@ const DRAW = {
     const seen = series.reduce((sum, { first, last }) => sum + Math.max(last - first, 0), 0);
     const base = new Float64Array(Math.max(Math.round((place.right - place.left) / BUCKET), 1));
     const crowded = seen * SPAN_ROOM > place.right - place.left;
-    pen.globalAlpha = place.opacity * (mark.opacity ?? 1);
+    pen.globalAlpha = mark.opacity ?? 1;
     for (const one of series) {
       pen.fillStyle = color(one.role);
       if (crowded) crowd(pen, one, base, y, mark.h, place);
@@ -365,12 +288,11 @@ const DRAW = {
 
   curve(painter, mark, place) {
     const { pen, params, column, color } = painter;
-    const first = mark.first ?? 0;
     const values = column(mark.values);
     const cuts = mark.cuts === undefined ? [] : [...column(mark.cuts)];
     const [bottom, top] = [number(params, mark.low), number(params, mark.high)];
     const span = top - bottom;
-    const ends = [...cuts, mark.count ?? values.length - first];
+    const ends = [...cuts, values.length];
     const lone = [];
     const places = mark.places === undefined ? null : column(mark.places);
     pen.beginPath();
@@ -379,17 +301,17 @@ const DRAW = {
       const stop = places ? ends[k] : Math.min(ends[k], Math.ceil(place.high));
       if (stop <= start) return;
       const room = places ? stop - start : Math.max(2, Math.round(((stop - start) * scaleOf(place)) / BUCKET));
-      const kept = thin(values, first + start, stop - start, room);
+      const kept = thin(values, start, stop - start, room);
       kept.forEach(([i, broken], n) => {
-        const share = span ? (values[first + start + i] - bottom) / span : 0.5;
-        const x = places ? places[first + start + i] : start + i + 0.5;
+        const share = span ? (values[start + i] - bottom) / span : 0.5;
+        const x = places ? places[start + i] : start + i + 0.5;
         const at = [xOf(place, x), mark.y + place.down + mark.h - 1 - share * (mark.h - 2)];
         if (broken) pen.moveTo(...at);
         else pen.lineTo(...at);
         if (broken && (kept[n + 1]?.[1] ?? true)) lone.push(at);
       });
     });
-    finish(painter, { width: 1.5, round: true, ...mark }, place);
+    finish(painter, { width: 1.5, round: true, ...mark });
     pen.fillStyle = color(mark.stroke);
     for (const at of lone) {
       pen.beginPath();
@@ -403,7 +325,7 @@ const DRAW = {
     const high = number(params, mark.high) || 1;
     const wide = Math.min(Math.max(0.86 * scaleOf(place), 0.5), mark.most ?? Infinity);
     const floors = mark.floors === undefined ? null : column(mark.floors);
-    pen.globalAlpha = place.opacity;
+    pen.globalAlpha = mark.opacity ?? 1;
     pen.fillStyle = color(mark.fill);
     column(mark.values).forEach((value, i) => {
       const [foot, top] = [floors ? floors[i] : 0, value].map((end) => mark.h * clamp(end / high, 0, 1));
@@ -429,25 +351,14 @@ const DRAW = {
       const [left, top] = [edge(x, x2 - x, at / columns), edge(mark.y + place.down, mark.h, row / rows)];
       const [wide, tall] = [edge(x, x2 - x, (at + 1) / columns) - left, edge(mark.y + place.down, mark.h, (row + 1) / rows) - top];
       const shade = clamp(Math.floor((SHADES * (values[i] - low)) / (high - low || 1)), 0, SHADES - 1);
-      pen.globalAlpha = place.opacity * (FAINT + ((1 - FAINT) * shade) / (SHADES - 1));
+      pen.globalAlpha = FAINT + ((1 - FAINT) * shade) / (SHADES - 1);
       pen.fillRect(left, top, wide, tall);
     }
     pen.globalAlpha = 1;
   },
 
   glyphs(painter, mark, place) {
-    for (const x of painter.column(mark.places)) DRAW.glyph(painter, { ...mark, x }, place);
-  },
-
-  numbers(painter, mark, place) {
-    const [starts, stops, values] = [mark.starts, mark.stops, mark.values].map(painter.column);
-    const size = mark.size ?? 11;
-    for (let i = 0; i < starts.length; i++) {
-      const room = (stops[i] - starts[i]) * scaleOf(place);
-      if (room <= size || stops[i] <= place.low || starts[i] >= place.high) continue;
-      const text = formatValue(values[i], "number");
-      if (textWidth(text, size) + 6 <= room) DRAW.text(painter, { x: (starts[i] + stops[i]) / 2, y: mark.y, text, size, anchor: "middle" }, place);
-    }
+    for (const x of painter.column(mark.places)) DRAW.poly(painter, { ...mark, x }, place);
   },
 
   shares(painter, mark, place) {
@@ -460,8 +371,8 @@ const DRAW = {
       pen.fillStyle = color(role);
       for (let i = 0; i < count; i++) {
         const step = Math.floor(place.low + ((i + 0.5) * (place.high - place.low)) / count);
-        if (step < 0 || step >= (mark.count ?? values.length)) continue;
-        const share = clamp(values[(mark.first ?? 0) + step] || 0, 0, 1 - base[i]);
+        if (step < 0 || step >= values.length) continue;
+        const share = clamp(values[step] || 0, 0, 1 - base[i]);
         pen.fillRect(place.left + i * wide, mark.y + place.down + mark.h * (1 - base[i] - share), wide, mark.h * share);
         base[i] += share;
       }
@@ -480,18 +391,21 @@ const DRAW = {
       pen.moveTo(x, top + place.down);
       pen.lineTo(x, bottom + place.down);
     }
-    finish(painter, dense ? { ...mark, dash: [], width: 0.75 } : mark, place);
+    finish(painter, dense ? { ...mark, dash: [], width: 0.75 } : mark);
   },
 
   labels(painter, mark, place) {
     const { column } = painter;
-    const [starts, stops, size] = [column(mark.starts), column(mark.stops), mark.size ?? 11];
+    const { size = 11, shift = 0, fill, anchor } = mark;
+    const [starts, stops] = [column(mark.starts), column(mark.stops)];
+    const values = mark.values === undefined ? null : column(mark.values);
     const last = search(starts, place.high);
     for (let i = search(stops, place.low, true); i < last; i++) {
-      const words = mark.text ?? String(i + 1);
-      const x = Math.max(xOf(place, starts[i]), place.left) + (mark.shift ?? 0);
-      if (x + textWidth(words, size) > Math.min(xOf(place, stops[i]), place.right)) continue;
-      DRAW.text(painter, { x, y: mark.y, text: words, fill: mark.fill, size }, pageOf(painter.width, place));
+      const text = values ? formatValue(values[i], "number") : mark.text ?? String(i + 1);
+      const [start, stop] = [Math.max(xOf(place, starts[i]), place.left), Math.min(xOf(place, stops[i]), place.right)];
+      // In the middle a text has a margin at both sides.
+      if (textWidth(text, size) + (anchor ? 6 : shift) > stop - start) continue;
+      DRAW.text(painter, { x: anchor ? (start + stop) / 2 : start + shift, y: mark.y, text, fill, size, anchor }, pageOf(painter.width, place.down));
     }
   },
 
@@ -501,8 +415,8 @@ const DRAW = {
       const words = formatValue(value, mark.format);
       const half = textWidth(words, 10) / 2;
       const middle = clamp(xOf(place, x), place.left + half, place.right - half);
-      DRAW.line(painter, { x, x2: x, y: mark.y - 4, y2: mark.y, stroke: "line" }, place);
-      DRAW.text(painter, { x: middle, y: mark.y + 11, text: words, fill: "muted", size: 10, anchor: "middle" }, pageOf(painter.width, place));
+      DRAW.poly(painter, { points: [[x, mark.y - 4], [x, mark.y]] }, place);
+      DRAW.text(painter, { x: middle, y: mark.y + 11, text: words, fill: "muted", size: 10, anchor: "middle" }, pageOf(painter.width, place.down));
     }
   },
 };
@@ -523,11 +437,4 @@ function crowd(pen, { starts, stops, first, last }, base, y, tall, place) {
     if (share > 0.01) pen.fillRect(place.left + i * wide, y + tall * (1 - base[i] - share), wide, tall * share);
     base[i] += share;
   }
-}
-
-const pictures = new Map();
-
-function pictureOf(source) {
-  if (!pictures.has(source)) pictures.set(source, Object.assign(new Image(), { src: source }));
-  return pictures.get(source);
 }

@@ -9,7 +9,7 @@ export function markStrip(list, playhead, marks) {
   const column = (kind) => marks()[kind] ?? [];
   const { el, at, invalidate, show, destroy } = surface(list, column, {
     params: () => ({ t: playhead.t, last: Math.max(playhead.last, 1), start: playhead.start, stop: playhead.stop, length: playhead.length }),
-    moving: ["t", "last"], class: "rlnb-strip", tabindex: 0, role: "slider", "aria-label": "playhead",
+    class: "rlnb-strip", tabindex: 0, role: "slider", "aria-label": "playhead",
   });
   drag(el, (event) => playhead.seek(clamp(Math.round(at(event).value), 0, playhead.last)));
   const update = () => {

@@ -1,8 +1,6 @@
 // A foldable tree of keys as plain functions: which rows show, where the keys lead. A row is { path: [key, ...],
 // node }; one without keys, the whole itself, has a name, and rows below such a one say their depth.
 
-import { search } from "./measures.js";
-
 /** The depth of a row: 0 at the top. */
 export function depthOf(row) {
   return row.depth ?? row.path.length - 1;
@@ -108,21 +106,6 @@ export function move(key, active, shown, rows, folded, searching = false) {
     case "Enter": return canFold ? { active, fold: [active, !folded.has(active)] } : stay;
     default: return stay;
   }
-}
-
-/** Where rows of these heights begin below one another; one more number than rows, the last is where they end. */
-export function topsOf(heights) {
-  const tops = [0];
-  for (const height of heights) tops.push(tops.at(-1) + height);
-  return tops;
-}
-
-/** The part of a long list that must be in the page: [first, last). `tops` comes from topsOf. */
-export function slice(scrollTop, height, tops, extra = 20) {
-  const count = tops.length - 1;
-  const first = Math.max(0, search(tops, scrollTop, true) - 1 - extra);
-  const last = Math.min(count, search(tops, scrollTop + height) + extra);
-  return [Math.min(first, last), last];
 }
 
 /** The place of each row among its shown siblings: index -> [position, how many]. */

@@ -1,10 +1,11 @@
 // A tree in the page: only the rows near the window are there, so that a thousand leaves cost what forty cost.
 
+import { clamp } from "./data.js";
 import { h } from "./dom.js";
-import { framed } from "./frames.js";
 import { watchTheme } from "./theme.js";
-import { depthOf, foldable, label, move, printable, siblings, slice, topsOf, visibleRows } from "./tree.js";
+import { depthOf, foldable, label, move, printable, siblings, visibleRows } from "./tree.js";
 
+const NEAR = 700; // Pixels above and below the window where rows are made already.
 const KEYS = {
   ArrowDown: "next row", ArrowUp: "previous row", ArrowLeft: "fold, or go to the parent", ArrowRight: "unfold, or go to the first child",
   PageDown: "ten rows down", PageUp: "ten rows up", Home: "first row", End: "last row", Enter: "fold or unfold",
@@ -28,34 +29,33 @@ export function rowOf(row, i, place, { spoken, badges = [] }) {
 /**
  * Make the tree.
  *
- * rows: the rows, parents before children; name: of the whole, for screen readers; id: a prefix unique in the page;
- * header: the element above the rows; heights: [of a row, of a row where the tree is narrower than `narrow` pixels];
- * nodeHeights: the same for rows that hold others;
+ * rows: the rows, parents before children, as high as the style sheet says; name: of the whole, for screen readers; id: a
+ * prefix unique in the page; header: the element above the rows;
  * traits(row): what a search looks at beside the key; flagged(row): whether it stays where `filtering` is on; opening():
  * the indices that show where nothing is searched, null for all that are not folded away;
  * build(row, i, place): the element of a row, see rowOf;
  * update(element, row) and paint(element, row): its values, and its pictures in the colours of the theme;
- * onSelect(row or null); onPaint(): the tree is in the page now, or the theme has changed.
+ * onSelect(row or null); onPaint(): the tree is in the page now, or its size or the theme has changed.
  */
-export function treeView({ rows, name, id, header: head, heights, nodeHeights = heights, narrow, traits, flagged, opening = () => null, build: make, update, paint, onSelect, onPaint = () => {} }) {
+export function treeView({ rows, name, id, header: head, traits, flagged, opening = () => null, build: make, update, paint, onSelect, onPaint = () => {} }) {
   const canFold = new Set(foldable(rows));
   const folded = new Set();
-  const inPage = new Map();
+  const inPage = new Map(); // the rows that are made; the slots of others are empty
   let search = "";
-  const find = () => (searching() ? null : opening()) ?? visibleRows(rows, folded, search, tree.filtering, { traits, flagged });
   let active = -1;
-  let isNarrow = false;
-  let tops = [0];
-  let attached = false;
+  let shown = [];
+  let places = null;
 
   const spacer = h("div", { class: "rlnb-spacer", role: "none" });
-  const scroller = h("div", { class: "rlnb-tree", role: "tree", tabindex: 0, "aria-label": name }, spacer);
+  const scroller = h("div", { class: "rlnb-tree", role: "tree", tabindex: 0, "aria-label": name }, head, spacer);
   head.classList.add("rlnb-row", "rlnb-header");
   head.setAttribute("aria-hidden", "true");
   const empty = h("p", { class: "rlnb-note rlnb-empty" }, "Nothing matches.");
-  const el = h("div", { class: `rlnb-table${canFold.size ? "" : " rlnb-flat"}` }, head, scroller, empty);
+  const el = h("div", { class: `rlnb-table${canFold.size ? "" : " rlnb-flat"}` }, scroller, empty);
   const idOf = (i) => `${id}-${i}`;
+  const searching = () => search !== "" || tree.filtering;
 
+  const slotOf = (i, k) => h("div", { class: `rlnb-slot${rows[i].node ? " rlnb-node" : ""}${k % 2 ? " rlnb-odd" : ""}`, role: "none" });
   const build = (i) => {
     const [position, count] = places.get(i);
     const place = { id: idOf(i), position, count, folded: canFold.has(i) ? folded.has(i) && !searching() : null };
@@ -64,59 +64,41 @@ export function treeView({ rows, name, id, header: head, heights, nodeHeights = 
     return element;
   };
 
-  const searching = () => search !== "" || tree.filtering;
-
+  /** Make the rows near the window, and let go of those that are not. */
   const draw = () => {
-    const [first, last] = slice(scroller.scrollTop, scroller.clientHeight || 440, tops);
-    const wanted = new Set(shown.slice(first, last));
-    for (const [i, element] of inPage) {
-      if (!wanted.has(i)) { element.remove(); inPage.delete(i); }
-    }
-    const fresh = [];
-    for (let k = first; k < last; k += 1) {
-      const i = shown[k];
-      let element = inPage.get(i);
-      if (!element) {
-        element = build(i);
+    if (!scroller.clientHeight) return;
+    const [top, bottom] = [scroller.scrollTop - NEAR, scroller.scrollTop + scroller.clientHeight + NEAR];
+    const near = ({ offsetTop, offsetHeight }) => offsetTop + offsetHeight > top && offsetTop < bottom;
+    const turned = [...spacer.children].map((slot, k) => [slot, shown[k]]).filter(([slot, i]) => near(slot) !== inPage.has(i));
+    for (const [slot, i] of turned) {
+      if (inPage.delete(i)) slot.replaceChildren();
+      else {
+        const element = build(i);
         inPage.set(i, element);
-        fresh.push([i, element]);
+        slot.append(element);
+        update(element, rows[i]);
+        paint(element, rows[i]);
       }
-      element.style.top = `${tops[k]}px`;
-      element.style.height = `${tops[k + 1] - tops[k]}px`;
-      element.classList.toggle("rlnb-odd", k % 2 === 1);
-      // in the order of the list, for screen readers and for copying
-      if (spacer.children[k - first] !== element) spacer.insertBefore(element, spacer.children[k - first] ?? null);
-    }
-    for (const [i, element] of fresh) {
-      update(element, rows[i]);
-      paint(element, rows[i]);
     }
   };
-  const later = framed(draw);
 
-  const measure = () => {
-    tops = topsOf(shown.map((i) => (rows[i].node ? nodeHeights : heights)[Number(isNarrow)]));
-    spacer.style.height = `${tops.at(-1)}px`;
-  };
-
-  const refresh = () => {
-    shown = find();
+  const arrange = () => {
+    shown = (searching() ? null : opening()) ?? visibleRows(rows, folded, search, tree.filtering, { traits, flagged });
     places = siblings(rows, shown);
-    measure();
-    for (const element of inPage.values()) element.remove();
     inPage.clear();
-    head.style.paddingRight = `${8 + scroller.offsetWidth - scroller.clientWidth}px`;
+    spacer.replaceChildren(...shown.map(slotOf));
     empty.hidden = shown.length > 0 || rows.length === 0;
+  };
+  const refresh = () => {
+    arrange();
     if (!shown.includes(active)) activate(parentShown(active));
-    draw();
     reveal();
   };
 
+  /** What shows of the way to a row: the row itself, or what it is folded away in. */
   const parentShown = (i) => {
-    for (let k = i; k >= 0; k -= 1) {
-      if (shown.includes(k) && rows[i]?.path.join("\0").startsWith(rows[k].path.join("\0"))) return k;
-    }
-    return shown[0] ?? -1;
+    const isAbove = (k) => k <= i && rows[i].path.join("\0").startsWith(rows[k].path.join("\0"));
+    return shown.findLast(isAbove) ?? shown[0] ?? -1;
   };
 
   const activate = (i) => {
@@ -130,11 +112,8 @@ export function treeView({ rows, name, id, header: head, heights, nodeHeights = 
   };
 
   const reveal = () => {
-    const k = shown.indexOf(active);
-    if (k < 0) return;
-    const [top, bottom] = tops.slice(k, k + 2);
-    if (top < scroller.scrollTop) scroller.scrollTop = top;
-    else if (bottom > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = bottom - scroller.clientHeight;
+    const slot = spacer.children[shown.indexOf(active)];
+    if (slot) scroller.scrollTop = clamp(scroller.scrollTop, slot.offsetTop + slot.offsetHeight - scroller.clientHeight, slot.offsetTop - head.offsetHeight);
     draw();
   };
 
@@ -159,21 +138,8 @@ export function treeView({ rows, name, id, header: head, heights, nodeHeights = 
     if (onTwisty && canFold.has(i) && !searching()) setFold(i, !folded.has(i));
   };
 
-  const resize = new ResizeObserver(() => {
-    const width = el.clientWidth;
-    if (!width) return;
-    const turned = (width < narrow) !== isNarrow;
-    isNarrow = width < narrow;
-    el.classList.toggle("rlnb-narrow", isNarrow);
-    head.style.paddingRight = `${8 + scroller.offsetWidth - scroller.clientWidth}px`;
-    if (!attached) {
-      attached = true;
-      tree.repaint();
-    }
-    if (turned) refresh();
-    else later();
-  });
-  scroller.addEventListener("scroll", later, { passive: true });
+  const resize = new ResizeObserver(() => { draw(); tree.repaint(); });
+  scroller.addEventListener("scroll", draw, { passive: true });
   spacer.addEventListener("click", onClick);
   resize.observe(el);
 
@@ -200,12 +166,9 @@ export function treeView({ rows, name, id, header: head, heights, nodeHeights = 
       for (const [i, element] of inPage) paint(element, rows[i]);
       onPaint();
     },
-    destroy() { resize.disconnect(); unwatch(); later.destroy(); },
+    destroy() { resize.disconnect(); unwatch(); },
   };
   const unwatch = watchTheme(() => tree.repaint());
-  let shown = find();
-  let places = siblings(rows, shown);
-  measure();
-  empty.hidden = shown.length > 0 || rows.length === 0;
+  arrange();
   return tree;
 }

@@ -241,7 +241,9 @@ class CollectorScene:
             series += [(parts.collected, parts.written, "c2"), (*parts.lost, "bad")]
             display.spans(series, y, height, least=0.6, gap=1)
             if below > 4:
-                display.numbers(parts.began, parts.written, parts.version, y + height + 10, size=10)
+                display.labels(
+                    parts.began, parts.written, y + height + 10, size=10, values=parts.version, anchor="middle"
+                )
             if run.failure and (not run.failure.workers or worker in run.failure.workers):
                 display.glyph(whole, y + height / 2, "cross", size=min(height, 8), fill="bad", width=2)
 
@@ -253,7 +255,7 @@ class CollectorScene:
         for age, start, stop in kept.ages:
             tall = max(_AGES * age / most, 1.5)
             display.spans([(start, stop, _AGE_ROLE)], y + _AGES - tall, tall, least=0.6, gap=1)
-        display.numbers(*kept.held, kept.age, y - 1, size=10)
+        display.labels(*kept.held, y - 1, size=10, values=kept.age, anchor="middle")
 
     @staticmethod
     def _labels(display: Display, run: CollectorRun, top: float, lane: float, versions: bool = False) -> None:

@@ -46,10 +46,9 @@ export default visualizer("batched-timeline", ({ model, root, playhead, own }) =
     });
     return found;
   };
-  const moving = Object.keys(params());
   const charts = {};
   const chart = (name, label, attributes = {}) => {
-    if (lists[name]) charts[name] = own(surface(lists[name], column, { params, moving, class: "bt-chart", "aria-label": label, ...attributes }));
+    if (lists[name]) charts[name] = own(surface(lists[name], column, { params, class: "bt-chart", "aria-label": label, ...attributes }));
     return charts[name]?.el ?? null;
   };
   const invalidate = () => { for (const part of Object.values(charts)) part.invalidate(); };

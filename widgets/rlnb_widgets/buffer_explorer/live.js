@@ -8,9 +8,6 @@ import { barNumbers, cellAt, cellOf, curveNumbers, hit, reader, ringColumns, rin
 
 const ANIMATE_MS = 380;
 const ORDERS = ["physical", "chronological"];
-// Parameters that change while a cell is chosen or a draw goes down the tree; all else is painted once.
-const MOVING = ["chosen", "chosen to", "slot", "mass", "reached",
-  ...Array.from({ length: 24 }, (_, i) => [`in${i}`, `on${i}`, `way${i}`, `way${i} to`]).flat()];
 
 export default visualizer("buffer-explorer", ({ model, root, playhead, own, listen }) => {
   let head = model.get("_head");
@@ -44,8 +41,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
       const tree = sumTree(moment());
       const [bars, lengths] = [barNumbers(moment(), order.value, beta), lengthNumbers(moment(), sliceLen)];
       const columns = { ...ringColumns(moment(), before(), phase, sliceLen), ...bars.columns, ...tree.columns, ...lengths.columns };
-      // What is painted once is painted anew for each state.
-      made = { state, tree, columns, params: { ...bars.params, ...lengths.params, state } };
+      made = { state, tree, columns, params: { ...bars.params, ...lengths.params } };
     }
     return made;
   };
@@ -56,7 +52,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   const charts = new Map();
   const chart = (name, more = () => ({}), attributes = { class: "be-chart", role: "img" }) => {
     if (!charts.has(name) && lists()[name]) {
-      charts.set(name, own(surface(lists()[name], columnOf, { params: () => ({ ...params(), ...more() }), moving: MOVING, ...attributes })));
+      charts.set(name, own(surface(lists()[name], columnOf, { params: () => ({ ...params(), ...more() }), ...attributes })));
     }
     return charts.get(name);
   };

@@ -155,7 +155,7 @@ def sum_tree_display(column: StateColumns, levels: int) -> Display:
             y = LEVEL * depth + 3
             nodes = column(f"node{depth}"), column(f"node{depth} to")
             display.spans([(*nodes, "c4")], y, LEVEL - 3, gap=1.5, opacity=0.35)
-            display.numbers(*nodes, column(f"sum{depth}"), y + 14)
+            display.labels(*nodes, y + 14, values=column(f"sum{depth}"), anchor="middle")
     with display.frame(2, 2, (0, Param("total"))):
         for depth in range(levels):
             with display.shown(Param(f"on{depth}")):

@@ -1,7 +1,7 @@
 // Where the frames come from: a scene, encoded pictures, or nothing.
 
 import { bytes, h, search, stage } from "../_core/core.js";
-import { fit, posesOf, scenePainter } from "../_core/scene.js";
+import { fit, paintScene, posesOf } from "../_core/scene.js";
 import { decode } from "./columns.js";
 
 const KEPT = 96; // Decoded pictures kept; at 320 x 240 about 30 MB.
@@ -46,10 +46,9 @@ export function poseAt(frames, columns, p, i) {
 }
 
 function sceneFrames(frames, columns) {
-  const paint = scenePainter(frames.scene);
   return (pen, frame, w, h, color, idle = false) => {
     const poses = frames.scene.parts.map((_, p) => (idle && frames.acting.includes(p) ? null : poseAt(frames, columns, p, frame)));
-    paint(pen, w, h, posesOf(frames.scene, poses), color);
+    paintScene(pen, frames.scene, w, h, posesOf(frames.scene, poses), color);
   };
 }
 

@@ -182,10 +182,9 @@ class PlayerScene:
     def _strip(self, display: Display, i: int) -> None:
         strip, (y, h) = self.model.strips[i], self.rows[i + 1]
         count = strip.data.shape[-1]
-        steps = self.model.length
         if strip.kind == "area":
             shares = [(self._column("values", 0, strip.data[..., k]), category_role(k)) for k in range(count)]
-            display.shares(shares, y, h, count=steps)
+            display.shares(shares, y, h)
             return
         part = h / len(self.envs)
         for lane in range(len(self.envs)):
@@ -196,7 +195,7 @@ class PlayerScene:
                     # Where two rollouts are compared, the colour says which of them it is.
                     role = line_role(strip, k) if len(self.envs) == 1 else f"c{lane}"
                     values = self._column("values", lane, strip.data[..., k])
-                    display.curve(values, y, h, low, high, role, count=steps, cuts=cuts)
+                    display.curve(values, y, h, low, high, role, cuts=cuts)
                 continue
             each = part / count
             for k in range(count):

@@ -27,7 +27,7 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
   const leafRows = rows.flatMap((row, i) => (row.node && !row.diff ? [] : [i]));
   const domainHead = h("div", {});
   const tree = own(treeView({
-    rows, name: "entries of the spec", id: `spec-${(made += 1)}`, heights: [37, 60], nodeHeights: [26, 26], narrow: 640,
+    rows, name: "entries of the spec", id: `spec-${(made += 1)}`,
     header: h("div", {}, h("div", {}, "key"), h("div", {}, "spec"), domainHead, h("div", {}, "gymnasium space")),
     traits, flagged: (row) => Boolean(row.diff), opening: () => (atLeaves ? leafRows : null),
     build: (row, i, place) => rowElement(row, i, place, atLeaves),

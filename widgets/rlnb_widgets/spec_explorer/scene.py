@@ -57,8 +57,7 @@ def draw_lane(display: Display, lane: Lane, levels: int | str | None, h: float, 
 
 def _bars(display: Display, levels: int | str | None, h: float) -> None:
     if levels is not None:
-        with display.faded(BAR):
-            display.bars(levels, 0, h, LEVELS, "accent", most=28 if h > TINY else 16)
+        display.bars(levels, 0, h, LEVELS, "accent", most=28 if h > TINY else 16, opacity=BAR)
 
 
 def _line(display: Display, lane: Lane, levels: int | str | None, h: float) -> None:

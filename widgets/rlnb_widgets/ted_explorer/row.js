@@ -16,7 +16,7 @@ export const traits = (row) => [row.carry ?? "", ...SIDES.filter((side) => row[s
 export function tedTree(view, onSelect, onPaint) {
   const [rootHead, nextHead, markHead] = [h("div", {}), h("div", {}), h("div", {})];
   const tree = treeView({
-    rows: view.rows, name: "entries of the TensorDict", id: view.id, heights: [35, 56], narrow: 620, traits, flagged: (row) => row.flag, onSelect, onPaint,
+    rows: view.rows, name: "entries of the TensorDict", id: view.id, traits, flagged: (row) => row.flag, onSelect, onPaint,
     header: h("div", {}, h("div", {}, "key"), rootHead, ...(view.ted ? [nextHead, markHead] : [])),
     build: (row, i, place) => rowElement(row, i, view, place),
     update: (element, row) => updateRow(element, row, view),
