@@ -78,6 +78,8 @@ def test_the_words_have_the_numbers(serial, parallel):
         "With serial, there are 1.1 times as many steps per second as with parallel, where an env waits 35 % of its "
         "time."
     )
+    words = BatchedEnvTimeline(serial=serial, again=serial).explain()
+    assert "With serial, there are about as many steps per second as with again" in words
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,9 @@ def timeline_insight(model: TimelineModel) -> str:
     """Return in one sentence what the picture shows."""
     measured = [run for run in model.runs if math.isfinite(run.rate)]
     if len(measured) > 1:
-        fast, slow = max(measured, key=lambda run: run.rate), min(measured, key=lambda run: run.rate)
-        words = f"With {fast.label}, there are {fast.rate / slow.rate:.2g} times as many steps per second as with"
+        fast, *_, slow = sorted(measured, key=lambda run: run.rate, reverse=True)
+        times = f"{fast.rate / slow.rate:.2g} times"
+        words = f"With {fast.label}, there are {'about' if times == '1 times' else times} as many steps per second as with"
         return f"{words} {slow.label}, where an env waits {_waiting(slow)} % of its time."
     if not measured:
         return ""
