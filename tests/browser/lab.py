@@ -151,6 +151,12 @@ class Lab:
         light = "true" if name == "light" else "false"
         self.page.wait_for_selector(f"body[data-jp-theme-light={light}]", state="attached")
 
+    def change_theme(self) -> None:
+        """Change to the theme that is not shown now, and wait until the page is painted in it."""
+        light = self.page.locator("body").get_attribute("data-jp-theme-light") == "true"
+        self.theme("dark" if light else "light")
+        self.settle()
+
     def close(self) -> None:
         """End the kernel, close the notebook without saving it, and give the page back."""
         for event, listener in self._listeners.items():
@@ -214,9 +220,7 @@ class Lab:
             self.page.wait_for_timeout(20)
         return value
 
-    def shot(self, name: str, locator: Locator | None = None) -> Path:
-        """Take a picture of the page, or of a part of it."""
-        path = self.screenshots / f"{name}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        (locator or self.page).screenshot(path=str(path))
-        return path
+    def shot(self, name: str) -> None:
+        """Take a picture of the page."""
+        self.screenshots.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=str(self.screenshots / f"{name}.png"))
