@@ -126,9 +126,13 @@ class Lab:
             self.page.goto(self.server.address(notebook), wait_until="domcontentloaded")
         else:
             self.command("docmanager:open", path=notebook)
-        self.page.wait_for_function(IS_OPEN, arg=notebook, timeout=KERNEL_SECONDS * 1000)
-        self.page.wait_for_function(IS_IDLE, timeout=KERNEL_SECONDS * 1000)
+        self._wait(IS_OPEN, notebook)
+        self._wait(IS_IDLE)
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+
+    def _wait(self, function: str, argument: Any = None) -> None:
+        """Wait until a function of the page is true, without a frame for each time that it is asked."""
+        self.page.wait_for_function(function, arg=argument, polling=50, timeout=KERNEL_SECONDS * 1000)
 
     def command(self, name: str, **arguments: Any) -> None:
         """Run one of JupyterLab's commands and wait for it."""
@@ -141,7 +145,7 @@ class Lab:
 
     def settle(self, seconds: float = 0.3) -> None:
         """Wait until the kernel is idle and what it sent is painted."""
-        self.page.wait_for_function(IS_IDLE, timeout=KERNEL_SECONDS * 1000)
+        self._wait(IS_IDLE)
         self.js("() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() => go(null))))")
         self.page.wait_for_timeout(seconds * 1000)
 
