@@ -17,6 +17,14 @@ PATHS = (
     "C:/Program Files (x86)/Google/Chrome/Application/chrome.exe",
     "C:/Program Files (x86)/Microsoft/Edge/Application/msedge.exe",
 )
+FEATURES = (
+    "Translate",
+    "OptimizationHints",
+    "MediaRouter",
+    "PaintHolding",
+    "RenderDocument",
+    "SpareRendererForSitePerProcess",  # a process that is started for the next page takes a fifth of the time of each
+)
 FLAGS = (
     "--no-sandbox",  # root, as in containers, cannot have one
     "--disable-gpu",
@@ -26,7 +34,7 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--disable-features=Translate,OptimizationHints,MediaRouter",
+    f"--disable-features={','.join(FEATURES)}",
     "--force-color-profile=srgb",
 )
 

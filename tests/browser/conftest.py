@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 from tests.browser.chromium import FLAGS, find_chromium
 from tests.browser.lab import Lab, new_page
@@ -18,6 +20,17 @@ ROOT = Path(__file__).parents[2]
 
 # What a page shows may wait for a kernel, and that for a core that another test has.
 expect.set_options(timeout=20_000)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Take a picture of the notebook in which a test failed, in ``screenshots``."""
+    report = yield
+    lab = item.funcargs.get("lab")
+    if report.when == "call" and report.failed and isinstance(lab, Lab):
+        with suppress(Error):
+            lab.shot(re.sub(r"\W+", "_", item.name))
+    return report
 
 
 @pytest.fixture(scope="package")

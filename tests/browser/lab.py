@@ -126,9 +126,13 @@ class Lab:
             self.page.goto(self.server.address(notebook), wait_until="domcontentloaded")
         else:
             self.command("docmanager:open", path=notebook)
-        self.page.wait_for_function(IS_OPEN, arg=notebook, timeout=KERNEL_SECONDS * 1000)
-        self.page.wait_for_function(IS_IDLE, timeout=KERNEL_SECONDS * 1000)
+        self._wait(IS_OPEN, notebook)
+        self._wait(IS_IDLE)
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+
+    def _wait(self, function: str, argument: Any = None) -> None:
+        """Wait until a function of the page is true, without a frame for each time that it is asked."""
+        self.page.wait_for_function(function, arg=argument, polling=50, timeout=KERNEL_SECONDS * 1000)
 
     def command(self, name: str, **arguments: Any) -> None:
         """Run one of JupyterLab's commands and wait for it."""
@@ -141,7 +145,7 @@ class Lab:
 
     def settle(self, seconds: float = 0.3) -> None:
         """Wait until the kernel is idle and what it sent is painted."""
-        self.page.wait_for_function(IS_IDLE, timeout=KERNEL_SECONDS * 1000)
+        self._wait(IS_IDLE)
         self.js("() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() => go(null))))")
         self.page.wait_for_timeout(seconds * 1000)
 
@@ -150,6 +154,12 @@ class Lab:
         self.command("apputils:change-theme", theme=f"JupyterLab {name.title()}")
         light = "true" if name == "light" else "false"
         self.page.wait_for_selector(f"body[data-jp-theme-light={light}]", state="attached")
+
+    def change_theme(self) -> None:
+        """Change to the theme that is not shown now, and wait until the page is painted in it."""
+        light = self.page.locator("body").get_attribute("data-jp-theme-light") == "true"
+        self.theme("dark" if light else "light")
+        self.settle()
 
     def close(self) -> None:
         """End the kernel, close the notebook without saving it, and give the page back."""
@@ -214,9 +224,7 @@ class Lab:
             self.page.wait_for_timeout(20)
         return value
 
-    def shot(self, name: str, locator: Locator | None = None) -> Path:
-        """Take a picture of the page, or of a part of it."""
-        path = self.screenshots / f"{name}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        (locator or self.page).screenshot(path=str(path))
-        return path
+    def shot(self, name: str) -> None:
+        """Take a picture of the page."""
+        self.screenshots.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=str(self.screenshots / f"{name}.png"))

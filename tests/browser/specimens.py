@@ -31,7 +31,6 @@ from rlnb.envs import (
     CartPoleEnv,
     Compose,
     GymEnv,
-    ParallelEnv,
     RewardSum,
     SerialEnv,
     StepCounter,
@@ -73,8 +72,7 @@ def _timeline() -> BatchedEnvTimeline:
         env.set_seed(0)
         with env.tracing() as trace:
             env.rollout(40, break_when_any_done=False)
-    with ParallelEnv(4, _short) as env:
-        return BatchedEnvTimeline(serial=trace, parallel=env, steps=40)
+    return BatchedEnvTimeline(serial=trace, parallel=displays.trace_of_batch(40, 4))
 
 
 def _buffer() -> BufferExplorer:

@@ -1,4 +1,4 @@
-"""The live timeline of batches in JupyterLab: measured in a cell, moved by keys and pointer, linked with a player."""
+"""The live timeline of batches in JupyterLab: moved by keys and pointer, linked with a player."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.browser.lab import Lab
 from tests.browser.server import Server
 
 PROBE = """
-from rlnb.envs import GymEnv, ParallelEnv, SerialEnv
+from rlnb.envs import GymEnv, SerialEnv
+from rlnb.envs.batched.trace import BatchTrace
 from rlnb_widgets import BatchedEnvTimeline, RolloutPlayer, link
 
 def make():
@@ -25,8 +26,7 @@ with SerialEnv(2, make) as env:
     env.set_seed(0)
     with env.tracing() as trace:
         td = env.rollout(20, break_when_any_done=False)
-with ParallelEnv(2, make) as env:
-    timeline = BatchedEnvTimeline(serial=trace, parallel=env, steps=20)
+timeline = BatchedEnvTimeline(serial=trace, parallel=BatchTrace("ParallelEnv", 2, trace.turns))
 timeline
 """
 PLAYER = """
@@ -38,7 +38,7 @@ player
 
 @pytest.fixture(scope="module")
 def lab(open_lab: Callable[[str], Lab], server: Server) -> Iterator[Lab]:
-    """A notebook that measures, run."""
+    """A notebook with two traces, run. No processes are measured: to start them takes seconds."""
     notebook = new_notebook(cells=[new_code_cell(PROBE), new_code_cell(PLAYER)])
     nbformat.write(execute.normalise(notebook), server.root / "timeline_probe.ipynb")
     lab = open_lab("timeline_probe")
@@ -58,9 +58,7 @@ def test_it_opens_at_the_first_reset_and_shows_both_runs(lab: Lab, timeline: Loc
     expect(timeline.locator(".bt-words")).to_have_text(re.compile("^Step 5: .* in .*, then envs 0, 1 reset\\.$"))
     expect(timeline.get_by_role("tab")).to_have_count(3)
     expect(timeline.locator("table.bt-block")).to_have_count(2)
-    for theme in ("dark", "light"):
-        lab.theme(theme)
-        lab.shot(theme, timeline)
+    lab.change_theme()
 
 
 def test_keys_move_it_and_the_linked_player_and_edit_no_cell(lab: Lab, timeline: Locator) -> None:

@@ -107,10 +107,7 @@ def test_a_draw_goes_down_the_tree_and_selects_what_it_finds(lab: Lab, explorer:
     expect(tree).to_have_attribute("data-depth", "6")
     expect(explorer).to_have_attribute("data-row", tree.get_attribute("data-leaf") or "")
     expect(tree.locator(".be-step")).to_contain_text("is drawn; its priority is")
-    for theme in ("dark", "light"):
-        lab.theme(theme)
-        lab.settle()
-        lab.shot(theme, explorer)
+    lab.change_theme()
 
 
 def test_slices_lie_on_the_arcs(lab: Lab) -> None:
@@ -122,7 +119,6 @@ def test_slices_lie_on_the_arcs(lab: Lab) -> None:
     length.focus()
     length.press("End")
     expect(explorer.locator(".be-verdict").first).to_have_attribute("data-possible", "false")
-    lab.shot("slices", explorer)
 
 
 def test_writes_of_a_later_cell_arrive_when_it_is_over(lab: Lab, explorer: Locator) -> None:

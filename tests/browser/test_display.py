@@ -158,14 +158,14 @@ def test_every_mark_looks_the_same_on_a_canvas_and_as_svg(page: Page, window: tu
     assert found["drawn"] > 0.15
 
 
-def test_the_comparison_sees_a_playhead_that_is_elsewhere(page: Page) -> None:
+def test_the_comparison_sees_a_playhead_that_is_elsewhere(painter: Page) -> None:
     params = {"low": 0, "high": 1000, **PARAMS}
-    found = compare(page, every_mark(), params, {**params, "low": 30})
+    found = compare(painter, every_mark(), params, {**params, "low": 30})
     assert found["differ"] > 2 * TOLERANCE, found
 
 
-def test_measures_are_the_same_in_both_languages(page: Page) -> None:
-    rng = np.random.default_rng(1)
+def test_measures_are_the_same_in_both_languages(painter: Page) -> None:
+    page, rng = painter, np.random.default_rng(1)
     ask = "([name, ...given]) => window.bothWays.measures[name](...given)"
     words = ["observation", "Mill, wide…", "äöü µs", "[0, 1]", "W" * 40, ""]
     for text in words:

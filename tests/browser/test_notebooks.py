@@ -13,7 +13,7 @@ NAMES = [path.stem for path in sorted((Path(__file__).parents[2] / "tutorials").
 OWN_THEME = {name: ("light", "dark")[nth % 2] for nth, name in enumerate(NAMES)}
 
 # nbval runs the others, and their widgets have tests of their own; the deep tests open all.
-FEW = {"00_welcome", "24_agents_and_games"}
+FEW = {"00_welcome"}
 
 WIDGET = '[data-rlnb]:not([data-rlnb="verdict"])'
 
@@ -46,7 +46,7 @@ def before(lab: Lab) -> list[list[str]]:
     scope="module",  # or the lesson would run for each theme
 )
 def test_it_runs(lab: Lab, before: list[list[str]], theme: str) -> None:
-    """Two lessons, each in one theme; the deep tests run all, and change to the other theme afterwards."""
+    """One lesson, in one theme; the deep tests run all, and change to the other theme afterwards."""
     lab.theme(theme)
     widgets = lab.page.locator(WIDGET)
     for nth in range(widgets.count()):

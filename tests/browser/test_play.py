@@ -106,7 +106,6 @@ def test_a_board_is_played_with_the_mouse(lab: Lab, board: Locator) -> None:
     expect(board.get_by_role("status")).to_have_text("You (X) have won.")
     expect(board).to_have_attribute("data-done", "true")
     expect(board.locator(".rlnb-scene")).to_have_attribute("data-parts", re.compile("won diagonal 1"))
-    lab.shot("won", board)
     assert lab.kernel("board.rollout['action'].tolist()") == "[4, 0, 2, 1, 6]"
     assert lab.kernel("RolloutPlayer(board.rollout, board.match.env).model.frames.kind") == "'scene'"
 
@@ -153,7 +152,6 @@ def test_a_policy_that_fails_is_read_and_the_game_goes_on(lab: Lab) -> None:
     expect(problem).to_have_text("broken failed, and a random move was made. RuntimeError: <b>no idea</b>")
     expect(problem.locator("b")).to_have_count(0)
     expect(game).to_have_attribute("data-steps", "2")
-    lab.shot("failed", game)
     place(game, "column 3").click()
     expect(game).to_have_attribute("data-steps", "4")
 
@@ -188,8 +186,6 @@ def test_it_follows_the_theme_and_calls_nobody(lab: Lab, board: Locator, theme: 
         "(c) => [...c.getContext('2d').getImageData(c.width - 3, 3, 1, 1).data].slice(0, 3).reduce((a, b) => a + b)"
     )
     assert (corner > 3 * 240) if theme == "light" else (corner < 3 * 40)
-    for nth, name in enumerate(("board", "four", "grid")):
-        lab.shot(f"{name}_{theme}", lab.widget("game", nth))
     assert lab.console == [] and lab.remote == []
 
 

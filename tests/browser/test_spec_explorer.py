@@ -89,7 +89,6 @@ def test_rows_of_composites_are_low_and_rows_join_without_gaps_when_folded_too(l
     assert heights() == [26, 26, 26, 26, 37, 26, 37, 26, 37, 37, 37]
     assert tree.evaluate("(tree) => tree.scrollHeight") == 24 + 6 * 26 + 5 * 37  # with the names of the columns
     tree.press("ArrowRight")
-    lab.shot("rows-of-two-heights", cartpole)
 
 
 def test_no_key_is_cut(cartpole: Locator) -> None:
@@ -111,7 +110,6 @@ def test_every_component_of_a_leaf_is_listed_beside_its_picture(lab: Lab, cartpo
     first, last = box(names.first), box(names.last)
     assert first["y"] == pytest.approx(picture["y"], abs=1)
     assert last["y"] + last["height"] == pytest.approx(picture["y"] + picture["height"], abs=1)
-    lab.shot("components", cartpole)
 
 
 def test_the_details_are_as_high_as_what_they_show(cartpole: Locator) -> None:
@@ -148,7 +146,6 @@ def test_a_value_out_of_the_domain_gets_the_reason(lab: Lab, explorer: Locator) 
     expect(ask).to_have_attribute("data-in", "false")
     expect(ask).to_contain_text("value: 2 at index (1,) is outside [-1, 1]. Clip it with spec.project(value)")
     expect(ask).to_contain_text("float32 [2]: [0.5, 1]")
-    lab.shot("out-of-the-domain", explorer)
     field.fill("[0.5, 1]")
     expect(ask).to_have_attribute("data-in", "true")
     field.fill("exit()")

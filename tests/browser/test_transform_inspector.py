@@ -70,10 +70,7 @@ def test_step_and_reset_run_the_copy_and_show_it(lab: Lab, inspector: Locator) -
     expect(row.locator(".ti-value")).to_have_text("2")
     inspector.get_by_role("button", name="reset a copy of the env").click()
     expect(inspector.locator(".ti-words")).to_contain_text("RewardSum (2 of 2), reset")
-    for theme in ("dark", "light"):
-        lab.theme(theme)
-        lab.settle()
-        lab.shot(theme, inspector)
+    lab.change_theme()
 
 
 def test_an_error_is_shown_in_its_box(lab: Lab) -> None:
@@ -82,7 +79,6 @@ def test_an_error_is_shown_in_its_box(lab: Lab) -> None:
     expect(broken.locator('.ti-box[data-box="2"]')).to_have_attribute("data-fate", "unreached")
     broken.locator('.ti-box[data-box="1"]').click()
     expect(broken.get_by_role("alert")).to_contain_text("stopped in [1] Break: RuntimeError: this box <b>breaks</b>")
-    lab.shot("an-error", broken)
 
 
 def test_the_console_is_quiet_and_nothing_left_the_machine(lab: Lab) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.browser.chromium import FLAGS, find_chromium
 from tests.widgets.pages import settle
 
 
 @pytest.fixture(scope="session")
 def browse(missing, tmp_path_factory):
     """Run ``act(page)`` on the page of a widget and return what it returns."""
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    chromium = find_chromium()
     if chromium is None:
-        missing("chromium", "no chromium or google-chrome on the PATH")
+        missing("chromium", "no Chromium or Chrome was found; install one, or set CHROMIUM to its path")
     from playwright.sync_api import sync_playwright
 
     path = tmp_path_factory.mktemp("pages") / "page.html"
@@ -52,8 +52,7 @@ def browse(missing, tmp_path_factory):
             return found
 
         playwright = there(lambda: sync_playwright().start())
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-        browser = there(playwright.chromium.launch, executable_path=chromium, args=flags)
+        browser = there(playwright.chromium.launch, executable_path=chromium, args=list(FLAGS))
         page = there(browser.new_page)
 
         def browse(widget, act, **media):

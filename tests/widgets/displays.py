@@ -27,8 +27,8 @@ from tests.widgets import (
 Made = tuple[Display, dict[str, Any]]
 
 
-def _timeline(steps: int, envs: int, t: int) -> BatchedEnvTimeline:
-    """A timeline of a trace whose steps take 60 to 90 microseconds, with a reset after every seventh."""
+def trace_of_batch(steps: int, envs: int) -> BatchTrace:
+    """A trace whose steps take 60 to 90 microseconds, with a reset after every seventh."""
     rng, turns, at = np.random.default_rng(0), [], 1_000
     for step in range(steps):
         told = np.sort(rng.integers(1_000, 20_000, envs))
@@ -37,7 +37,7 @@ def _timeline(steps: int, envs: int, t: int) -> BatchedEnvTimeline:
         if step % 7 == 6:
             turns.append(_turn("reset", at, told, rng.integers(10_000, 40_000, envs), 70_000))
             at += 75_000
-    return BatchedEnvTimeline(BatchTrace("ParallelEnv", envs, turns), t=t)
+    return BatchTrace("ParallelEnv", envs, turns)
 
 
 def _turn(what: str, at: int, told: np.ndarray, took: np.ndarray, whole: int) -> Turn:
@@ -54,7 +54,7 @@ def _marks() -> Made:
 
 def _of_timeline(name: str, steps: int = 30, envs: int = 3) -> Callable[[], Made]:
     def made() -> Made:
-        scene = _timeline(steps, envs, 6)._scene
+        scene = BatchedEnvTimeline(trace_of_batch(steps, envs), t=6)._scene
         return getattr(scene, name)(), scene.params(6)
 
     return made

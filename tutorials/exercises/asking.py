@@ -88,7 +88,7 @@ def ask(function: Callable[..., Any], *args: Any, may_change: bool = False, **kw
     if not callable(function):
         fail(f"Expected a function, got an object of type `{type(function).__name__}`.")
     given = {f"argument {i + 1}": arg for i, arg in enumerate(args)} | kwargs
-    before = {} if may_change else {key: copy.deepcopy(arg) for key, arg in given.items() if _is_data(arg)}
+    before = {} if may_change else {key: _copy(arg) for key, arg in given.items() if _is_data(arg)}
     result = plain(function(*args, **kwargs))
     if has_ellipsis(result):
         raise Stop(Outcome("todo", f"{name} still returns `...`. Replace it with the value to return."))
@@ -191,6 +191,11 @@ def _is_mapping(value: object) -> bool:
 
 def _is_array(value: object) -> bool:
     return hasattr(value, "__array__") and not _is_mapping(value)
+
+
+def _copy(value: Any) -> Any:
+    # A tensor is asked about at every step of a rollout, and deepcopy takes ten times as long.
+    return value.detach().clone() if type(value) is torch.Tensor else copy.deepcopy(value)
 
 
 def _is_data(value: object) -> bool:

@@ -14,7 +14,7 @@ def interrupted(call: Callable[[], Any], code: Any, at: int) -> bool:
 
     def trace(frame: Any, event: str, _: Any) -> Any:
         if frame.f_code is not code:
-            return trace if event == "call" else None
+            return None  # its lines are not traced, and the calls in it are
         if event == "line" and next(lines) == at:
             raise KeyboardInterrupt
         return trace

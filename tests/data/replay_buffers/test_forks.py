@@ -59,7 +59,7 @@ def test_a_fork_among_busy_threads_finds_whole_rows(make: Callable[[int], Storag
     for thread in threads:
         thread.start()
     try:
-        for _ in range(8):
+        for _ in range(4):
             time.sleep(0.003)
             assert status_of(start(use), 20) == 0
     finally:

@@ -16,7 +16,7 @@ def gym_rollout(env_id: str, steps: int, seed: int = 0, limit: int | None = None
     env = gym.make(env_id, max_episode_steps=limit)
     rng = np.random.default_rng(seed)
     observation, _ = env.reset(seed=seed)
-    rows = []
+    columns: dict[str, list[Any]] = {name: [] for name in ("observation", "action", "after", "reward", "ends")}
     for t in range(steps):
         if action is not None:
             act = action(t)
@@ -25,26 +25,19 @@ def gym_rollout(env_id: str, steps: int, seed: int = 0, limit: int | None = None
         else:
             act = rng.uniform(env.action_space.low, env.action_space.high).astype(np.float32)
         after, reward, terminated, truncated, _ = env.step(act)
-
-        def flag(value: bool) -> torch.Tensor:
-            return torch.tensor([bool(value)])
-
-        ends = {"done": flag(terminated or truncated), "terminated": flag(terminated), "truncated": flag(truncated)}
-        row = {
-            "observation": torch.as_tensor(np.asarray(observation)),
-            "action": torch.as_tensor(act),
-            **{name: flag(False) for name in ends},
-            "next": {
-                "observation": torch.as_tensor(np.asarray(after)),
-                "reward": torch.tensor([float(reward)]),
-                **ends,
-            },
-        }
-        rows.append(TensorDict(row, []))
+        row = (observation, act, after, [float(reward)], [bool(terminated), bool(truncated)])
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(np.asarray(value))
         observation = after
         if terminated or truncated:
             observation, _ = env.reset()
-    return torch.stack(rows)
+    made = {name: torch.from_numpy(np.stack(column)) for name, column in columns.items()}
+    terminated, truncated = made["ends"].unsqueeze(-1).unbind(1)
+    ends = {"done": terminated | truncated, "terminated": terminated, "truncated": truncated}
+    following = {"observation": made["after"], "reward": made["reward"].float(), **ends}
+    before = {name: torch.zeros_like(flag) for name, flag in ends.items()}
+    root = {"observation": made["observation"], "action": made["action"]}
+    return TensorDict({**root, **before, "next": following}, [steps])
 
 
 @pytest.fixture(scope="session")

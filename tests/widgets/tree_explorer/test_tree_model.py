@@ -270,7 +270,7 @@ def test_a_search_seen_as_a_tree_has_the_numbers_of_the_search():
     assert tree.nodes.visits[tree.principal[1]] == model.nodes.visits[model.principal[1]]
 
 
-@pytest.mark.parametrize("make", [diamond, lambda: search_of(n=40).tree()])
+@pytest.mark.parametrize("make", [diamond, lambda: search_of(n=15).tree()])
 def test_a_tree_that_is_walked_is_read_like_one_that_is_a_view(make, tmp_path):
     tree = make()
     model = tree_model(tree)
