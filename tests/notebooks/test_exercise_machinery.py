@@ -306,8 +306,13 @@ def test_an_interrupt_ends_the_check_and_leaves_no_process(tmp_path: Path) -> No
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     note = tmp_path / "pid"
     body = f"import os, pathlib\npathlib.Path({str(note)!r}).write_text(str(os.getpid()))\nwhile True: pass"
-    timer = threading.Timer(0.5, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
-    timer.start()
+    main = threading.main_thread().ident
+
+    def interrupt() -> None:
+        if until(lambda: note.exists() and note.read_text()):
+            signal.pthread_kill(main, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
     try:
         with pytest.raises(KeyboardInterrupt):
             demo.try_source(function(body))

@@ -94,9 +94,10 @@ def timeline_insight(model: TimelineModel) -> str:
     measured = [run for run in model.runs if math.isfinite(run.rate)]
     if len(measured) > 1:
         fast, *_, slow = sorted(measured, key=lambda run: run.rate, reverse=True)
-        times = f"{fast.rate / slow.rate:.2g} times"
-        words = f"With {fast.label}, there are {'about' if times == '1 times' else times} as many steps per second as with"
-        return f"{words} {slow.label}, where an env waits {_waiting(slow)} % of its time."
+        ratio = f"{fast.rate / slow.rate:.2g}"
+        times = "about" if ratio == "1" else f"{ratio} times"
+        words = f"With {fast.label}, there are {times} as many steps per second as with {slow.label}"
+        return f"{words}, where an env waits {_waiting(slow)} % of its time."
     if not measured:
         return ""
     run = measured[0]
