@@ -14,6 +14,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from tensordict import TensorDict
 
 from rlnb.envs import GymEnv, GymWrapper, check_env_specs, step_mdp
+from tests.pairwise import sampled
 
 MODES = list(AutoresetMode)
 VECTORS = {"sync": SyncVectorEnv, "async": AsyncVectorEnv}
@@ -70,9 +71,7 @@ def pendulum() -> gymnasium.Env:
     return gymnasium.make("Pendulum-v1", max_episode_steps=7)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kind", VECTORS)
-@pytest.mark.parametrize("make", [cart_pole, pendulum])
+@pytest.mark.parametrize(("make", "kind", "mode"), sampled([cart_pole, pendulum], list(VECTORS), MODES))
 def test_every_row_is_a_single_env(vector, kind, mode, make):
     env = vector([make] * 3, kind, mode)
     assert env.batch_size == (3,)

@@ -14,6 +14,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from rlnb.data import Bounded, Composite, Unbounded, violations
 from rlnb.envs import GymEnv, GymWrapper, check_env_specs, default_info_dict_reader
+from tests.pairwise import sampled
 
 MODES = list(AutoresetMode)
 
@@ -50,9 +51,7 @@ ACTIONS = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("categorical", [False, True])
-@pytest.mark.parametrize("name", OBSERVATIONS)
+@pytest.mark.parametrize(("name", "categorical", "mode"), sampled(list(OBSERVATIONS), [False, True], MODES))
 def test_observations_of_all_spaces(scripted, name, categorical, mode):
     space = OBSERVATIONS[name]
     lengths = (2, 3, 5)

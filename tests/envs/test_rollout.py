@@ -29,7 +29,7 @@ def check_laws(data: TensorDict, keys: list) -> None:
         assert not data[key].any()
 
 
-@settings(max_examples=25)
+@settings(max_examples=min(25, settings().max_examples))
 @given(
     name=st.sampled_from(NAMES),
     seed=st.integers(0, 2**31),

@@ -1,20 +1,14 @@
-"""What importing costs and changes: nothing global, nothing heavy, and no torch before it is needed.
-
-And where modules import from: from the module that defines a name.
-"""
+"""What importing costs and changes: nothing global, nothing heavy, and no torch before it is needed."""
 
 from __future__ import annotations
 
-import ast
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 # One process answers for all tests: it looks at the world before and after each import.
 PROBE = r"""
 import importlib, json, multiprocessing, os, pkgutil, random, sys, threading, warnings
@@ -99,29 +93,3 @@ def test_importing_the_library_imports_nothing_heavy_but_what_it_stands_on(repor
 
 def test_importing_what_needs_optional_libraries_imports_none_of_them(report: dict[str, Any]) -> None:
     assert report["optional"] == []
-
-
-def test_modules_import_each_name_from_the_module_that_defines_it() -> None:
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "rlnb").rglob("*.py"))}
-    found = [
-        f"{path.relative_to(ROOT).as_posix()}:{node.lineno}: {alias.name} of {node.module}"
-        for path, tree in trees.items()
-        if path.name != "__init__.py"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "rlnb"
-        for alias in node.names
-        if not is_defined_by(alias.name, ROOT.joinpath(*str(node.module).split(".")), trees)
-    ]
-    assert found == []
-
-
-def is_defined_by(name: str, module: Path, trees: dict[Path, ast.Module]) -> bool:
-    """Whether a module or package defines a name or is its parent, or has a list of public names that ``*`` imports."""
-    if name == "*" or {module / f"{name}.py", module / name / "__init__.py"} & trees.keys():
-        return True
-    tree = trees.get(module.with_suffix(".py")) or trees[module / "__init__.py"]
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    named = {node.name for node in tree.body if isinstance(node, definitions)}
-    values = [node for statement in tree.body if not isinstance(statement, definitions) for node in ast.walk(statement)]
-    stored = {node.id for node in values if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return name in named | stored

@@ -1,4 +1,4 @@
-"""The house rules that can be read off the files: long functions, first lines, docstrings, forbidden words."""
+"""The house rules that can be read off the files: imports, long functions, first lines, docstrings, forbidden words."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ class Source(NamedTuple):
     first_line: str
     bare: list[str]  # public names without a docstring
     long: list[str]  # functions that are too long, with their length
+    imported: list[tuple[int, str, str]]  # of rlnb: line, module and name
+    defined: set[str]  # names of functions, classes and variables of the module
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +54,26 @@ def read(path: Path) -> Source:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     name = path.relative_to(ROOT).as_posix()
     bare = [f"{name}: {public}" for public, node in public_nodes(tree) if not ast.get_docstring(node)]  # type: ignore[arg-type]
-    lengths = [(node.name, length_of(node)) for node in functions(tree)]
+    inside = list(statements(tree))
+    functions = [node for node in inside if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    lengths = [(node.name, length_of(node)) for node in functions]
     long = [f"{name}: {function} has {lines} lines" for function, lines in lengths if lines > MAX_FUNCTION_LINES]
-    return Source((ast.get_docstring(tree) or "").partition("\n")[0].rstrip(), bare, long)
+    imported = [
+        (node.lineno, node.module, alias.name)
+        for node in inside
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "rlnb"
+        for alias in node.names
+    ]
+    first_line = (ast.get_docstring(tree) or "").partition("\n")[0].rstrip()
+    return Source(first_line, bare, long, imported, defined_names(tree))
+
+
+def defined_names(tree: ast.Module) -> set[str]:
+    """The functions, classes and variables of a module."""
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    named = {node.name for node in tree.body if isinstance(node, definitions)}
+    values = [node for statement in tree.body if not isinstance(statement, definitions) for node in ast.walk(statement)]
+    return named | {node.id for node in values if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def length_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -64,13 +83,12 @@ def length_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return function.end_lineno - function.body[0].lineno + 1 - (document.count("\n") + 1 if document else 0)
 
 
-def functions(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The functions in a node, nested ones too. Expressions, most of a tree, hold none."""
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements in a node, nested ones too. Expressions, most of a tree, hold none."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield child
         if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
-            yield from functions(child)
+            yield child
+            yield from statements(child)
 
 
 def public_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
@@ -110,6 +128,26 @@ def test_everything_public_has_a_docstring(package: str, sources: dict[Path, Sou
 def test_functions_fit_a_screen(sources: dict[Path, Source]) -> None:
     """A long file is fine where a class needs it; a body that no screen shows is not."""
     assert [function for source in sources.values() for function in source.long] == []
+
+
+def test_modules_import_each_name_from_the_module_that_defines_it(sources: dict[Path, Source]) -> None:
+    defined = {path: source.defined for path, source in sources.items() if path.is_relative_to(ROOT / "rlnb")}
+    found = [
+        f"{path.relative_to(ROOT).as_posix()}:{line}: {name} of {module}"
+        for path in defined
+        if path.name != "__init__.py"
+        for line, module, name in sources[path].imported
+        if not is_defined_by(name, ROOT.joinpath(*module.split(".")), defined)
+    ]
+    assert found == []
+
+
+def is_defined_by(name: str, module: Path, defined: dict[Path, set[str]]) -> bool:
+    """Whether a module or package defines a name or is its parent, or has a list of public names that ``*`` imports."""
+    if name == "*" or {module / f"{name}.py", module / name / "__init__.py"} & defined.keys():
+        return True
+    file = module.with_suffix(".py")
+    return name in defined[file if file in defined else module / "__init__.py"]
 
 
 def test_no_visualizer_imports_the_insides_of_another() -> None:

@@ -28,6 +28,7 @@ import cloudpickle
 import numpy as np
 import torch
 
+from rlnb._start_method import WATCHER
 from rlnb.envs import errors
 from rlnb.envs.base import EnvBase
 from rlnb.envs.batched import pickling
@@ -393,4 +394,4 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
     if sys.platform != "win32":
-        threading.Thread(target=watch, daemon=True).start()
+        threading.Thread(target=watch, name=WATCHER, daemon=True).start()

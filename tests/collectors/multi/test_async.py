@@ -41,12 +41,12 @@ def test_names():
 
 @pytest.mark.parametrize("buffers", [True, False])
 def test_each_worker_collects_what_a_single_collector_would(buffers):
-    expected = singles(pole, lambda: None, 2, 7, 3, 12)
+    expected = singles(pole, lambda: None, 2, 7, 3, 6)
     with shut(MultiAsyncCollector([pole] * 2, frames_per_batch=7, use_buffers=buffers)) as collector:
         collector.set_seed(3)
         found, until = [[], []], time.monotonic() + 60
         # On a busy machine, one worker may have sent many batches before the other sends its first.
-        while sum(map(len, found)) < 10 or (not all(found) and time.monotonic() < until):
+        while sum(map(len, found)) < 6 or (not all(found) and time.monotonic() < until):
             batch = collector.next()
             found[int(batch[IDS][0]) % 2].append(batch)
     for mine, theirs in zip(found, expected, strict=True):
@@ -76,7 +76,7 @@ def test_a_batch_is_made_with_the_weights_of_its_first_step():
     options = {"frames_per_batch": 20, "track_policy_version": True}
     with shut(MultiAsyncCollector([lambda: Slow(0.0005)] * 2, policy, **options)) as collector:
         versions = set()
-        for _ in range(25):
+        for _ in range(15):
             batch = collector.next()
             (version,), (action,) = (
                 batch["policy_version"].unique().tolist(),
@@ -89,7 +89,7 @@ def test_a_batch_is_made_with_the_weights_of_its_first_step():
                     policy.module.value += 1 / 64
                 collector.update_policy_weights_()
                 time.sleep(0.002)
-        assert len(versions) > 5 and max(versions) > 60
+        assert len(versions) > 5 and max(versions) > 30
 
 
 def test_some_workers_get_weights():

@@ -22,6 +22,7 @@ from rlnb.data import (
 from rlnb.envs import GymEnv, ParallelEnv, SerialEnv, StepCounter, TransformedEnv, VecNorm
 from tests.collectors.multi.making import IDS, constant, counted, linear, pole, shut
 from tests.collectors.test_lost_batches import check_no_holes
+from tests.pairwise import sampled
 
 
 def scored():
@@ -164,8 +165,10 @@ def test_models_and_attributes():
 # Buffers --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [MultiSyncCollector, MultiAsyncCollector])
-@pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage, ListStorage])
+@pytest.mark.parametrize(
+    ("storage", "kind"),
+    sampled([LazyMemmapStorage, LazyTensorStorage, ListStorage], [MultiSyncCollector, MultiAsyncCollector], strength=1),
+)
 def test_buffers_get_the_batch_of_each_worker(kind, storage):
     sampler = SliceSampler(slice_len=4, traj_key=IDS) if storage is not ListStorage else None
     rb = TensorDictReplayBuffer(storage=storage(1000), sampler=sampler, batch_size=32)
@@ -257,11 +260,11 @@ def wait_for(condition):
         time.sleep(0.005)
 
 
-every_kind = pytest.mark.parametrize("kind", [Collector, MultiSyncCollector, MultiAsyncCollector, AsyncCollector])
+EVERY_KIND = [Collector, MultiSyncCollector, MultiAsyncCollector, AsyncCollector]
+every_kind = pytest.mark.parametrize("kind", EVERY_KIND)
 
 
-@every_kind
-@pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage])
+@pytest.mark.parametrize(("kind", "storage"), sampled(EVERY_KIND, [LazyTensorStorage, LazyMemmapStorage], strength=1))
 def test_collection_in_the_background(kind, storage):
     policy = constant(0.0)
     rb = TensorDictReplayBuffer(storage=storage(100_000), batch_size=4)
@@ -363,8 +366,9 @@ def stateful():
     return TransformedEnv(TransformedEnv(GymEnv("CartPole-v1"), StepCounter()), VecNorm(in_keys=["observation"]))
 
 
-@pytest.mark.parametrize("kind", [MultiSyncCollector, MultiAsyncCollector])
-@pytest.mark.parametrize("buffers", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "buffers"), sampled([MultiSyncCollector, MultiAsyncCollector], [True, False], strength=1)
+)
 def test_a_collector_goes_on_from_a_state(kind, buffers):
     def make(policy):
         return kind([stateful] * 2, policy, frames_per_batch=20, total_frames=100, use_buffers=buffers)

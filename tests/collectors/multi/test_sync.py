@@ -45,7 +45,7 @@ def singles(make: Any, policy: Any, n: int, frames: int, seed: int, batches: int
     buffers=st.booleans(),
     restart=st.booleans(),
 )
-@hypothesis.settings(max_examples=12)
+@hypothesis.settings(max_examples=min(12, hypothesis.settings().max_examples // 2))  # each starts processes
 def test_batches_are_those_of_single_collectors_joined(kind, n, steps, cat, seed, buffers, restart):
     make, policy = ENVS[kind]
     policy = policy or (lambda: None)

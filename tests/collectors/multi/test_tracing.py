@@ -13,6 +13,7 @@ from rlnb.data import LazyTensorStorage, ReplayBuffer
 from rlnb.envs import GymEnv
 from rlnb.envs.batched import WorkerError
 from tests.collectors.multi.making import constant, shut
+from tests.pairwise import sampled
 
 
 class Slow(GymEnv):
@@ -142,8 +143,9 @@ def test_a_collector_of_this_process_is_traced_too():
     assert (trace.batches[0].version, trace.version) == (1, 1)
 
 
-@pytest.mark.parametrize("kind", [MultiSyncCollector, MultiAsyncCollector])
-@pytest.mark.parametrize("kill", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "kill"), sampled([MultiSyncCollector, MultiAsyncCollector], [True, False], strength=1)
+)
 def test_what_a_worker_that_fails_has_begun_is_kept_as_lost(kind, kill):
     envs = [slow(0.001), slow(0.001, last=25, kill=kill)]
     frames = 20 if kind is MultiSyncCollector else 10

@@ -102,7 +102,7 @@ SOME = ["step(ouch)", "step(killed)", "step(hang, timeout=1.0)", "reset(killed)"
 @pytest.mark.parametrize(
     ("method", "calls"),
     [
-        pytest.param("forkserver", SOME, id="forkserver, some"),
+        pytest.param("fork", SOME, id="fork, some"),
         pytest.param("fork", ALL, id="fork", marks=pytest.mark.deep),
         pytest.param("forkserver", ALL, id="forkserver", marks=pytest.mark.deep),
     ],

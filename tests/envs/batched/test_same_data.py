@@ -42,7 +42,10 @@ def assert_same(found) -> None:
             assert a.dtype == b.dtype and torch.equal(a, b), key
 
 
-def by_step(env, n=25):
+STEPS = 14  # enough for a pole to fall, with the seed of test_same_trajectory
+
+
+def by_step(env, n=STEPS):
     td, steps = env.reset(), []
     for _ in range(n):
         step, td = env.step_and_maybe_reset(env.rand_action(td))
@@ -55,9 +58,9 @@ def with_function(env):
 
 
 WAYS = {
-    "rollout": lambda env: env.rollout(25),
-    "rollout with resets": lambda env: env.rollout(25, break_when_any_done=False),
-    "until all are done": lambda env: env.rollout(25, break_when_all_done=True),
+    "rollout": lambda env: env.rollout(STEPS),
+    "rollout with resets": lambda env: env.rollout(STEPS, break_when_any_done=False),
+    "until all are done": lambda env: env.rollout(STEPS, break_when_all_done=True),
     "steps": by_step,
     "function": with_function,
 }
@@ -82,10 +85,12 @@ TWO_WAYS = [
 def test_same_trajectory(batches, way):
     found = []
     for env in batches:
-        env.set_seed(7)
+        env.set_seed(10)
         found.append(WAYS[way](env))
     assert_same(found)
     assert found[0].batch_size[0] == N
+    if way in ("rollout with resets", "steps"):
+        assert any(found[0].get(key)[..., :-1, :].any() for key in found[0].keys(True, True) if key[-1] == "done")
 
 
 def starts_differ(one, other):

@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from rlnb._start_method import choose_start_method
+from rlnb.envs import ParallelEnv
 from rlnb.envs.batched.pickling import dump_registered, load_registered
 from rlnb.envs.batched.processes import main_hidden
+from tests.envs.batched.kinds import Counter
 from tests.envs.batched.running import run
 from tests.pairwise import few
 
@@ -22,7 +24,7 @@ from tests.pairwise import few
 def alone(monkeypatch):
     """A process on Linux without other threads, whatever the test runs in."""
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.setattr(threading, "enumerate", lambda: [threading.main_thread()])
     for name in ("OpenGL", "jax", "tensorflow"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
@@ -31,11 +33,22 @@ def test_a_process_without_threads_is_forked(alone):
     assert choose_start_method(1) == "fork"
 
 
+def test_workers_fork_workers_of_their_own():
+    """Their only other thread ends them with the process of their pool."""
+
+    class Asked(Counter):
+        def chosen(self):
+            return choose_start_method(1)
+
+    with ParallelEnv(1, Asked, mp_start_method="forkserver") as env:
+        assert env.chosen() == ["fork" if sys.platform == "linux" else "forkserver"]
+
+
 @pytest.mark.parametrize("why", ["thread", "jax", "OpenGL", "cuda", "sub_threads", "platform"])
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
 def test_what_a_fork_would_break_is_not_forked(alone, monkeypatch, why, method):
     if why == "thread":
-        monkeypatch.setattr(threading, "active_count", lambda: 2)
+        monkeypatch.setattr(threading, "enumerate", lambda: [threading.main_thread(), threading.Thread()])
     elif why in ("jax", "OpenGL"):
         monkeypatch.setitem(sys.modules, why, types.ModuleType(why))
     elif why == "cuda":

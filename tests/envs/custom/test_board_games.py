@@ -13,15 +13,15 @@ from rlnb.envs import ConnectFourEnv, TicTacToeEnv, check_env_specs
 from rlnb.envs.custom.boards import board_lines, choose_open, winner
 from tests.envs.custom.games import GAMES, as_position, empty, legal, lines_of, outcome, put
 from tests.envs.custom.makers import BATCHES, DEVICES
+from tests.pairwise import sampled
 
 EVERY_GAME = pytest.mark.parametrize("game", GAMES)
 INTS = torch.int32
 
 
-@EVERY_GAME
-@pytest.mark.parametrize("single_player", [False, True])
-@pytest.mark.parametrize("batch", BATCHES, ids=str)
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("game", "single_player", "batch", "device"), sampled(list(GAMES), [False, True], BATCHES, DEVICES)
+)
 def test_specs_hold(game, single_player, batch, device):
     env = GAMES[game](single_player=single_player, batch_size=batch, device=device, seed=0)
     check_env_specs(env, seed=0)

@@ -78,7 +78,7 @@ def test_the_laws_of_episodes(make, batch, seed, steps, limit):
             length = 0 if done else length
 
 
-@settings(max_examples=25)
+@settings(max_examples=min(25, settings().max_examples))
 @given(make=st.sampled_from(list(TENSOR_ENVS.values())), batch=st.sampled_from(BATCHES), seed=st.integers(0, 2**63 - 1))
 def test_one_seed_is_one_rollout_and_torchs_generator_is_left_alone(make, batch, seed):
     outer = torch.get_rng_state()

@@ -279,7 +279,7 @@ def test_an_image_of_one_column():
         torch.testing.assert_close(found, torch.tensor([0.0, 0.5, 1.0]))
 
 
-@settings(max_examples=25)
+@settings(max_examples=min(25, settings().max_examples))
 @given(
     size=st.tuples(st.integers(1, 150), st.integers(1, 700)),
     target=st.tuples(st.integers(1, 40), st.integers(1, 40)),

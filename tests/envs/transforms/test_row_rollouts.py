@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from gymnasium.envs.classic_control import CartPoleEnv as Poles
@@ -94,8 +96,8 @@ def by_tensordict(monkeypatch):
 def test_the_same_data(chain, stop, by_tensordict):
     def collect(env):
         env.set_seed(3)
-        whole = env.rollout(60, break_when_any_done=stop)
-        return whole, env.rollout(60, break_when_any_done=stop), env.rollout(5, set_truncated=True)
+        whole = env.rollout(30, break_when_any_done=stop)
+        return whole, env.rollout(30, break_when_any_done=stop), env.rollout(5, set_truncated=True)
 
     env = make(chain)
     assert env._fills_rows
@@ -116,10 +118,10 @@ def test_the_same_data_with_a_policy(chain, by_tensordict):
 
     def collect(env):
         env.set_seed(1)
-        return env.rollout(80, policy, break_when_any_done=False)
+        return env.rollout(40, policy, break_when_any_done=False)
 
     assert same(collect(make(chain)), by_tensordict(collect, make(chain)))
-    assert all(torch.equal(a, b) for a, b in zip(seen[:80], seen[80:], strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(seen[:40], seen[40:], strict=True))
 
 
 @chains
@@ -142,7 +144,7 @@ def test_more_steps_than_a_block_has_rows_at_first(chain, monkeypatch, by_tensor
 
     def collect(env):
         env.set_seed(2)
-        return env.rollout(70, break_when_any_done=False)
+        return env.rollout(35, break_when_any_done=False)
 
     assert same(collect(make(chain)), by_tensordict(collect, make(chain)))
 
@@ -151,7 +153,7 @@ def test_more_steps_than_a_block_has_rows_at_first(chain, monkeypatch, by_tensor
 def test_in_a_serial_env(chain, by_tensordict):
     def collect(env):
         env.set_seed(4)
-        whole = env.rollout(40, break_when_any_done=False)
+        whole = env.rollout(25, break_when_any_done=False)
         td, steps = env.reset(), []
         for _ in range(5):
             step, td = env.step_and_maybe_reset(env.rand_action(td))
@@ -207,30 +209,40 @@ def overriding(base, name):
     return type("Own", (base,), {name: override}), called
 
 
+def seven(kind):
+    return kind(7)
+
+
 KINDS = [
-    pytest.param(StepCounter, lambda kind: kind(7), id="rule"),
+    pytest.param(StepCounter, seven, id="rule"),
     pytest.param(ObservationNorm, lambda kind: kind(0.25, 3.0, in_keys=["observation"]), id="elementwise"),
     pytest.param(Compose, lambda kind: kind(StepCounter(7)), id="chain"),
 ]
 
 
+def roll(env):
+    env.set_seed(3)
+    return env.rollout(12, break_when_any_done=False)
+
+
+@functools.cache
+def by_rows(base, make):
+    """What a class gives, for all that override a method of it."""
+    env = TransformedEnv(GymEnv("CartPole-v1"), make(base))
+    assert env._fills_rows
+    return roll(env)
+
+
 @pytest.mark.parametrize(("base", "make", "name"), sampled(KINDS, OVERRIDABLE, strength=1))
 def test_a_subclass_that_overrides_any_method_does_not_go_by_rows(base, make, name):
     """A class has a row rule only if its own body declares it, so whatever a subclass overrides is called."""
-
-    def collect(transform):
-        env = TransformedEnv(GymEnv("CartPole-v1"), transform)
-        env.set_seed(3)
-        return env, env.rollout(20, break_when_any_done=False)
-
     kind, called = overriding(base, name)
-    env, found = collect(make(kind))
+    env = TransformedEnv(GymEnv("CartPole-v1"), make(kind))
+    found = roll(env)
     assert not env._fills_rows
     if name in ("_step", "_reset", "transform_output_spec"):
         assert name in called
-    plain, expected = collect(make(base))
-    assert plain._fills_rows
-    assert same(found, expected)
+    assert same(found, by_rows(base, make))
 
 
 def test_a_subclass_may_repeat_the_declaration():
@@ -298,11 +310,7 @@ def test_a_subclass_of_the_env_does_not_go_by_rows(name):
     kind, called = overriding(TransformedEnv, name)
     env = kind(GymEnv("CartPole-v1"), StepCounter(7))
     assert not env._fills_rows
-    env.set_seed(3)
-    found = env.rollout(20)
-    plain = TransformedEnv(GymEnv("CartPole-v1"), StepCounter(7))
-    plain.set_seed(3)
-    assert same(found, plain.rollout(20))
+    assert same(roll(env), by_rows(StepCounter, seven))
     if name in ("_reset", "_reset_base", "_step", "_after_step"):
         assert name in called
 

@@ -62,7 +62,7 @@ def test_gae_and_lambda_returns_are_those_of_the_loop(case):
     torch.testing.assert_close(f.td0_advantage_estimate(gamma, *case[2:]), one - value)
 
 
-@settings(max_examples=30)
+@settings(max_examples=min(30, settings().max_examples))
 @given(trajectories())
 def test_what_follows_an_end_does_not_matter(case):
     """Each trajectory alone gives the same as all in one row."""
