@@ -28,6 +28,9 @@ from rlnb.envs.batched.worker import Channel, ChannelClosed, ChannelTimeout, Env
 _CLOSE_TIME, _TERMINATE_TIME, _KILL_TIME = 0.2, 0.2, 5.0
 _START_ATTEMPTS = 3
 
+# Packages of Gymnasium whose envs import nothing that a fork breaks, such as OpenGL.
+_PLAIN_ENVS = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text")
+
 
 class WorkerError(RuntimeError):
     """Raised when an env raises in its worker process, or the process ends.
@@ -98,7 +101,7 @@ class WorkerPool:
         if method == "forkserver":
             # The fork server imports these once, so that no worker has to. Gymnasium imports its envs when one is made,
             # which takes a tenth of the time to start a worker with a CartPole.
-            imported = [name for name in sys.modules if name.startswith("gymnasium.envs.")]
+            imported = [name for name in _PLAIN_ENVS if name in sys.modules]
             multiprocessing.get_context(method).set_forkserver_preload(
                 ["rlnb.envs.batched.worker", "rlnb.envs", host.__module__, *imported]
             )
