@@ -17,6 +17,8 @@ from rlnb.envs import (
     Compose,
     ExcludeTransform,
     RenameTransform,
+    RewardSum,
+    SpreadEnv,
     TimeMaxPool,
     TransformedEnv,
     check_env_specs,
@@ -155,6 +157,22 @@ def test_a_reset_key_of_its_own():
     after = env.reset(td)
     assert torch.equal(after["frames"][1], before["frames"][1])
     assert torch.equal(after["frames"][0], after["position"][0].repeat(2))
+
+
+def test_one_agent_starts_anew():
+    chain = Compose(RewardSum(), CatFrames(2, -1, ("agents", "observation"), ("agents", "frames")))
+    env = TransformedEnv(SpreadEnv(2, 3, agent_done=True, max_steps=30), chain)
+    env.set_seed(0)
+    before = env._step_mdp(env.rollout(3)[-1])
+    after = env.reset(before.clone().set(("agents", "_reset"), torch.tensor([[True], [False]])))
+    frames, total = after["agents", "frames"], after["agents", "episode_reward"]
+    assert torch.equal(frames[0], after["agents", "observation"][0].repeat(2)) and total[0] == 0
+    assert torch.equal(frames[1], before["agents", "frames"][1])
+    assert total[1] == before["agents", "episode_reward"][1] != 0
+    lost = env.rand_action(after).exclude(("agents", "frames"), ("agents", "episode_reward"))
+    found = env.step(lost)["next", "agents"]
+    assert torch.equal(found["episode_reward"], total + found["reward"]), "the transform remembers it likewise"
+    assert torch.equal(found["frames"], torch.cat([frames[:, 8:], found["observation"]], -1))
 
 
 # Specs --------------------------------------------------------------------------------------------------------------
