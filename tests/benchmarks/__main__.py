@@ -565,7 +565,7 @@ def libs(peer: str | None, python: str | None) -> None:
     for key, seconds in ours.items():
         if theirs := best.get("torchrl", {}).get(key):
             most = theirs / min(own[key], best["rlnb"].get(f"{key}, drawn ahead", math.inf))
-            ratio(f"{key} (no wrapper can reach {most:.2f}): TorchRL's time / ours", theirs / seconds, 3)
+            ratio(f"{key} (the library alone {most:.2f}): TorchRL's time / ours", theirs / seconds, 3)
 
 
 def imports() -> None:
