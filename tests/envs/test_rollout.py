@@ -14,6 +14,7 @@ from torch import nn
 
 from rlnb.data import Bounded, Categorical, Composite
 from rlnb.envs import CartPoleEnv, GymEnv, RandomPolicy, step_mdp
+from tests.examples import at_most
 
 NAMES = ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1", "Taxi-v4"]
 ENVS = {name: GymEnv(name, categorical_action_encoding=True) for name in NAMES}
@@ -29,7 +30,7 @@ def check_laws(data: TensorDict, keys: list) -> None:
         assert not data[key].any()
 
 
-@settings(max_examples=min(25, settings().max_examples))
+@at_most(25)
 @given(
     name=st.sampled_from(NAMES),
     seed=st.integers(0, 2**31),

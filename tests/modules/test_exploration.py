@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule, TensorDictSequential
@@ -27,6 +27,7 @@ from rlnb.modules import (
     QValueActor,
     set_exploration_modules_spec_from_env,
 )
+from tests.examples import at_most
 
 BOX = Bounded(-1.0, 1.0, (2,))
 MODULES = [EGreedyModule, AdditiveGaussianModule, OrnsteinUhlenbeckProcessModule]
@@ -70,7 +71,7 @@ def test_only_random_and_unset_types_explore(module: Any, kind: Any) -> None:
 # Epsilon-greedy -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=min(25, settings().max_examples))
+@at_most(25)
 @given(eps=st.floats(0, 1), seed=st.integers(0, 99))
 def test_each_action_of_a_batch_is_replaced_as_a_whole_with_probability_eps(eps: float, seed: int) -> None:
     torch.manual_seed(seed)
@@ -184,7 +185,7 @@ def test_gaussian_noise_has_its_moments_and_is_projected_if_safe() -> None:
     assert torch.equal(AdditiveGaussianModule(BOX, 0.5, 0.5, safe=True)(td)["action"], free.clamp(-1, 1))
 
 
-@settings(max_examples=min(30, settings().max_examples))
+@at_most(30)
 @given(
     theta=st.floats(0, 1),
     mu=st.floats(-1, 1),

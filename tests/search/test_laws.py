@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
@@ -15,6 +15,7 @@ from rlnb.search import EXP3, MCTS, PUCT, UCB1, Gumbel, RootNoise, UCB1Tuned
 from rlnb.search.connection import ConnectionGame
 from rlnb.search.phases import Phases
 from rlnb.search.scalar_phases import ScalarPhases
+from tests.examples import at_most
 from tests.search.table_game import TableGame, TableNetwork, TwoPlayerTableGame
 
 RULES = st.sampled_from([UCB1(), UCB1(0.3), UCB1Tuned(), PUCT(), PUCT(base=20, first_play=-1), EXP3(), Gumbel(20, 4)])
@@ -80,7 +81,7 @@ def test_visits_and_values_are_conserved(args, simulations):
     assert (search.nodes.visits[live, 0] == simulations + 1).all()
 
 
-@settings(max_examples=min(25, settings().max_examples))
+@at_most(25)
 @given(searches, st.lists(st.integers(0, 3), max_size=3), st.integers(1, 20))
 def test_they_are_after_the_root_advanced(args, ranks, simulations):
     search = make(*args)
@@ -95,7 +96,7 @@ def test_they_are_after_the_root_advanced(args, ranks, simulations):
     assert_conserved(search)
 
 
-@settings(max_examples=min(25, settings().max_examples))
+@at_most(25)
 @given(searches, st.integers(0, 10), st.integers(1, 10), st.booleans())
 def test_backwards_undoes_forwards_bit_for_bit(args, first, steps, solver):
     search = make(*args, solver)
@@ -120,7 +121,7 @@ def test_backwards_undoes_forwards_bit_for_bit(args, first, steps, solver):
     assert same(arrays(search), states[-1])
 
 
-@settings(max_examples=min(25, settings().max_examples))
+@at_most(25)
 @given(searches, st.integers(1, 15), st.booleans())
 def test_the_record_has_every_number_that_changed(args, simulations, solver):
     search = make(*args, solver)
@@ -140,7 +141,7 @@ def test_the_record_has_every_number_that_changed(args, simulations, solver):
             assert np.array_equal(before[name], now[name]), name
 
 
-@settings(max_examples=min(20, settings().max_examples))
+@at_most(20)
 @given(searches, st.integers(1, 20), st.booleans())
 def test_one_seed_one_search_however_it_is_run(args, simulations, solver):
     run, stepped, halves = make(*args, solver).run(simulations), make(*args, solver), make(*args, solver)

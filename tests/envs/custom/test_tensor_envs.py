@@ -8,13 +8,14 @@ import re
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from rlnb.data import Categorical, OneHot
 from rlnb.envs import CartPoleEnv, GridWorldEnv, MountainCarEnv, check_env_specs
 from tests.envs.custom.makers import BATCHES, DEVICES, TENSOR_ENVS
+from tests.examples import at_most
 
 every_env = pytest.mark.parametrize("make", TENSOR_ENVS.values(), ids=TENSOR_ENVS.keys())
 
@@ -78,7 +79,7 @@ def test_the_laws_of_episodes(make, batch, seed, steps, limit):
             length = 0 if done else length
 
 
-@settings(max_examples=min(25, settings().max_examples))
+@at_most(25)
 @given(make=st.sampled_from(list(TENSOR_ENVS.values())), batch=st.sampled_from(BATCHES), seed=st.integers(0, 2**63 - 1))
 def test_one_seed_is_one_rollout_and_torchs_generator_is_left_alone(make, batch, seed):
     outer = torch.get_rng_state()

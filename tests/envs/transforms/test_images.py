@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 from torch.nn import functional
@@ -25,6 +25,7 @@ from rlnb.envs import (
 )
 from rlnb.envs.transforms.images import ShrinkGray
 from tests.envs.transforms.cases_images import Pictures
+from tests.examples import at_most
 
 
 def apply(transform, value, key="pixels"):
@@ -279,7 +280,7 @@ def test_an_image_of_one_column():
         torch.testing.assert_close(found, torch.tensor([0.0, 0.5, 1.0]))
 
 
-@settings(max_examples=min(25, settings().max_examples))
+@at_most(25)
 @given(
     size=st.tuples(st.integers(1, 150), st.integers(1, 700)),
     target=st.tuples(st.integers(1, 40), st.integers(1, 40)),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnb.objectives.value import functional as f
 from rlnb.objectives.value.scan import reverse_scan
+from tests.examples import at_most
 
 Tensor = torch.Tensor
 
@@ -62,7 +63,7 @@ def test_gae_and_lambda_returns_are_those_of_the_loop(case):
     torch.testing.assert_close(f.td0_advantage_estimate(gamma, *case[2:]), one - value)
 
 
-@settings(max_examples=min(30, settings().max_examples))
+@at_most(30)
 @given(trajectories())
 def test_what_follows_an_end_does_not_matter(case):
     """Each trajectory alone gives the same as all in one row."""
