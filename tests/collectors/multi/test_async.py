@@ -98,9 +98,11 @@ def test_some_workers_get_weights():
         for i in range(1, 5):
             collector.next()
             collector.update_policy_weights_(constant(i / 8), worker_ids=[0])
-        batches = [collector.next() for _ in range(8)]
-        assert {float(b["action"][0]) for b in batches if b[IDS][0] % 2} == {0.0}
-        assert float([b for b in batches if not b[IDS][0] % 2][-1]["action"][0]) == 0.5
+        actions = {0: [], 1: []}
+        while min(map(len, actions.values())) < 3:  # a busy system may let one worker run for long
+            batch = collector.next()
+            actions[batch[IDS][0].item() % 2].append(batch["action"][0].item())
+        assert actions[0][-1] == 0.5 and set(actions[1]) == {0.0}
 
 
 def check_no_holes(batches):
