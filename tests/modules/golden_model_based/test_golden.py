@@ -19,7 +19,8 @@ def ours():
 
 
 def close(one, other):
-    return one[1] == other[1] and one[0] == pytest.approx(other[0], rel=1e-4, abs=1e-5)
+    # convolutions add their products in the order that is quickest on the machine
+    return one[1] == other[1] and one[0] == pytest.approx(other[0], rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN["signatures"]))
