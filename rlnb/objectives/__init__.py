@@ -17,6 +17,7 @@ from rlnb.objectives.utils import (
     ValueEstimators,
     default_value_kwargs,
     distance_loss,
+    group_optimizers,
     hold_out_net,
     hold_out_params,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "ValueEstimators",
     "default_value_kwargs",
     "distance_loss",
+    "group_optimizers",
     "hold_out_net",
     "hold_out_params",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -171,6 +172,52 @@ def hold_out_params(params: Iterable[Tensor]) -> Iterator[tuple[Tensor, ...]]:
         [False, False]
     """
     yield tuple(value.detach() for value in params)
+
+
+def group_optimizers(*optimizers: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Make one optimizer of several, each of whose parameter groups keeps its options, such as the learning rate.
+
+    Args:
+        optimizers: optimizers of one class, no parameter in two of them. They are not changed, and what they remember
+            of earlier steps is copied into the new one.
+
+    Returns:
+        The optimizer of all their parameters.
+
+    Raises:
+        TypeError: If something else is given.
+        ValueError: If nothing is given, or the optimizers are of different classes or share a parameter.
+
+    Example:
+        >>> actor, critic = nn.Linear(4, 2), nn.Linear(4, 1)
+        >>> slow, fast = torch.optim.Adam(actor.parameters(), lr=3e-4), torch.optim.Adam(critic.parameters(), lr=1e-3)
+        >>> [group["lr"] for group in group_optimizers(slow, fast).param_groups]
+        [0.0003, 0.001]
+    """
+    kinds = {type(optimizer): None for optimizer in optimizers}
+    wrong = next((kind.__name__ for kind in kinds if not issubclass(kind, torch.optim.Optimizer)), None)
+    if wrong is not None:
+        raise TypeError(
+            f"group_optimizers takes optimizers, and got a {wrong}. "
+            "Fix: group_optimizers(torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters()))."
+        )
+    if len(kinds) != 1:
+        found = " and ".join(kind.__name__ for kind in kinds) or "none"
+        raise ValueError(
+            f"group_optimizers takes optimizers of one class, and got {found}. "
+            "Fix: make them of one class, or call step and zero_grad of each."
+        )
+    owners = [id(value) for optimizer in optimizers for group in optimizer.param_groups for value in group["params"]]
+    if len(set(owners)) < len(owners):
+        raise ValueError(
+            "A parameter is in two of the optimizers, and would be updated twice in a step. "
+            "Fix: leave it out of one of them."
+        )
+    groups = [dict(group) for optimizer in optimizers for group in optimizer.param_groups]
+    grouped = type(optimizers[0])(groups)
+    for optimizer in optimizers:
+        grouped.state.update(copy.deepcopy(optimizer.state, {id(value): value for value in optimizer.state}))
+    return grouped
 
 
 class _Targets(Protocol):

@@ -26,6 +26,7 @@ from rlnb.objectives import (
     SoftUpdate,
     TD3Loss,
     ValueEstimators,
+    group_optimizers,
 )
 from rlnb.objectives.value import GAE, TD0Estimator, TD1Estimator
 from tests.objectives.golden.make import (
@@ -55,6 +56,7 @@ def normal_actor(spec=None, **options):
     return ProbabilisticActor(module, ["loc", "scale"], spec=spec, **options)
 
 
+WEIGHT = nn.Parameter(torch.ones(1))
 ERRORS = {
     "run GAE first": (
         KeyError,
@@ -207,6 +209,30 @@ ERRORS = {
         ValueError,
         lambda: SoftUpdate(DQNLoss(nn.Linear(3, 2), action_space="categorical"), tau=1.5),
         "tau must be in [0, 1], and got 1.5. Fix: tau=0.005, or eps=0.995.",
+    ),
+    "optimizers of two classes": (
+        ValueError,
+        lambda: group_optimizers(torch.optim.Adam([WEIGHT]), torch.optim.SGD([nn.Parameter(torch.ones(1))])),
+        "group_optimizers takes optimizers of one class, and got Adam and SGD. "
+        "Fix: make them of one class, or call step and zero_grad of each.",
+    ),
+    "no optimizers": (
+        ValueError,
+        group_optimizers,
+        "group_optimizers takes optimizers of one class, and got none. "
+        "Fix: make them of one class, or call step and zero_grad of each.",
+    ),
+    "not an optimizer": (
+        TypeError,
+        lambda: group_optimizers([torch.optim.Adam([WEIGHT])]),
+        "group_optimizers takes optimizers, and got a list. "
+        "Fix: group_optimizers(torch.optim.Adam(actor.parameters()), torch.optim.Adam(critic.parameters())).",
+    ),
+    "a parameter of two optimizers": (
+        ValueError,
+        lambda: group_optimizers(torch.optim.Adam([WEIGHT]), torch.optim.Adam([WEIGHT])),
+        "A parameter is in two of the optimizers, and would be updated twice in a step. "
+        "Fix: leave it out of one of them.",
     ),
     "interval": (
         ValueError,

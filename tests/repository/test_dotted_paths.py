@@ -89,11 +89,11 @@ PATHS = {
     "rlnb.objectives.sac": "DiscreteSACLoss SACLoss",
     "rlnb.objectives.td3": "TD3Loss",
     "rlnb.objectives.utils": "HardUpdate SoftUpdate ValueEstimators default_value_kwargs distance_loss hold_out_net "
-    "hold_out_params TargetNetUpdater",
+    "group_optimizers hold_out_params TargetNetUpdater",
     "rlnb.objectives.value": "GAE TD0Estimator TD1Estimator TDLambdaEstimator ValueEstimatorBase",
     "rlnb.objectives.value.advantages": "GAE TD0Estimator TD1Estimator TDLambdaEstimator ValueEstimatorBase",
     "rlnb.objectives.value.functional": "generalized_advantage_estimate td0_advantage_estimate td0_return_estimate "
-    "td1_advantage_estimate td1_return_estimate td_lambda_advantage_estimate td_lambda_return_estimate",
+    "reward2go td1_advantage_estimate td1_return_estimate td_lambda_advantage_estimate td_lambda_return_estimate",
     "rlnb.record": "CSVLogger MLFlowLogger PixelRenderTransform TensorDictRecorder TensorboardLogger VideoRecorder "
     "WandbLogger",
     "rlnb.record.loggers": "CSVLogger Logger MLFlowLogger TensorboardLogger WandbLogger generate_exp_name get_logger",

@@ -264,6 +264,37 @@ def td_lambda_advantage_estimate(
     return returns - state_value
 
 
+def reward2go(reward: Tensor, done: Tensor, gamma: float | Tensor, *, time_dim: int = -2) -> Tensor:
+    r"""Compute the reward-to-go: the discounted sum of the rewards from each step to the end of its trajectory.
+
+    .. math::
+        G_t = r_t + \gamma (1 - done_t) G_{t+1}
+
+    Sutton and Barto, Reinforcement Learning, 2nd edition, equation 3.9. Nothing is added for what would have followed
+    the last step: :func:`td1_return_estimate` adds the value of the next state where a trajectory was cut.
+
+    Args:
+        reward: r_t, ``[*B, T, *F]``.
+        done: whether step t is the last of its trajectory, of the same shape.
+        gamma: the discount, in [0, 1]; a number or a tensor that broadcasts.
+        time_dim: the dimension of time.
+
+    Returns:
+        The sums, of the same shape.
+
+    Raises:
+        ValueError: If shapes differ, or the discount is not in [0, 1].
+
+    Example:
+        >>> ones, done = torch.ones(4, 1), torch.tensor([[False], [True], [False], [False]])
+        >>> reward2go(ones, done, gamma=0.5).flatten().tolist()
+        [1.5, 1.0, 1.5, 1.0]
+    """
+    _check(gamma, reward=reward, done=done)
+    keep = done.logical_not().to(reward.dtype) * gamma
+    return _over_time(reward, keep, time_dim)
+
+
 # There is one implementation, which handles all steps at once. TorchRL has a second name for it.
 vec_generalized_advantage_estimate = generalized_advantage_estimate
 vec_td1_return_estimate = td1_return_estimate

@@ -61,6 +61,9 @@ def test_gae_and_lambda_returns_are_those_of_the_loop(case):
     one = f.td0_return_estimate(gamma, next_value, reward, terminated)
     torch.testing.assert_close(one, loop(gamma, 0.0, *case[2:], advantage=False))
     torch.testing.assert_close(f.td0_advantage_estimate(gamma, *case[2:]), one - value)
+    nothing, done = torch.zeros_like(value), case[5]
+    rest = f.reward2go(reward, done, gamma, time_dim=-1)
+    torch.testing.assert_close(rest, loop(gamma, 1.0, value, nothing, reward, done, done, advantage=False))
 
 
 @at_most(30)
