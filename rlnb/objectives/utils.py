@@ -213,8 +213,8 @@ def group_optimizers(*optimizers: torch.optim.Optimizer) -> torch.optim.Optimize
             "A parameter is in two of the optimizers, and would be updated twice in a step. "
             "Fix: leave it out of one of them."
         )
-    groups = [dict(group) for optimizer in optimizers for group in optimizer.param_groups]
-    grouped = type(optimizers[0])(groups)
+    kind: Any = type(optimizers[0])
+    grouped: torch.optim.Optimizer = kind([dict(group) for each in optimizers for group in each.param_groups])
     for optimizer in optimizers:
         grouped.state.update(copy.deepcopy(optimizer.state, {id(value): value for value in optimizer.state}))
     return grouped

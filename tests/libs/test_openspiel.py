@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyspiel
 import pytest
 import torch
@@ -218,6 +220,36 @@ def test_the_player_draws_the_board(name, kwargs):
             action = row["agents", "action"][state.current_player()]
             number = int(action) if kwargs else int(action.argmax())
             assert caption.endswith(f" {number}"), "the move that follows"
+
+
+def rows_of(state, name):
+    """The rows of a position as OpenSpiel prints it, with the letters of the captions."""
+    if name == "chess":
+        return [re.sub(r"\d", lambda n: "." * int(n[0]), row) for row in str(state).split(" ")[0].split("/")]
+    rows = re.findall(r"^ *\d *(\S{5,}|(?:[-xo] ){8})", str(state), re.MULTILINE)
+    letters = {"breakthrough": ("bw", "xo"), "checkers": ("8*", "Kk"), "othello": ("-", ".")}
+    own = str.maketrans(*letters.get(name, ("XO+", "xo.")))
+    return [row.replace(" ", "").translate(own) for row in rows]
+
+
+@pytest.mark.parametrize("name", ["breakthrough", "checkers", "chess", "go(board_size=5)", "othello"])
+def test_the_player_draws_pieces(name):
+    env = OpenSpielEnv(name, return_state=True)
+    env.set_seed(0)
+    torch.manual_seed(0)
+    rollout = env.rollout(80)
+    frames, cell = player_model(rollout, env).frames, ""
+    assert frames.kind == "scene"
+    for i, row in enumerate(rollout.unbind(0)):
+        state = env.game.deserialize_state(row["state"])
+        board, _, last = frames.scene.caption_at(i).partition("; the last move was to ")
+        assert board == " / ".join(map(" ".join, rows_of(state, name))), i
+        assert last == cell, i
+        player = state.current_player()
+        move = state.action_to_string(player, int(row["agents", "action"][player].argmax()))
+        cell = ["", *re.findall(r"[a-h]\d", move)][-1]
+        if move.startswith("O-O"):
+            cell = ("c" if move.startswith("O-O-O") else "g") + ("8" if player == 0 else "1")
 
 
 def test_workers():

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from rlnb_widgets.scenes import find_scene, scene_svg
 from rlnb_widgets.scenes.vmas import MARKS, VmasAgents
 
@@ -55,8 +56,21 @@ def test_connect_four_of_openspiel_starts_at_the_bottom():
     assert caption == " / ".join([". . . . . . ."] * 5) + " / . . X . . . .; O to move, to column 6"
 
 
+def test_a_board_of_openspiel_has_the_size_of_the_env():
+    names = ["player_0", "player_1"]
+    env = SimpleNamespace(
+        libname="pyspiel", env_name="go", agent_names=names, group_map={"agents": names},
+        observation_spec={("agents", "observation"): torch.zeros(2, 4, 5, 5)},
+    )  # fmt: skip
+    spec, seen = find_scene(env), np.zeros((1, 2, 4, 5, 5))
+    seen[:, :, 0, 0, 1] = seen[:, :, 1, 3, 4] = 1  # the first row is the lowest one
+    scene = spec.pose(seen, np.zeros((1, 2, 26)))
+    assert scene.caption_at(0) == ". . . . . / . . . . o / . . . . . / . . . . . / . x . . ."
+    assert "<title>" in scene_svg(scene, 0)
+
+
 def test_games_without_a_drawing_have_none():
-    assert find_scene(SimpleNamespace(libname="pyspiel", env_name="chess")) is None
+    assert find_scene(SimpleNamespace(libname="pyspiel", env_name="hex")) is None
     assert find_scene(SimpleNamespace(libname="gymnasium", env_name="CartPole-v1")) is not None
 
 

@@ -1,0 +1,180 @@
+"""Scene of board games whose pieces are of several kinds, move and are captured: chess, checkers, Go, Othello."""
+
+from __future__ import annotations
+
+from string import ascii_lowercase
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rlnb_widgets._core.colors import agent_role
+from rlnb_widgets.scenes.drawing import STROKE, paper, pose, text
+from rlnb_widgets.scenes.grid import grid_lines
+from rlnb_widgets.scenes.scene import Part, Scene, Shape
+
+Ints = npt.NDArray[np.int64]
+_MARGIN = 26.0  # room for the names of rows and columns
+
+
+class Piece(NamedTuple):
+    """A kind of piece."""
+
+    player: int  #: whose it is, 0 or 1
+    letter: str  #: what it is called in captions
+    sign: str = ""  #: what is written on it; a stone has none
+
+
+class PieceBoard:
+    """Draws positions of two players, whose pieces are told apart by colour and by the ring of the second player's.
+
+    A frame stands around the cell of the last move.
+
+    Args:
+        rows: number of rows.
+        columns: number of columns.
+        pieces: the kinds of pieces.
+        cells: ``"checkered"``, ``"plain"``, or ``"crossings"`` where pieces stand on the lines.
+        upwards: whether rows are counted from the lowest one.
+
+    Example:
+        >>> board = PieceBoard(2, 3, (Piece(0, "x"), Piece(1, "o")))
+        >>> scene = board.pose([[[0, -1, -1], [-1, -1, -1]], [[0, -1, -1], [-1, -1, 1]]])
+        >>> scene.caption_at(1)
+        'x . . / . . o; the last move was to c1'
+    """
+
+    reads = ("board",)
+
+    def __init__(
+        self,
+        rows: int,
+        columns: int,
+        pieces: tuple[Piece, ...],
+        cells: Literal["checkered", "plain", "crossings"] = "plain",
+        upwards: bool = True,
+    ) -> None:
+        self.rows, self.columns, self.pieces, self.cells, self.upwards = rows, columns, pieces, cells, upwards
+        self.cell = 420.0 / max(rows, columns)
+        self.width, self.height = columns * self.cell + _MARGIN, rows * self.cell + _MARGIN
+        self.background = (paper(self.width, self.height), *self._grid(), *self._names())
+        self.player = np.array([piece.player for piece in pieces])
+
+    def sized(self, rows: int, columns: int) -> PieceBoard:
+        """Return such a board of another size."""
+        if (rows, columns) == (self.rows, self.columns):
+            return self
+        return PieceBoard(rows, columns, self.pieces, self.cells, self.upwards)
+
+    def pose(self, observations: Any, actions: Any = None) -> Scene:
+        """Return the scene of positions ``[N, rows, columns]`` of numbers of pieces, -1 for an empty cell."""
+        array = np.asarray(observations)
+        if array.ndim != 3 or array.shape[1:] != (self.rows, self.columns):
+            raise ValueError(
+                f"a board of {self.rows} x {self.columns} is drawn from positions of shape "
+                f"[N, {self.rows}, {self.columns}], got shape {list(array.shape)}."
+            )
+        boards = array.reshape(len(array), self.rows * self.columns).astype(np.int64)
+        last = last_moves(boards, self.player)
+        mark = Shape(
+            "rect",
+            (-self.cell * 0.47, -self.cell * 0.47, self.cell * 0.94, self.cell * 0.94, self.cell * 0.1),
+            stroke="ink",
+            stroke_width=min(STROKE, self.cell * 0.08),
+        )
+        parts = [Part("last move", (mark,))]
+        poses = [pose(*self._centre(np.maximum(last, 0)), 0.0, last >= 0)]
+        for number, piece in enumerate(self.pieces):
+            own = boards == number
+            # Only as many parts as stand on the board at once: a large board has room for hundreds.
+            count = own.sum(1)
+            cells = np.argsort(~own, axis=1, kind="stable")
+            for k in range(int(count.max(initial=0))):
+                parts.append(Part(f"{piece.letter} {k + 1}", self._shapes(piece)))
+                poses.append(pose(*self._centre(cells[:, k]), 0.0, k < count))
+
+        def caption(i: int) -> str:
+            letters = [*(piece.letter for piece in self.pieces), "."]
+            words = " / ".join(" ".join(letters[cell] for cell in row) for row in boards[i].reshape(array.shape[1:]))
+            return words if last[i] < 0 else f"{words}; the last move was to {self.name_of(int(last[i]))}"
+
+        return Scene(self.width, self.height, self.background, tuple(parts), np.stack(poses, axis=1), caption)
+
+    def name_of(self, cell: int) -> str:
+        """Return the name of a cell, such as e4."""
+        row, column = divmod(cell, self.columns)
+        return f"{self._letter(column)}{self.rows - row if self.upwards else row + 1}"
+
+    def _letter(self, column: int) -> str:
+        """Return the name of a column; players of Go leave out the i, and after the last letter come two."""
+        letters = ascii_lowercase.replace("i", "") if self.cells == "crossings" else ascii_lowercase
+        more, column = divmod(column, len(letters))
+        return (letters[more - 1] if more else "") + letters[column]
+
+    def _centre(self, cell: Any) -> tuple[Any, Any]:
+        row, column = np.divmod(cell, self.columns)
+        return (column + 0.5) * self.cell + _MARGIN, (row + 0.5) * self.cell
+
+    def _grid(self) -> tuple[Shape, ...]:
+        cell, rows, columns = self.cell, self.rows, self.columns
+        x = y = 0.0
+        if self.cells == "crossings":  # the lines meet in the middle of the cells
+            rows, columns, x, y = rows - 1, columns - 1, cell / 2, cell / 2
+        edge = (x + _MARGIN, y, columns * cell, rows * cell)
+        dark = (
+            Shape("rect", (c * cell + _MARGIN, r * cell, cell, cell), fill="line")
+            for r in range(rows)
+            for c in range(columns)
+            if self.cells == "checkered" and (rows - r + c) % 2
+        )
+        frame = Shape("rect", edge, stroke="muted", stroke_width=STROKE / 2)
+        return (*dark, *grid_lines(rows, columns, cell, *edge[:2], role="muted"), frame)
+
+    def _names(self) -> tuple[Shape, ...]:
+        size = min(16.0, self.cell * 0.7)
+        down = (
+            text(_MARGIN / 2, (r + 0.5) * self.cell, size, str(self.rows - r if self.upwards else r + 1))
+            for r in range(self.rows)
+        )
+        across = (
+            text((c + 0.5) * self.cell + _MARGIN, self.height - _MARGIN / 2, size, self._letter(c))
+            for c in range(self.columns)
+        )
+        return (*down, *across)
+
+    def _shapes(self, piece: Piece) -> tuple[Shape, ...]:
+        radius, width = self.cell * 0.42, self.cell * 0.05
+        edge = "ink" if piece.player else None
+        disc = Shape("circle", (0, 0, radius - width / 2), agent_role(piece.player), edge, width)
+        if piece.sign:
+            return (disc, text(0, 0, radius * 1.4, piece.sign, role="paper"))
+        ring = Shape("circle", (0, 0, radius * 0.45), stroke="paper", stroke_width=width * 1.5)
+        return (disc, ring) if piece.player else (disc,)
+
+
+def last_moves(boards: Ints, player: Ints) -> Ints:
+    """Return the cell to which the last piece moved in each position, ``[N]``; -1 if the row above does not tell.
+
+    It is the cell that was empty in the row above, or, if there is none, the one where a piece of the other player was.
+
+    Args:
+        boards: numbers of pieces, -1 for an empty cell, ``[N, cells]``.
+        player: whose a piece is, by its number.
+
+    Example:
+        >>> boards = np.array([[0, -1, 1], [-1, 0, 1], [-1, -1, 0], [0, 0, -1]])
+        >>> last_moves(boards, np.array([0, 1])).tolist()
+        [-1, 1, 2, -1]
+    """
+    found = np.full(len(boards), -1, np.int64)
+    before, after = boards[:-1], boards[1:]
+    placed = (after >= 0) & (before < 0)
+    taken = (after >= 0) & (before >= 0) & (player[after] != player[before])
+    move: npt.NDArray[np.bool_] = np.where(placed.any(1, keepdims=True), placed, taken)
+    one = move.sum(1) == 1
+    left = (after < 0) & (before >= 0)
+    castled = (placed.sum(1) == 2) & (left.sum(1) == 2)
+    # Of a king and a rook the king has the lower number.
+    cell = np.where(castled, np.where(move, after, len(player)).argmin(1), move.argmax(1))
+    found[1:] = np.where(one | castled, cell, -1)
+    return found
