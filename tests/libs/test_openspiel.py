@@ -238,13 +238,16 @@ def test_the_player_draws_pieces(name):
     env.set_seed(0)
     torch.manual_seed(0)
     rollout = env.rollout(80)
-    frames, cell = player_model(rollout, env).frames, ""
-    assert frames.kind == "scene"
+    scene, cell, player = player_model(rollout, env).frames.scene, "", -1
     for i, row in enumerate(rollout.unbind(0)):
         state = env.game.deserialize_state(row["state"])
-        board, _, last = frames.scene.caption_at(i).partition("; the last move was to ")
+        board, _, last = scene.caption_at(i).partition("; the last move was to ")
         assert board == " / ".join(map(" ".join, rows_of(state, name))), i
         assert last == cell, i
+        if last:
+            pieces = zip(scene.parts[1:], scene.poses[i, 1:], strict=True)
+            moved = next(piece for piece, at in pieces if (at == scene.poses[i, 0]).all())
+            assert moved.shapes[0].fill == f"agent{player}", i
         player = state.current_player()
         move = state.action_to_string(player, int(row["agents", "action"][player].argmax()))
         cell = ["", *re.findall(r"[a-h]\d", move)][-1]

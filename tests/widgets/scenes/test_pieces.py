@@ -91,6 +91,7 @@ def test_the_pieces_of_chess_have_signs_and_the_second_player_a_ring():
     scene = spec.pose(seen)
     assert scene.caption_at(0).startswith(". . . . k . . . / ") and scene.caption_at(0).endswith(" / . . . . K . . .")
     king, other = (part.shapes for part in scene.parts[1:])
+    assert [part.name for part in scene.parts[1:]] == ["K 1", "k 1"]
     assert king[1].text == other[1].text == "♚\ufe0e" and king[0].fill != other[0].fill
-    assert king[0].stroke is None and other[0].stroke == "ink"
+    assert king[0].stroke == "ink" and other[0].stroke is None  # White is player 1 of OpenSpiel
     assert "♚" in scene_svg(scene, 0)

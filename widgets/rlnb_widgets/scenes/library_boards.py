@@ -94,9 +94,9 @@ _FOUR = Board(6, 7, 4, drops=True)
 _PETTINGZOO: dict[str, Any] = {"axis": -1, "planes": (0, 1), "path": ("observation", "observation")}
 _STONES = Piece(0, "x"), Piece(1, "o")
 _CHESS = tuple(
-    Piece(player, letter.lower() if player else letter, sign + "\ufe0e")  # the sign as text, not as a picture
+    Piece(player, letter if player else letter.lower(), sign + "\ufe0e")  # the sign as text, not as a picture
     for letter, sign in zip("KQRBNP", "♚♛♜♝♞♟", strict=True)
-    for player in (0, 1)
+    for player in (1, 0)  # White moves first and is player 1
 )
 _MEN = Piece(0, "o"), Piece(0, "K", "K"), Piece(1, "+"), Piece(1, "k", "K")
 
