@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from rlnb_widgets.scenes import find_scene, scene_svg
-from rlnb_widgets.scenes.pieces import Piece, PieceBoard, last_moves
+from rlnb_widgets.scenes.pieces import Piece, PieceBoard, reached_cells
 
 KING, ROOK, PAWN = 0, 1, 2
 WHITE = (Piece(0, "K"), Piece(0, "R"), Piece(0, "P"))
@@ -15,7 +15,7 @@ EMPTY = -1
 
 
 def last_of(before, after):
-    return last_moves(np.array([before, after]), PLAYER).tolist()[1]
+    return reached_cells(np.array([before, after]), PLAYER).tolist()[1]
 
 
 MOVES = {

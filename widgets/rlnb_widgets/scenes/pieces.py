@@ -75,7 +75,7 @@ class PieceBoard:
                 f"[N, {self.rows}, {self.columns}], got shape {list(array.shape)}."
             )
         boards = array.reshape(len(array), self.rows * self.columns).astype(np.int64)
-        last = last_moves(boards, self.player)
+        last = reached_cells(boards, self.player)
         mark = Shape(
             "rect",
             (-self.cell * 0.47, -self.cell * 0.47, self.cell * 0.94, self.cell * 0.94, self.cell * 0.1),
@@ -152,7 +152,7 @@ class PieceBoard:
         return (disc, ring) if piece.player else (disc,)
 
 
-def last_moves(boards: Ints, player: Ints) -> Ints:
+def reached_cells(boards: Ints, player: Ints) -> Ints:
     """Return the cell to which the last piece moved in each position, ``[N]``; -1 if the row above does not tell.
 
     It is the cell that was empty in the row above, or, if there is none, the one where a piece of the other player was.
@@ -163,7 +163,7 @@ def last_moves(boards: Ints, player: Ints) -> Ints:
 
     Example:
         >>> boards = np.array([[0, -1, 1], [-1, 0, 1], [-1, -1, 0], [0, 0, -1]])
-        >>> last_moves(boards, np.array([0, 1])).tolist()
+        >>> reached_cells(boards, np.array([0, 1])).tolist()
         [-1, 1, 2, -1]
     """
     found = np.full(len(boards), -1, np.int64)
