@@ -64,7 +64,8 @@ def test_a_board_of_openspiel_has_the_size_of_the_env():
     )  # fmt: skip
     spec, seen = find_scene(env), np.zeros((1, 2, 4, 5, 5))
     seen[:, :, 0, 0, 1] = seen[:, :, 1, 3, 4] = 1  # the first row is the lowest one
-    scene = spec.pose(seen, np.zeros((1, 2, 26)))
+    assert spec.acts == ("agents", "no action")
+    scene = spec.pose(seen)
     assert scene.caption_at(0) == ". . . . . / . . . . o / . . . . . / . . . . . / . x . . ."
     assert "<title>" in scene_svg(scene, 0)
 

@@ -186,13 +186,7 @@ class Board:
         return np.asarray(board_lines(self.rows, self.columns, self.connect).numpy())
 
     def _boards(self, observations: Any) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        array = np.asarray(observations)
-        if array.ndim != 3 or array.shape[1:] != (self.rows, self.columns):
-            raise ValueError(
-                f"a board of {self.rows} x {self.columns} is drawn from positions of shape "
-                f"[N, {self.rows}, {self.columns}], got shape {list(array.shape)}."
-            )
-        boards = np.nan_to_num(array.reshape(len(array), -1), nan=-2.0).astype(np.int64)
+        boards = np.nan_to_num(board_cells(observations, self.rows, self.columns), nan=-2.0).astype(np.int64)
         ahead = (boards == 0).sum(1) - (boards == 1).sum(1)
         valid = (np.abs(boards) <= 1).all(1) & (ahead >= 0) & (ahead <= 1)
         return np.where(valid[:, None], boards, -1), valid
@@ -207,14 +201,7 @@ class Board:
         return np.where(row >= 0, row * self.columns + action, np.nan)
 
     def _piece_poses(self, boards: Ints) -> list[npt.NDArray[np.float32]]:
-        poses = []
-        for player in (0, 1):
-            own = boards == player
-            cells, count = np.argsort(~own, axis=1, kind="stable"), own.sum(1)
-            for k in range(self.most):
-                x, y = self._centre(cells[:, k])
-                poses.append(pose(x, y, 0.0, k < count))
-        return poses
+        return [one for player in (0, 1) for one in poses_of(boards == player, self.most, self._centre)]
 
     def _next_pose(self, action: Floats, target: Floats) -> npt.NDArray[np.float32]:
         if self.drops:
@@ -253,6 +240,35 @@ class Board:
             return words if np.isnan(action[i]) else f"{words}, to {'column' if self.drops else 'cell'} {action[i]:.0f}"
 
         return caption
+
+
+def board_cells(observations: Any, rows: int, columns: int) -> npt.NDArray[Any]:
+    """Check the shape of positions ``[N, rows, columns]`` and return them as ``[N, cells]``.
+
+    Example:
+        >>> board_cells([[[0, 1]]], 1, 2).tolist()
+        [[0, 1]]
+    """
+    array = np.asarray(observations)
+    if array.ndim != 3 or array.shape[1:] != (rows, columns):
+        raise ValueError(
+            f"a board of {rows} x {columns} is drawn from positions of shape [N, {rows}, {columns}], "
+            f"got shape {list(array.shape)}."
+        )
+    return array.reshape(len(array), rows * columns)
+
+
+def poses_of(
+    there: npt.NDArray[np.bool_], most: int, centre: Callable[[Any], tuple[Any, Any]]
+) -> list[npt.NDArray[np.float32]]:
+    """Return the poses of up to `most` pieces of one kind, which stand where ``there``, bool ``[N, cells]``.
+
+    Example:
+        >>> poses_of(np.array([[True, False, True]]), 3, lambda cell: (10 * cell, 0))[1].tolist()
+        [[20.0, 0.0, 0.0]]
+    """
+    cells, count = np.argsort(~there, axis=1, kind="stable"), there.sum(1)
+    return [pose(*centre(cells[:, k]), 0.0, k < count) for k in range(most)]
 
 
 def last_moves(boards: Ints, played: Floats | None = None) -> Ints:

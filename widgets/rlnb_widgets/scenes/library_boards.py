@@ -66,8 +66,6 @@ class LibraryBoard:
         pieces = seen[:, list(self.planes)] > 0.5
         boards = np.where(pieces.any(1), pieces.argmax(1), -1)
         cells = boards if self.turn is None else self.turn(boards)
-        if isinstance(self.board, PieceBoard):
-            return self.board.pose(cells)
         return self.board.pose(cells, None if actions is None else self._moves(np.asarray(actions), boards))
 
     def _moves(self, actions: npt.NDArray[Any], boards: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rlnb_widgets._core.colors import agent_role
+from rlnb_widgets.scenes.board import board_cells, poses_of
 from rlnb_widgets.scenes.drawing import STROKE, paper, pose, text
 from rlnb_widgets.scenes.grid import grid_lines
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
@@ -68,13 +69,7 @@ class PieceBoard:
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:
         """Return the scene of positions ``[N, rows, columns]`` of numbers of pieces, -1 for an empty cell."""
-        array = np.asarray(observations)
-        if array.ndim != 3 or array.shape[1:] != (self.rows, self.columns):
-            raise ValueError(
-                f"a board of {self.rows} x {self.columns} is drawn from positions of shape "
-                f"[N, {self.rows}, {self.columns}], got shape {list(array.shape)}."
-            )
-        boards = array.reshape(len(array), self.rows * self.columns).astype(np.int64)
+        boards = board_cells(observations, self.rows, self.columns).astype(np.int64)
         last = reached_cells(boards, self.player)
         mark = Shape(
             "rect",
@@ -85,17 +80,16 @@ class PieceBoard:
         parts = [Part("last move", (mark,))]
         poses = [pose(*self._centre(np.maximum(last, 0)), 0.0, last >= 0)]
         for number, piece in enumerate(self.pieces):
-            own = boards == number
-            # Only as many parts as stand on the board at once: a large board has room for hundreds.
-            count = own.sum(1)
-            cells = np.argsort(~own, axis=1, kind="stable")
-            for k in range(int(count.max(initial=0))):
-                parts.append(Part(f"{piece.letter} {k + 1}", self._shapes(piece)))
-                poses.append(pose(*self._centre(cells[:, k]), 0.0, k < count))
+            there = boards == number
+            most = int(there.sum(1).max(initial=0))  # as many as are needed: a large board has room for hundreds
+            parts += [Part(f"{piece.letter} {k + 1}", self._shapes(piece)) for k in range(most)]
+            poses += poses_of(there, most, self._centre)
 
         def caption(i: int) -> str:
             letters = [*(piece.letter for piece in self.pieces), "."]
-            words = " / ".join(" ".join(letters[cell] for cell in row) for row in boards[i].reshape(array.shape[1:]))
+            words = " / ".join(
+                " ".join(letters[cell] for cell in row) for row in boards[i].reshape(self.rows, self.columns)
+            )
             return words if last[i] < 0 else f"{words}; the last move was to {self.name_of(int(last[i]))}"
 
         return Scene(self.width, self.height, self.background, tuple(parts), np.stack(poses, axis=1), caption)
