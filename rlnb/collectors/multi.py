@@ -381,7 +381,7 @@ class MultiCollector:
         self.frames, self.iterations = self.frames + frames, self.iterations + 1
         try:
             for i, answer in answers.items():
-                workers.share(i, answer)
+                workers.share(i, answer, self._name_of_batch())
             if self.replay_buffer is not None:
                 self._let_workers_write()
             if not self._is_sync:

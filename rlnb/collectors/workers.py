@@ -292,7 +292,7 @@ class CollectorWorkers:
         assert views is not None
         return views if answer.steps == self.infos[i].steps else views[..., : answer.steps]
 
-    def share(self, i: int, answer: Collected) -> None:
+    def share(self, i: int, answer: Collected, what: str) -> None:
         """Let a worker, which is idle, write batches like its first one to shared memory from now on."""
         first = answer.data
         if first is None or not self.buffers or self._views[i] is not None or answer.steps < self.infos[i].steps:
@@ -302,7 +302,7 @@ class CollectorWorkers:
             return
         memory = SharedMemory(plan.size)
         shared = SharedBatch(plan, memory)
-        self._use_pool("connect", plan, memory, [i])
+        self._use_pool("connect", plan, memory, [i], what)
         memory.close()
         self._views[i] = shared.views_like(first)
 

@@ -172,19 +172,21 @@ class WorkerPool:
             answers = self._gather(set(by_process), what, until)
         return {i: answers[i] for i in messages}
 
-    def connect(self, plan: Any, memory: SharedMemory | None, which: Collection[int] | None = None) -> None:
+    def connect(
+        self, plan: Any, memory: SharedMemory | None, which: Collection[int] | None = None, what: str = "start"
+    ) -> None:
         """Let workers use shared memory of this plan from now on; without a plan, data is sent as messages.
 
         ``plan`` has the ``size`` of the memory, and the hosts of the workers know what it means. ``which`` are the envs
-        whose workers are connected, by default all.
+        whose workers are connected, by default all; ``what`` this is part of, for errors.
         """
         pending = {self._process_of[i] for i in (range(self.n) if which is None else which)}
         with self._exchange() as until:
             for p in sorted(pending):
-                self._send(p, "start", self.channels[p].send, plan, until)
+                self._send(p, what, self.channels[p].send, plan, until)
                 if memory is not None:
-                    self._send(p, "start", self.channels[p].send_descriptor, memory.descriptor, until)
-            self._gather(pending, "start", until)
+                    self._send(p, what, self.channels[p].send_descriptor, memory.descriptor, until)
+            self._gather(pending, what, until)
 
     def signal(self, signals: Mapping[int, bytes], what: str) -> dict[int, float]:
         """Send signals to workers, by index, without waiting for the answers, which :meth:`receive` returns.
