@@ -258,14 +258,15 @@ def test_actors_write_to_a_buffer_in_an_actor(cluster, buffer):
         track_policy_version=True, max_weight_update_interval=2, timeout=120,
     )  # fmt: skip
     try:
-        assert collector.next() is None and len(buffer) == 10
+        # An actor may have written one batch more than was returned.
+        assert collector.next() is None and len(buffer) - collector.frames in (0, 10)
         collector.next()
         received = collector.stats()["bytes_received"]
         with torch.no_grad():
             policy.module.value.fill_(0.5)
         assert list(itertools.islice(collector, 3)) == [None] * 3
         assert collector.stats()["bytes_received"] - received < 3000, "the data did not pass through this process"
-        assert collector.frames == len(buffer) == 50
+        assert collector.frames == 50 and len(buffer) in (50, 60)
         rows = buffer[:]
         check_no_holes(rows)
         assert rows["action"].flatten().unique().tolist() == [0.0, 0.5], "weights were updated by themselves"
