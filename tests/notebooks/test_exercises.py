@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -153,6 +156,29 @@ def test_it_is_taught_as_every_exercise_is(one: Exercise) -> None:
 def test_no_two_kinds_of_wrong_answer_get_the_same_verdict(one: Exercise) -> None:
     said = {answer.says: repr(verdict_here(one, answer.source)) for answer in one.wrong_answers}
     assert len(set(said.values())) == len(said)
+
+
+@pytest.mark.parametrize("one", EXERCISES, ids=address)
+def test_a_printed_solution_runs_in_its_place_in_the_notebook(one: Exercise) -> None:
+    cells = nbformat.read(next(TUTORIALS.glob(f"{one.lesson[1:3]}_*.ipynb")), as_version=4).cells
+    sources = [cell.source for cell in cells if cell.cell_type == "code"]
+    before = sources[: sources.index(one.cells()[2][1])]
+    bound = set(dir(builtins)).union(*(names(source, ast.Store) for source in (*before, one.solution_source)))
+    assert not names(one.solution_source, ast.Load) - bound
+
+
+def names(source: str, use: type[ast.expr_context]) -> set[str]:
+    """The names that Python code reads, or those that it binds, in any scope."""
+    found = set()
+    for node in ast.walk(ast.parse(re.sub(r"(?m)^%.*", "", source))):
+        match node:
+            case ast.Name(name, ctx) if isinstance(ctx, use):
+                found.add(name)
+            case ast.FunctionDef(name) | ast.ClassDef(name) | ast.arg(name) if use is ast.Store:
+                found.add(name)
+            case ast.alias(name, other) if use is ast.Store:
+                found.add(other or name.partition(".")[0])
+    return found
 
 
 @pytest.mark.parametrize("one", EXERCISES, ids=address)

@@ -29,6 +29,9 @@ EPSILON_GREEDY = """
 """
 
 UCB = """
+    import math
+
+
     def ucb(Q, N, t, c):
         bonus = c * torch.sqrt(math.log(t) / N.clamp(min=1))
         return torch.where(N == 0, torch.inf, Q + bonus).argmax(-1)
@@ -234,6 +237,9 @@ def _arms(got: Any, values: torch.Tensor) -> torch.Tensor:
         The result has the shape `[runs]`. The check plays with it.
     """,
     stub="""
+        import math
+
+
         def ucb(Q, N, t, c):
             # math.log(t) is a number, and N holds integers, some of which may be 0
             ...
@@ -263,8 +269,8 @@ def _arms(got: Any, values: torch.Tensor) -> torch.Tensor:
         instead(UCB, of="Q + bonus", put="bonus", says="`Q` has no effect"),
         instead(UCB, of=".argmax(-1)", put="", says="Expected shape"),
     ],
-    accepted=["def ucb(Q, N, t, c): return (Q + c * (math.log(t) / N) ** 0.5).argmax(-1)"],
-    setup="import math\n\nimport torch",
+    accepted=["import math\ndef ucb(Q, N, t, c): return (Q + c * (math.log(t) / N) ** 0.5).argmax(-1)"],
+    setup="import torch",
 )
 def ucb(ucb: Callable[..., Any]) -> Outcome:
     """Compare its choices with those of typical mistakes, then play against epsilon-greedy."""

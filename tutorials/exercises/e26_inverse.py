@@ -41,7 +41,7 @@ class Torques(Transform):
     def _inv_apply_to_spec(self, spec):
         {_NO_SPEC}
 '''
-SOLUTION = STUB.replace(_NO_VALUE, _VALUE).replace(_NO_SPEC, _SPEC)
+SOLUTION = "from rlnb.data import Categorical\n\n\n" + STUB.replace(_NO_VALUE, _VALUE).replace(_NO_SPEC, _SPEC)
 
 
 @exercise(
@@ -58,7 +58,7 @@ SOLUTION = STUB.replace(_NO_VALUE, _VALUE).replace(_NO_SPEC, _SPEC)
         "other way: you get the env's spec and return the spec of the policy's choice.",
         "Indexing a tensor of torques with a tensor of integers gives a tensor of the shape of the index. For the "
         "spec, which spec in `rlnb.data` is a choice among n?",
-        "Return `self.torques[index]` and `Categorical(len(self.torques), shape=spec.shape)`.",
+        "Return `self.torques[index]` and `Categorical(len(self.torques), shape=spec.shape)`, which `rlnb.data` has.",
     ],
     solution=SOLUTION,
     wrong=[

@@ -46,7 +46,7 @@ STUB = _CLASS.format(
     "        # next_tensordict: the result of the step\n        ...",
     "# a Composite of shape [...]: add the spec of the entry, of shape [..., 1]\n        ...",
 )
-SOLUTION = _CLASS.format(_START, _GO_ON, _ADD)
+SOLUTION = "from rlnb.data import Unbounded\n\n\n" + _CLASS.format(_START, _GO_ON, _ADD)
 
 _ATTRIBUTE = """
 class Farthest(Transform):
@@ -85,7 +85,8 @@ _STEP_OF_ATTRIBUTE = """
         "At a reset, the value is the distance at the start. In a step, it is the `torch.maximum` of the value in the "
         "root and the current distance.",
         '`tensordict["farthest"]` is the value so far, and `next_tensordict["observation"][..., :1].abs()` the '
-        'current distance. The spec is `observation_spec["farthest"] = Unbounded(shape=(*observation_spec.shape, 1))`.',
+        'current distance. The spec is `observation_spec["farthest"] = Unbounded(shape=(*observation_spec.shape, 1))`, '
+        "and `Unbounded` comes from `rlnb.data`.",
     ],
     solution=SOLUTION,
     wrong=[
