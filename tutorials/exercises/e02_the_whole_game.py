@@ -150,6 +150,7 @@ def improve(improve: Callable[..., Any]) -> Outcome:
             put="range(len(returns)):\n        if sum(returns[max(i - 19, 0) : i + 1]) / min(i + 1, 20) >=",
             says="before 20 episodes have ended",
         ),
+        instead(REACHED, of="returns[i - 19 : i + 1]", put="returns[i - 19 : i]", says="without the one that ended"),
         instead(REACHED, of="return frames[i]", put="return i", says="number of an episode"),
         instead(REACHED, of=">= goal", put="> goal", says="exactly the goal"),
         instead(REACHED, of="return None", put="return frames[-1]", says="never reaches"),
@@ -224,6 +225,10 @@ def _explain_reached(got: Any, goal: float, frames: list[float], returns: list[f
         fail(f"Expected a mean, but it stops where a single episode reaches the goal, after {single:,.0f} frames.")
     if got == overall:
         fail("It averages all episodes so far. Average the last 20.")
+    for n in (19, 20):
+        late = (frames[i] for i in range(20, len(returns)) if sum(returns[i - n : i]) / 20 >= goal)
+        if got == next(late, None):
+            fail("It averages the returns before each frame without the one that ended there, `returns[i]`.")
     if got is not None and wanted is not None and got == frames.index(wanted):
         fail(f"Expected the frame at which an episode ended, got {got}, the number of an episode.")
     fail(f"For a goal of {goal:.0f}, expected {wanted:,.0f} frames of a noisy curve, got {got}.")

@@ -136,6 +136,14 @@ def _later(rewards: list[float], t: int, gamma: float) -> float:
         instead(MONTE_CARLO, of="V[s] += alpha * (G - V[s])", put="V[s] = G", says="all the way to the return"),
         instead(MONTE_CARLO, of="V[s] += alpha * (G - V[s])", put="V[s] += alpha * G", says="only ever adds"),
         instead(MONTE_CARLO, of="reversed(range(len(episode)))", put="range(len(episode))", says="got those before it"),
+        instead(
+            MONTE_CARLO,
+            of='reversed(range(len(episode))):\n        s = episode["observation"][t]\n        G = episode["next", '
+            '"reward"][t].item() + gamma * G',
+            put='range(len(episode)):\n        s = episode["observation"][t]\n        G += gamma**t * episode["next", '
+            '"reward"][t].item()',
+            says="got those from the start to the step",
+        ),
         instead(MONTE_CARLO, of="V = V.clone()", put="V = V", says="changed its input"),
         instead(MONTE_CARLO, of='episode["observation"]', put='episode["next", "observation"]', says="no step starts"),
         instead(MONTE_CARLO, of="    return V", put="    return G", says="got a `float`"),
@@ -179,6 +187,9 @@ def monte_carlo(monte_carlo: Callable[..., Any]) -> Outcome:
                 v, e, a, [_later(_rewards(e), t, g) + float(v[c]) for t, c in enumerate(e["observation"].tolist())]
             ),
             "Expected the rewards after the step in `G`, got those before it.": before,
+            "Expected the rewards after the step in `G`, got those from the start to the step.": lambda v, e, a, g: (
+                _moved(v, e, a, [_later(_rewards(e)[: t + 1], 0, g) for t in range(len(e))])
+            ),
         },
     )
     curve = error_curve(lambda v, e: _values(monte_carlo(v, e, 0.02, 1.0)))
@@ -335,6 +346,7 @@ def _reference(n: int, alpha: float) -> Learn:
             says="where nothing follows",
         ),
         instead(N_STEP, of='["observation"][end]', put='["observation"][t]', says="the cell that the step starts from"),
+        instead(N_STEP, of="for t in range(T):", put="for t in range(T - n):", says="The last `n` steps"),
         instead(N_STEP, of="V = V.clone()", put="V = V", says="changed its input"),
         instead(N_STEP, of="min(t + n, T)", put="t + n", says="IndexError"),
     ],
@@ -377,7 +389,12 @@ def _n_step_mistakes(n: int) -> dict[str, Any]:
     def value_always(v: torch.Tensor, cells: list[int], t: int) -> float:
         return float(v[cells[min(t + n, len(cells) - 1)]])
 
+    def all_but_the_last(v: torch.Tensor, e: TensorDictBase, alpha: float, gamma: float) -> torch.Tensor:
+        kept = e["observation"][max(len(e) - n, 0) :]
+        return learn_n_step(v, e, n, alpha, gamma).index_copy(0, kept, v[kept])
+
     return {
+        "The last `n` steps of the episode change nothing: their targets are sums of fewer rewards.": all_but_the_last,
         "`n` makes no difference: it is TD(0).": lambda v, e, a, g: learn_n_step(v, e, 1, a, g),
         "`n` makes no difference: it is Monte Carlo.": lambda v, e, a, g: learn_n_step(v, e, FOREVER, a, g),
         "The value at the end of the sum is discounted by one step only.": targets(sums, value, power=1),
