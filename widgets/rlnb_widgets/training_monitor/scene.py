@@ -50,8 +50,10 @@ def domain(curve: CurveModel, progress: Progress) -> tuple[float, float]:
         # A series may have steps of its own, such as the number of updates.
         reached = max(last, float(progress.frames)) if 2 * last > progress.frames else last
         low, high = min(curve.first_step, 0.0), round_step(reached, 1)
-        if progress.state == "finished" or (total is not None and high > total >= reached):
-            high = max(reached, float(total or 0) if 2 * last > progress.frames else reached)
+        if progress.state == "finished":
+            high = reached  # also of a training that a `break` ended long before its total
+        elif total is not None and high > total >= reached:
+            high = float(total) if 2 * last > progress.frames else reached
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
