@@ -98,6 +98,7 @@ def test_each_wrong_answer_gets_its_own_verdict(answer: WrongAnswer) -> None:
         ),
         ("return sum(map(int, 'abc'))", "ValueError: invalid literal for int() with base 10: 'a'"),
         ("return episode_return(rewards)", "RecursionError"),
+        ("import torch; return 1 if torch.ones(2) else 0", "is ambiguous. `if`, `not`, `and`, `or`, `min` and `max`"),
         ("raise SystemExit", "SystemExit\n\nIt came from line 2"),
         ("raise AssertionError", "AssertionError\n\nIt came from line 2 of your cell: `raise AssertionError`."),
     ],
