@@ -108,6 +108,7 @@ def test_tensors_of_another_device_are_read_when_the_series_is():
         (10, 900, 900, None, "running", (0, 1000)),
         (10, 49_000, 50_000, 50_000, "finished", (0, 50_000)),
         (10, 3500, 3584, 50_000, "finished", (0, 3584)),  # left with a break
+        (10, 2300, 2368, 50_000, "stopped", (0, 2368)),
         (10, 900, 50_000, 50_000, "running", (0, 1000)),  # steps of its own, such as updates
         (100, 900, 900, None, "log", (100, 900)),
         (5, 5, 5, None, "log", (4.5, 5.5)),

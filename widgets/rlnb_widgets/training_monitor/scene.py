@@ -50,8 +50,8 @@ def domain(curve: CurveModel, progress: Progress) -> tuple[float, float]:
         # A series may have steps of its own, such as the number of updates.
         reached = max(last, float(progress.frames)) if 2 * last > progress.frames else last
         low, high = min(curve.first_step, 0.0), round_step(reached, 1)
-        if progress.state == "finished":
-            high = reached  # also of a training that a `break` ended long before its total
+        if progress.state in ("finished", "stopped", "failed"):
+            high = reached  # nothing more will come, however far away the total is
         elif total is not None and high > total >= reached:
             high = float(total) if 2 * last > progress.frames else reached
     return (low, high) if high > low else (low - 0.5, high + 0.5)
