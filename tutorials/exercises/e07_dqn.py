@@ -301,11 +301,14 @@ def _picture(runs: dict[str, Run]) -> Curves:
     )
 
 
-def parts(frames: int = 8192) -> Curves:
+def parts(frames: int = 8192) -> Curves | None:
     """Train with all parts of DQN, and with one of them turned off at a time; show the returns meanwhile.
 
     Args:
         frames: how long to train.
+
+    Returns:
+        Returns and Q-values of those that were trained to the end, or None if the first one was stopped.
     """
     kinds: dict[str, dict[str, Any]] = {
         "all parts": {},
@@ -321,4 +324,4 @@ def parts(frames: int = 8192) -> Curves:
                 monitor.log({name: mean_return}, step=frames)
 
             runs[name] = train(**kind, frames=frames, report=report)
-    return _picture(runs)
+    return _picture(runs) if runs else None
