@@ -295,7 +295,7 @@ def _error(error: BaseException, answers: tuple[Any, ...]) -> Outcome:
     if "Boolean value of Tensor with more than one value" in text:
         said += (
             ". `if`, `not`, `and`, `or`, `min` and `max` need a single value, and this tensor holds several: use "
-            "`torch.where`, `~`, `&`, `|`, `torch.minimum` and `torch.maximum`"
+            "`torch.where`, `~`, `&`, `|`, `torch.minimum` and `torch.maximum`."
         )
     place = learners_line(error)
     if place:
