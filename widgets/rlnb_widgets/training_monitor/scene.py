@@ -99,7 +99,8 @@ def curve_display(curve: CurveModel, i: int, progress: Progress, columns: Column
         _lines(display, curve, i, low, high)
     with display.frame(_LEFT, _RIGHT, domain(curve, progress)):
         _missing(display, curve)
-        display.axis(_TOP + _TALL + 6, "count", room=80)
+        if curve.count or progress.total:  # without both, there are no steps to count
+            display.axis(_TOP + _TALL + 6, "count", room=80)
     with display.frame(_LEFT, _RIGHT, (0, 1)):
         display.hit(0, 1, _TOP, _TALL, name=str(i))
     return display
