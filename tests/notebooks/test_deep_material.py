@@ -8,7 +8,7 @@ import pytest
 import torch
 from exercises.black_box import PPO, learn_with
 from exercises.dqn_runs import GAMMA, double_target, q_target, td_loss, train
-from exercises.e07_dqn import overestimates
+from exercises.e07_dqn import overestimates, parts
 
 from rlnb.envs import CartPoleEnv
 
@@ -65,3 +65,23 @@ def test_an_agent_without_a_replay_buffer_sees_its_last_steps_only() -> None:
         train(loss=loss, replay=replay, agents=1, frames=1088)
         # 128 draws with replacement out of 1024 steps, or out of 128: about 120 or 81 different ones.
         assert (seen[0] > 105) is replay
+
+
+@pytest.mark.parametrize("trained", [0, 2])
+def test_a_comparison_that_is_stopped_shows_what_was_trained_to_the_end(
+    trained: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = train(agents=1, frames=1024)
+    runs = iter([run] * trained)
+
+    def until_stopped(**_: Any) -> Any:
+        for found in runs:
+            return found
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("exercises.e07_dqn.train", until_stopped)
+    picture = parts()
+    if trained:
+        assert picture is not None and list(picture.panels["mean return"]) == ["all parts", "no replay buffer"]
+    else:
+        assert picture is None

@@ -98,6 +98,7 @@ def test_each_wrong_answer_gets_its_own_verdict(answer: WrongAnswer) -> None:
         ),
         ("return sum(map(int, 'abc'))", "ValueError: invalid literal for int() with base 10: 'a'"),
         ("return episode_return(rewards)", "RecursionError"),
+        ("import torch; return 1 if torch.ones(2) else 0", "is ambiguous. `if`, `not`, `and`, `or`, `min` and `max`"),
         ("raise SystemExit", "SystemExit\n\nIt came from line 2"),
         ("raise AssertionError", "AssertionError\n\nIt came from line 2 of your cell: `raise AssertionError`."),
     ],
@@ -167,15 +168,15 @@ def test_prints_without_end_are_counted_and_not_kept(everywhere: str) -> None:
     assert "still running after 0.5 seconds" in repr(verdict) and len(repr(verdict)) < 5000
 
 
-@pytest.mark.parametrize("printed", ["", "a", "a\n", "\n", "a\nb\n", "1\n" * 8, "1\n" * 9, "1\n" * 8 + "9", "x" * 300])
-@given(cuts=st.lists(st.integers(0, 300), max_size=3))
+@pytest.mark.parametrize("printed", ["", "a", "a\n", "\n", "a\nb\n", "1\n" * 8, "1\n" * 9, "1\n" * 8 + "9", "x" * 400])
+@given(cuts=st.lists(st.integers(0, 400), max_size=3))
 def test_what_is_printed_is_shown_however_it_is_written(printed: str, cuts: list[int]) -> None:
     out = BoundedText()
     edges = [0, *sorted(min(cut, len(printed)) for cut in cuts), len(printed)]
     for start, stop in itertools.pairwise(edges):
         out.write(printed[start:stop])
     lines = printed.rstrip("\n").split("\n")
-    shown = [line if len(line) <= 200 else f"{line[:200]}… ({len(line) - 200} more characters)" for line in lines[:8]]
+    shown = [line if len(line) <= 300 else f"{line[:300]}… ({len(line) - 300} more characters)" for line in lines[:8]]
     assert out.text() == "\n".join(shown + [f"(and {len(lines) - 8} more lines)"] * (len(lines) > 8))
 
 

@@ -111,6 +111,14 @@ def test_a_spread_names_mean_and_deviation_and_copes_with_equal_numbers() -> Non
     assert "<svg" in svg_of(Spread({"a": torch.ones(3)}))
 
 
+def test_the_zero_of_a_spread_is_marked_below_the_name_of_each_row() -> None:
+    svg = svg_of(Spread({"a name that reaches zero": torch.tensor([-1.0, 9.0]), "b": torch.tensor([-1.0, 9.0])}))
+    zeros = re.findall(r'<line x1="[\d.]+" y1="([\d.]+)" [^>]*y2="([\d.]+)"[^>]*stroke-dasharray', svg)
+    names = [float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>(?:a name|b<)', svg)]
+    assert len(zeros) == len(names) == 2
+    assert all(y < float(top) < float(bottom) for y, (top, bottom) in zip(names, zeros, strict=True))
+
+
 def bars(svg: str) -> list[tuple[float, float]]:
     """Left edge and height of each bar of the histograms, in the order of drawing."""
     found = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="[\d.]+" height="([\d.]+)"[^>]*class="f-c1"', svg)

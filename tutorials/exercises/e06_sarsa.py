@@ -57,6 +57,10 @@ def _compare(
         target: of the row Q[s_], the reward, whether it is over, gamma and a_, gives what Q[s, a] moves towards.
         known: by what to say, the same of a mistake.
     """
+
+    def next_value_times(factor: int) -> Callable[..., float]:
+        return lambda row, R, over, gamma, a_: R + factor * (target(row, R, False, gamma, a_) - R)
+
     for case in _cases():
         Q, s, a, R, s_, a_, over, alpha, gamma = case
         before = Q.clone()
@@ -74,6 +78,11 @@ def _compare(
             continue
         tried = {
             **{words: step(goal, alpha) for words, goal in known.items()},
+            "It subtracts the value of `s_`. Is there a `~over`? It is -1 where `over` is False: use `not over`.": step(
+                next_value_times(-1 - over), alpha
+            ),
+            "It is the other way round: it adds a value only at the end.": step(next_value_times(over), alpha),
+            "It uses the values of `s`, where the step began, and not those of `s_`.": step(target, alpha, before[s]),
             "It jumps all the way to the target. Take a step of `alpha`.": step(target, 1.0),
             "It steps away from the target.": step(target, -alpha),
         }
@@ -131,6 +140,9 @@ def _curves(curves: dict[str, list[float]]) -> Curves:
     wrong=[
         instead(Q_LEARNING, of="Q[s_].max()", put="Q[s_, a_]", says="That is SARSA"),
         instead(Q_LEARNING, of=" * (not over)", put="", says="where nothing follows"),
+        instead(Q_LEARNING, of="(not over)", put="~over", says="use `not over`"),
+        instead(Q_LEARNING, of="(not over)", put="over", says="the other way round"),
+        instead(Q_LEARNING, of="Q[s_].max()", put="Q[s].max()", says="where the step began"),
         instead(Q_LEARNING, of="gamma * Q", put="Q", says="Where is `gamma`"),
         instead(Q_LEARNING, of="R + gamma", put="gamma", says="Where is the reward"),
         instead(Q_LEARNING, of="Q[s_].max()", put="Q[s_].argmax()", says="the index of the best action"),
@@ -203,6 +215,8 @@ def q_learning(q_learning: Callable[..., Any]) -> Outcome:
         instead(EXPECTED_SARSA, of="(1 - epsilon) * Q[s_].max() + epsilon * Q[s_].mean()",
                 put="epsilon * Q[s_].max() + (1 - epsilon) * Q[s_].mean()", says="the other way round"),
         instead(EXPECTED_SARSA, of="epsilon * Q[s_].mean()", put="epsilon * Q[s_].sum()", says="four times"),
+        instead(EXPECTED_SARSA, of="epsilon * Q[s_].mean()", put="epsilon * (Q[s_].sum() - Q[s_].max()) / 3",
+                says="may be the best one, too"),
         instead(EXPECTED_SARSA, of=" * (not over)", put="", says="where nothing follows"),
         instead(EXPECTED_SARSA, of="gamma * value", put="value", says="Where is `gamma`"),
         instead(EXPECTED_SARSA, of="(1 - epsilon) * Q[s_].max()", put="Q[s_].max()", says="add up to more than 1"),
@@ -238,6 +252,9 @@ def expected_sarsa(expected_sarsa: Callable[..., Any]) -> Outcome:
             "It is the other way round: `epsilon` is the probability to explore.": ends(epsilon, 1 - epsilon),
             "The random action counts four times: take the average of the four, and not their sum.": ends(
                 1 - epsilon, 4 * epsilon
+            ),
+            "A random action may be the best one, too: average all four.": lambda q, R, over, g, a_: (
+                R + g * ((1 - epsilon) * q.max() + epsilon * (q.sum() - q.max()) / 3) * (not over)
             ),
             "The probabilities add up to more than 1.": ends(1.0, epsilon),
             "After the end it adds a value, where nothing follows.": lambda q, R, over, g, a_: (

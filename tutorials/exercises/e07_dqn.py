@@ -39,8 +39,8 @@ DOUBLE = """
     prompt="""
         Write `td_target(reward, terminated, Q_next, gamma)` for many steps at once. `reward` and `terminated` have the
         shape `[steps]`, and `terminated` is boolean. `Q_next` holds the values of all actions in the next state, of
-        shape `[steps, actions]`. Return the target of Q-learning, of shape `[steps]`: after the last step of an
-        episode, nothing is added to the reward. The check trains three agents with it.
+        shape `[steps, actions]`. Return the target of Q-learning, of shape `[steps]`. Where the episode terminated,
+        nothing is added to the reward. The check trains three agents with it.
     """,
     stub="""
         def td_target(reward, terminated, Q_next, gamma):
@@ -126,6 +126,7 @@ def td_target(td_target: Callable[..., Any]) -> Outcome:
     wrong=[
         instead(LOSS, of="Q.gather(-1, action.unsqueeze(-1)).squeeze(-1)", put="Q.max(-1).values", says="best action"),
         instead(LOSS, of=".squeeze(-1)\n", put="\n", says="every value with every target"),
+        instead(LOSS, of="Q.gather(-1, action.unsqueeze(-1)).squeeze(-1)", put="Q[:, action]", says="of all steps"),
         instead(LOSS, of="taken, target)", put="taken.detach(), target)", says="no gradient"),
         instead(LOSS, of="smooth_l1_loss(taken, target)", put="(taken - target).mean()", says="cancel out"),
         instead(LOSS, of="smooth_l1_loss(taken, target)", put="(taken - target).pow(2).mean()", says="square"),
@@ -160,6 +161,9 @@ def loss(td_loss: Callable[..., Any]) -> Outcome:
         ),
         "It compares every value with every target: the shapes are `[8, 1]` and `[8]`.": distance(
             taken.unsqueeze(-1).expand(8, 8), target.expand(8, 8)
+        ),
+        "It takes the actions of all steps in each step: `Q[:, action]` has the shape `[8, 8]`.": distance(
+            values.detach()[:, action], target.expand(8, 8)
         ),
         "Positive and negative errors cancel out.": (taken - target).mean(),
         "That is the mean squared error, which gives large errors too much weight.": (taken - target).square().mean(),
@@ -297,11 +301,14 @@ def _picture(runs: dict[str, Run]) -> Curves:
     )
 
 
-def parts(frames: int = 8192) -> Curves:
+def parts(frames: int = 8192) -> Curves | None:
     """Train with all parts of DQN, and with one of them turned off at a time; show the returns meanwhile.
 
     Args:
         frames: how long to train.
+
+    Returns:
+        Returns and Q-values of those that were trained to the end, or None if the first one was stopped.
     """
     kinds: dict[str, dict[str, Any]] = {
         "all parts": {},
@@ -317,4 +324,4 @@ def parts(frames: int = 8192) -> Curves:
                 monitor.log({name: mean_return}, step=frames)
 
             runs[name] = train(**kind, frames=frames, report=report)
-    return _picture(runs)
+    return _picture(runs) if runs else None

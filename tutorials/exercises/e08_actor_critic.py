@@ -120,7 +120,8 @@ def reinforce_loss(reinforce_loss: Callable[..., Any]) -> Outcome:
         not _along(push, G * log_prob.detach().exp()),
         "It takes the gradient of the probability, not of its logarithm, which pushes rare actions too little.",
     )
-    require(_along(push, G), f"Expected pushes proportional to the returns {G.tolist()}, got {push.tolist()}.")
+    got = [round(p, 3) for p in push.tolist()]
+    require(_along(push, G), f"Expected pushes proportional to the returns {G.tolist()}, got {got}.")
     curve = _train_reinforce(reinforce_loss)
     shown = Trained({"mean return of 16 episodes": {"with your loss": curve}})
     return right("Actions with large returns become more probable, and the return rises:", shown)
@@ -269,6 +270,30 @@ def _spread(losses: Callable[..., Any], batches: int = 250, size: int = 8) -> to
             says="The sign is wrong",
         ),
         instead(TD_ERROR, of=" - V", put=" + V", says="After a step with"),
+        instead(
+            TD_ERROR,
+            of="reward + gamma * V_next * ~terminated - V",
+            put="(reward + gamma * V_next - V) * ~terminated",
+            says="only the next value drops out",
+        ),
+        instead(
+            TD_ERROR,
+            of="gamma * V_next * ~terminated - V",
+            put="gamma * (V_next - V) * ~terminated",
+            says="to the next value alone",
+        ),
+        instead(
+            TD_ERROR,
+            of="reward + gamma * V_next * ~terminated - V",
+            put="torch.where(terminated, 0.0, reward + gamma * V_next - V)",
+            says="only the next value drops out",
+        ),
+        instead(
+            TD_ERROR,
+            of="~terminated",
+            put="(1 - 0.5 * terminated.float())",
+            says="terminated = True",
+        ),
     ],
     accepted=[
         """
@@ -296,10 +321,13 @@ def one_step(td_error: Callable[..., Any]) -> Outcome:
             "That is what the step turned out to be worth. Subtract what the critic expected.": reward + on * off,
             "The reward is missing.": on * off - V,
             "The sign is wrong: better than expected should be positive.": -wanted,
+            "Where the episode ended, only the next value drops out: the reward and `V` stay.": wanted * off,
+            "`gamma` and the end belong to the next value alone, and not to `V`.": reward + 0.5 * (V_next - V) * off,
         }
         why = next((words for words, other in known.items() if torch.allclose(got.float(), other)), "")
-        given = "After a step with the reward 1, from a state worth 5 to one worth 7, with `gamma` = 0.5 it gave "
-        fail(why or f"{given}{float(got[0]):.3g}.")
+        k = int((got.float() - wanted).abs().argmax())
+        given = f"After a step with the reward {reward[k]:g}, from a state worth {V[k]:g} to one worth {V_next[k]:g}, "
+        fail(why or f"{given}with terminated = {bool(terminated[k])} and `gamma` = 0.5, it gave {float(got[k]):.3g}.")
     curve, _, _ = train_actor_critic(td_error, updates=60)
     shown = Trained({"mean return of the last 20 episodes": {"with your TD error": curve}}, x="update")
     return right("It learns from pieces of 32 steps, without waiting for the end of an episode:", shown)
@@ -378,7 +406,10 @@ def train_actor_critic(
         instead(GAE, of="~done[t]", put="done[t]", says="the other way round"),
         instead(GAE, of="reversed(range(len(delta)))", put="range(len(delta))", says="from the first step to the last"),
         WrongAnswer("def gae(delta, done, gamma, lmbda): return delta", says="With `lmbda` = 1, for step"),
-        instead(GAE, of="~done[t]", put="~done[max(t - 1, 0)]", says="at the wrong step"),
+        instead(GAE, of="~done[t]", put="~done[max(t - 1, 0)]", says="one too late"),
+        instead(GAE, of="~done[t]", put="~done[min(t + 1, len(done) - 1)]", says="one too early"),
+        instead(GAE, of="A[t] = following", put="A[t], following = following, delta[t]", says="the next advantage"),
+        instead(GAE, of="return A", put="return A.flip(0)", says="in the wrong order"),
         instead(GAE, of="return A", put="return A[0]", says="Expected shape"),
     ],
     accepted=[
@@ -421,7 +452,8 @@ def _gae(delta: torch.Tensor, done: torch.Tensor, decay: float) -> torch.Tensor:
 
 def _explain_gae(got: torch.Tensor, delta: torch.Tensor, done: torch.Tensor, gamma: float, lmbda: float) -> None:
     decay, never = gamma * lmbda, torch.zeros_like(done)
-    shifted = torch.cat([done[:1], done[:-1]])
+    late, early = torch.cat([done[:1], done[:-1]]), torch.cat([done[1:], done[-1:]])
+    wanted = _gae(delta, done, decay)
     forward = _gae(delta.flip(0), done.flip(0), decay).flip(0)
     known = {
         "Advantages flow from one episode into the previous one. Nothing may pass a step that is done.": (
@@ -431,7 +463,8 @@ def _explain_gae(got: torch.Tensor, delta: torch.Tensor, done: torch.Tensor, gam
         "`lmbda` has no effect.": (done, gamma),
         "`gamma` has no effect.": (done, lmbda),
         "It is the other way round: advantages pass only where an episode ended.": (~done, decay),
-        "It cuts the episodes at the wrong step.": (shifted, decay),
+        "It cuts the episodes at the wrong step, one too late.": (late, decay),
+        "It cuts the episodes at the wrong step, one too early.": (early, decay),
     }
     require(
         not torch.allclose(got, forward, atol=1e-5),
@@ -439,7 +472,13 @@ def _explain_gae(got: torch.Tensor, delta: torch.Tensor, done: torch.Tensor, gam
     )
     for why, (ends, factor) in known.items():
         require(not torch.allclose(got, _gae(delta, ends, factor), atol=1e-5), why)
-    wanted = _gae(delta, done, decay)
+    next_delta = torch.cat([delta[1:], torch.zeros_like(delta[:1])])
+    require(
+        not torch.allclose(got, delta + decay * next_delta * ~done, atol=1e-5),
+        "It adds the next TD error. Add the next advantage, which holds those of all later steps.",
+    )
+    in_order = not torch.allclose(got, wanted.flip(0), atol=1e-5)
+    require(in_order, "The rows are in the wrong order: row `t` belongs to step `t`.")
     t, n = divmod(int((got - wanted).abs().argmax()), delta.shape[1])
     fail(
         f"With `lmbda` = {lmbda:g}, for step {t} of env {n}, expected {float(wanted[t, n]):.3g}, "

@@ -114,8 +114,9 @@ def _entropy(logits: torch.Tensor) -> torch.Tensor:
     prompt="""
         Write `clipped_loss(log_prob, old_log_prob, advantage, epsilon)`. All but `epsilon` have the shape `[steps]`;
         `log_prob` carries the gradient, and `old_log_prob` comes from the policy that collected the batch. Return one
-        number to minimise: minus the mean of the smaller of `ratio * advantage` and `clipped * advantage`. The check
-        trains with your loss and without the clip, which takes a few seconds.
+        number to minimise: minus the mean of the smaller of `ratio * advantage` and `clipped * advantage`, where
+        `clipped` is the ratio limited to the range from `1 - epsilon` to `1 + epsilon`. The check trains with your
+        loss and without the clip, which takes a few seconds.
     """,
     stub="""
         def clipped_loss(log_prob, old_log_prob, advantage, epsilon):
@@ -137,6 +138,21 @@ def _entropy(logits: torch.Tensor) -> torch.Tensor:
         instead(CLIPPED, of="log_prob - old_log_prob", put="old_log_prob - log_prob", says="upside down"),
         instead(CLIPPED, of=".mean()", put="", says="one number for the batch"),
         instead(CLIPPED, of="clamp(1 - epsilon, 1 + epsilon)", put="clamp(max=1 + epsilon)", says="below 1"),
+        instead(CLIPPED, of="clamp(1 - epsilon, 1 + epsilon)", put="clamp(-epsilon, epsilon)", says="around 1"),
+        instead(CLIPPED, of="(log_prob - old_log_prob).exp()", put="log_prob / old_log_prob", says="the quotient of"),
+        instead(
+            CLIPPED,
+            of="ratio * advantage, clipped * advantage",
+            put="ratio, clipped",
+            says="`advantage` has no effect",
+        ),
+        instead(CLIPPED, of=".mean()", put=".sum()", says="got the sum"),
+        instead(
+            CLIPPED,
+            of="torch.min(ratio * advantage, clipped * advantage).mean()",
+            put="torch.min((ratio * advantage).mean(), (clipped * advantage).mean())",
+            says="the smaller of two means",
+        ),
     ],
     accepted=[
         """
@@ -181,6 +197,13 @@ def clipped_loss(clipped_loss: Callable[..., Any]) -> Outcome:
         "A ratio far below 1 is not clipped where the advantage is negative.": (
             lambda r, A: -min(r * A, min(r, 1 + EPSILON) * A)
         ),
+        "It clips around 0. The ratio is 1 as long as nothing has changed: clip around 1.": (
+            lambda r, A: -min(r * A, min(max(r, -EPSILON), EPSILON) * A)
+        ),
+        "It takes the quotient of the logarithms. The ratio is that of the probabilities.": (
+            lambda r, A: -min((1 - math.log(r) / 1.5) * A, cut(1 - math.log(r) / 1.5) * A)
+        ),
+        "`advantage` has no effect.": lambda r, A: -min(r, cut(r)),
     }
     wanted = by(lambda r, A: -min(r * A, cut(r) * A))
     if not _close(found, wanted):
@@ -188,6 +211,16 @@ def clipped_loss(clipped_loss: Callable[..., Any]) -> Outcome:
         k = max(range(len(cases)), key=lambda k: abs(found[k] - wanted[k]))
         r, A = cases[k]
         fail(why or f"For a step with the ratio {r:g} and the advantage {A:g}, it gave {found[k]:.3g}.")
+    logs, gains = torch.tensor([math.log(r) for r, _ in cases]), torch.tensor([A for _, A in cases])
+    batch = float(ask(clipped_loss, old + logs, old.expand(8), gains, EPSILON))
+    if not _close([batch], [sum(wanted) / 8]):
+        require(not _close([batch], [sum(wanted)]), "Expected the mean over all steps, got the sum.")
+        means = -min(sum(r * A for r, A in cases), sum(cut(r) * A for r, A in cases)) / 8
+        require(
+            not _close([batch], [means]),
+            "It takes the smaller of two means. Take the smaller product for each step, and then the mean.",
+        )
+        fail(f"It is right for single steps, but the loss of a batch is {batch:.3g}. Is it their mean?")
     kinds = {"with your loss": clipped_loss, "without the clip": _unclipped_loss}
     curves = {name: train(loss, epochs=20)["return"] for name, loss in kinds.items()}
     shown = Trained({"mean return of the last 20 episodes": curves}, x="batch")
@@ -221,7 +254,13 @@ def _close(one: list[float], two: list[float]) -> bool:
         instead(MINIBATCHES, of="torch.randperm(n)", put="torch.randint(n, (n,))", says="appear more than once"),
         instead(MINIBATCHES, of=".split(size)", put="[: n // size * size].split(size)", says="are missing"),
         instead(MINIBATCHES, of=".split(size)", put=".chunk(size)", says="`size` is the number of steps"),
-        WrongAnswer("def minibatches(n, size): return torch.randperm(n)[:size]", says="Expected a list of tensors"),
+        WrongAnswer("def minibatches(n, size): return torch.randperm(n)[:size]", says="got a `Tensor`"),
+        instead(
+            MINIBATCHES,
+            of="list(torch.randperm(n).split(size))",
+            put="[k.tolist() for k in torch.randperm(n).split(size)]",
+            says="got a `list` that holds a `list`",
+        ),
         instead(
             MINIBATCHES,
             of="randperm(n)",
@@ -266,7 +305,11 @@ def _indices(got: Any, n: int) -> tuple[list[int], list[int]]:
     if hasattr(got, "__next__"):
         got = list(got)
     alike = isinstance(got, list | tuple) and all(isinstance(piece, torch.Tensor) for piece in got)
-    require(alike, f"Expected a list of tensors, got a `{type(got).__name__}`.")
+    kind = f"`{type(got).__name__}`"
+    if isinstance(got, list | tuple) and got:
+        odd = next((piece for piece in got if not isinstance(piece, torch.Tensor)), None)
+        kind += f" that holds a `{type(odd).__name__}`"
+    require(alike, f"Expected a list of tensors, got a {kind}.")
     order = [int(i) for piece in got for i in piece.flatten()]
     legal = all(0 <= i < n for i in order)
     require(legal, f"Expected indices from 0 to {n - 1}, got {min(order, default=0)} to {max(order, default=0)}.")
@@ -297,6 +340,7 @@ def _indices(got: Any, n: int) -> tuple[list[int], list[int]]:
         instead(ENTROPY, of=".sum(-1)", put=".sum()", says="Expected shape"),
         instead(ENTROPY, of="log_prob.exp() * log_prob", put="log_prob", says="does not weight"),
         instead(ENTROPY, of="logits.log_softmax(-1)", put="logits", says="are not log-probabilities"),
+        instead(ENTROPY, of=".exp() * log_prob", put=".exp() * logits", says="not the logits"),
         instead(ENTROPY, of="logits.log_softmax(-1)", put="logits.softmax(-1).log()", says="not a number"),
         instead(ENTROPY, of="log_softmax(-1)", put="log_softmax(0)", says="over the steps"),
         instead(ENTROPY, of=".exp() * log_prob", put=".exp() * log_prob / 0.6931", says="in bits"),
@@ -321,6 +365,9 @@ def entropy(entropy: Callable[..., Any]) -> Outcome:
         "Logits are not log-probabilities: after `exp`, those of all actions should sum to 1.": (
             -(logits.exp() * logits).sum(-1)
         ),
+        "The weights are right. What they weight should be ln π, and not the logits.": (
+            -(log_prob.exp() * logits).sum(-1)
+        ),
         "The probabilities sum to 1 over the steps. They should sum to 1 over the actions.": -(
             logits.log_softmax(0).exp() * logits.log_softmax(0)
         ).sum(-1),
@@ -341,5 +388,6 @@ def entropy(entropy: Callable[..., Any]) -> Outcome:
         name: {weight: run[key] for weight, run in runs.items()}
         for name, key in (("mean return", "return"), ("entropy", "entropy"))
     }
-    words = "A bonus keeps the policy random for longer, so that it keeps exploring. With too much, it stays random:"
+    words = "With a weight of 1 the policy stays random, and the return stays low. A small bonus costs little. "
+    words += "Here the agent explores enough without one; where good actions are hard to find, it needs one:"
     return right(words, Trained(panels, x="batch", levels={"entropy": (math.log(2), "both equally likely")}))

@@ -198,6 +198,9 @@ def _explain_target(
         _policy("(torch.minimum(q1, q2) - alpha * log_prob).mean()", says="downhill"),
         _policy("(alpha * log_prob - q1).mean()", says="`q2` has no effect"),
         _policy("(alpha * log_prob - torch.maximum(q1, q2)).mean()", says="the larger of the two"),
+        _policy("(alpha * log_prob - (q1 + q2) / 2).mean()", says="the mean of the two values"),
+        _policy("(alpha * log_prob - q1 - q2).mean()", says="the sum of the two values"),
+        _policy("alpha * log_prob.mean() - torch.minimum(q1.mean(), q2.mean())", says="the smaller of two means"),
         _policy("-torch.minimum(q1, q2).mean()", says="`log_prob` has no effect"),
         _policy("(log_prob - torch.minimum(q1, q2)).mean()", says="`alpha` has no effect"),
         _policy("-(alpha * log_prob + torch.minimum(q1, q2)).mean()", says="penalizes randomness"),
@@ -227,6 +230,8 @@ def policy_loss(policy_loss: Callable[..., Any]) -> Outcome:
         "`q2` has no effect.": 0.3 * log_prob - q1,
         "`q1` has no effect.": 0.3 * log_prob - q2,
         "It takes the larger of the two values.": 0.3 * log_prob - torch.maximum(q1, q2),
+        "It takes the mean of the two values.": 0.3 * log_prob - (q1 + q2) / 2,
+        "It takes the sum of the two values.": 0.3 * log_prob - q1 - q2,
         "`log_prob` has no effect: nothing keeps the policy random.": -least,
         "`alpha` has no effect.": log_prob - least,
         "It penalizes randomness: a low log-probability should make the loss smaller.": -0.3 * log_prob - least,
@@ -236,6 +241,10 @@ def policy_loss(policy_loss: Callable[..., Any]) -> Outcome:
     wanted = (0.3 * log_prob - least).mean()
     if not torch.allclose(got, wanted, atol=1e-5):
         why = next((words for words, row in known.items() if torch.allclose(got, row.mean(), atol=1e-5)), "")
+        means = 0.3 * log_prob.mean() - torch.minimum(q1.mean(), q2.mean())  # one of them: "has no effect", it seems
+        both = torch.allclose(_loss(ask(policy_loss, log_prob, q2, q1, 0.3)), means, atol=1e-5)
+        if both and torch.allclose(got, means, atol=1e-5):
+            why = "It takes the smaller of two means. Take the smaller value for each step, and then the mean."
         fail(f"For a batch of 8 steps with alpha = 0.3 the loss is {got.item():.3f}. {why}")
     require(got.requires_grad, "It has no gradient. Is there a `detach`, or a number instead of a tensor?")
     into = torch.autograd.grad(got, [log_prob, q1, q2], allow_unused=True)
@@ -295,6 +304,7 @@ def _loss(got: Any) -> torch.Tensor:
         _alpha("-(log_alpha.detach() * (log_prob + target_entropy)).mean()", says="`log_alpha` gets no gradient"),
         _alpha("-log_alpha * (log_prob.detach() + target_entropy)", says="one number for the batch"),
         _alpha("log_alpha * target_entropy", says="`log_prob` has no effect"),
+        _alpha("log_alpha * (log_prob.detach().mean() + target_entropy) ** 2", says="in the same direction"),
         _alpha("(-log_prob.detach() - target_entropy).mean()", says="It does not depend on `log_alpha`"),
     ],
     accepted=[
@@ -318,8 +328,13 @@ def alpha_loss(alpha_loss: Callable[..., Any]) -> Outcome:
         not (slopes[1] > 0 > slopes[3]),
         "It goes the wrong way: with an entropy of 0 and a target of 0.5, a step makes alpha smaller.",
     )
+    at_rest = abs(slopes[2]) < 1e-4
     require(
-        right_way and abs(slopes[2]) < 1e-4,
+        right_way or not at_rest,
+        "It moves alpha in the same direction, whether the entropy is below its target or above.",
+    )
+    require(
+        right_way and at_rest,
         f"When the entropy is at its target, alpha should stay as it is. With 0.5 for both, the gradient is "
         f"{slopes[2]:.2f}.",
     )

@@ -292,6 +292,11 @@ def _error(error: BaseException, answers: tuple[Any, ...]) -> Outcome:
     except Exception:
         text = "(its text cannot be shown: its __str__ raises an error)"
     said = f"{name}: {text}" if text else name
+    if "Boolean value of Tensor with more than one value" in text:
+        said += (
+            ". `if`, `not`, `and`, `or`, `min` and `max` need a single value, and this tensor holds several: use "
+            "`torch.where`, `~`, `&`, `|`, `torch.minimum` and `torch.maximum`."
+        )
     place = learners_line(error)
     if place:
         return Outcome("error", f"{said}\n\nIt came from {place}.")

@@ -165,6 +165,8 @@ class Spread:
                 tall = count / most * (_ROW - 26)
                 svg.rect(_EDGE + k * wide / _BINS, bottom - tall, wide / _BINS - 1, tall, fill=role)
             svg.line(_EDGE, bottom, _EDGE + wide, bottom)
+            if low < 0 < high:  # below the name
+                svg.line(at(0.0), bottom - _ROW + 22, at(0.0), bottom, stroke="muted", stroke_dasharray="2 3")
             mean, deviation = float(values.mean()), float(values.std())
             svg.line(at(mean), bottom - _ROW + 22, at(mean), bottom, stroke="ink", stroke_width=2)
             svg.text(_EDGE, bottom - _ROW + 14, name, bold=True, size=12)
@@ -173,7 +175,6 @@ class Spread:
         for value, anchor in ((low, "start"), (high, "end")):
             svg.text(at(value), bottom + 14, f"{value:.3g}", fill="muted", size=10, anchor=anchor)
         if low < 0 < high:
-            svg.line(at(0.0), _EDGE, at(0.0), bottom, stroke="muted", stroke_dasharray="2 3")
             svg.text(at(0.0), bottom + 14, "0", fill="muted", size=10, anchor="middle")
         svg.text(_EDGE + wide / 2, bottom + 28, self.x, fill="muted", size=11, anchor="middle")
         return svg

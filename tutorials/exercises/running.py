@@ -146,7 +146,7 @@ class BoundedText(io.TextIOBase):
         ['7', '(and 2 more lines)']
     """
 
-    _LINES, _WIDTH, _HEAD = 8, 200, 10_000
+    _LINES, _WIDTH, _HEAD = 8, 300, 10_000  # a warning of torch has 260 characters
 
     def __init__(self) -> None:
         super().__init__()

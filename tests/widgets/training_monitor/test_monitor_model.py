@@ -11,9 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from rlnb_widgets import TrainingMonitor
+from rlnb_widgets._core.display import Columns
 from rlnb_widgets.training_monitor.model import CurveModel, Progress, curve_model
 from rlnb_widgets.training_monitor.returns import EpisodeReturns
-from rlnb_widgets.training_monitor.scene import domain
+from rlnb_widgets.training_monitor.scene import curve_display, domain
 from rlnb_widgets.training_monitor.series import MOST_BUCKETS, Series, at_most, summarize
 from tensordict import TensorDict
 
@@ -107,6 +108,8 @@ def test_tensors_of_another_device_are_read_when_the_series_is():
         (0, 900, 900, 50_000, "running", (0, 1000)),
         (10, 900, 900, None, "running", (0, 1000)),
         (10, 49_000, 50_000, 50_000, "finished", (0, 50_000)),
+        (10, 3500, 3584, 50_000, "finished", (0, 3584)),  # left with a break
+        (10, 2300, 2368, 50_000, "stopped", (0, 2368)),
         (10, 900, 50_000, 50_000, "running", (0, 1000)),  # steps of its own, such as updates
         (100, 900, 900, None, "log", (100, 900)),
         (5, 5, 5, None, "log", (4.5, 5.5)),
@@ -115,6 +118,14 @@ def test_tensors_of_another_device_are_read_when_the_series_is():
 def test_the_scale_of_steps_grows_with_the_training(first, last, frames, total, state, edges):
     curve = CurveModel("x", count=9, first_step=first, last_step=last)
     assert domain(curve, Progress(state, frames, total, "frames")) == edges
+
+
+@pytest.mark.parametrize(("count", "total", "scaled"), [(0, None, False), (0, 50, True), (9, None, True)])
+def test_a_curve_without_values_has_no_scale_of_steps_unless_their_number_is_known(count, total, scaled):
+    curve = curve_model("x", series_of(np.arange(9.0))) if count else CurveModel("x")
+    display = curve_display(curve, 0, Progress("running", 9, total, "frames"), Columns())
+    marks = [mark["kind"] for group in display.marks for mark in group.get("marks", [])]
+    assert ("axis" in marks) is scaled
 
 
 # Returns --------------------------------------------------------------------------------------------------------------

@@ -50,8 +50,10 @@ def domain(curve: CurveModel, progress: Progress) -> tuple[float, float]:
         # A series may have steps of its own, such as the number of updates.
         reached = max(last, float(progress.frames)) if 2 * last > progress.frames else last
         low, high = min(curve.first_step, 0.0), round_step(reached, 1)
-        if progress.state == "finished" or (total is not None and high > total >= reached):
-            high = max(reached, float(total or 0) if 2 * last > progress.frames else reached)
+        if progress.state in ("finished", "stopped", "failed"):
+            high = reached  # nothing more will come, however far away the total is
+        elif total is not None and high > total >= reached:
+            high = float(total) if 2 * last > progress.frames else reached
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
@@ -97,7 +99,8 @@ def curve_display(curve: CurveModel, i: int, progress: Progress, columns: Column
         _lines(display, curve, i, low, high)
     with display.frame(_LEFT, _RIGHT, domain(curve, progress)):
         _missing(display, curve)
-        display.axis(_TOP + _TALL + 6, "count", room=80)
+        if curve.count or progress.total:  # without both, there are no steps to count
+            display.axis(_TOP + _TALL + 6, "count", room=80)
     with display.frame(_LEFT, _RIGHT, (0, 1)):
         display.hit(0, 1, _TOP, _TALL, name=str(i))
     return display
