@@ -19,6 +19,9 @@ from rlnb_widgets.buffer_explorer.words import (
     trajectory_words,
 )
 
+#: Roles of the legend that come and go while a record is played. They are listed last, since each keeps its room.
+_FLEETING = {"good", "c1", "bad", "c2"}
+
 
 class _Bytes:
     """Arrays as consecutive bytes; an array that was added before is not stored again."""
@@ -63,7 +66,7 @@ def buffer_payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
         "notes": list(model.notes),
         "strict": model.strict,
         "slices": model.slices,
-        "legend": legend_of(model.moments, shows_slices(model)),
+        "legend": sorted(legend_of(model.moments, shows_slices(model)), key=lambda entry: entry[0] in _FLEETING),
     }
     return head, bytes(out.blob)
 
