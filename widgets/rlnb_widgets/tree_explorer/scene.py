@@ -182,7 +182,7 @@ def _curve(start: tuple[float, float], end: tuple[float, float], steps: int = 16
 def _detour(
     places: dict[int, tuple[float, float]], past: dict[int, float], node: int, child: int
 ) -> list[tuple[float, float]]:
-    """Return points of one more way to a node: level past the text beside its parent, then past all texts on the way."""
+    """Return points of one more way to a node: level past the text beside its parent, then past those on the way."""
     (x, y), end = places[node], places[child]
     passed = [past[other] for other, (x2, y2) in places.items() if x2 == x and (y2 - y) * (y2 - end[1]) < 0]
     most = 0.7 * (end[0] - x)
