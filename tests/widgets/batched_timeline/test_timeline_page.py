@@ -62,6 +62,25 @@ def test_keys_pointer_zoom_and_rows(browse, serial, parallel):
     assert min(found["painted"]) > 4
 
 
+def test_no_word_of_the_heads_of_the_rows_is_broken(browse, serial, parallel):
+    lines = """(all) => all.map((e) => {
+      const words = document.createRange();
+      words.selectNodeContents(e.firstChild);
+      return words.getClientRects().length;
+    })"""
+
+    def act(page):
+        page.get_by_role("tab", name="Rows").click()
+        found = []
+        for width in (360, 512, 712, 880):
+            page.set_viewport_size({"width": width, "height": 560})
+            settle(page)
+            found.append(page.locator("table.bt-block thead th").evaluate_all(lines))
+        return found
+
+    assert browse(BatchedEnvTimeline(serial=serial, parallel=parallel), act) == [[1] * 8] * 4
+
+
 def test_a_failure_is_announced_with_its_traceback(browse, parallel):
     lines = '  File "/x/rlnb/a.py", line 1\nValueError: <i>'
     text = f"Worker 1 of 2 failed in step: ValueError: <i>\n\nIn the worker:\n{lines}"

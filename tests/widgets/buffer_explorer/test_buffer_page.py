@@ -293,6 +293,23 @@ def test_it_fits_a_narrow_cell_and_nothing_moves_between_states(browse):
     assert found == [(True, True), (True, True)] and tops == [tops[0]] * 4
 
 
+def test_what_the_legend_lists_stays_in_its_place_between_states(browse):
+    boxes = "(all) => JSON.stringify(all.map((e) => [e.textContent, e.offsetLeft, e.offsetTop]))"
+
+    def act(page):
+        page.set_viewport_size({"width": 712, "height": 560})
+        found, coming = set(), []
+        for _ in range(4):
+            settle(page)
+            found.add(page.locator(".rlnb-key li").evaluate_all(boxes))
+            coming.append(page.locator(".be-absent").count())
+            page.locator(RING).press("PageUp")
+        return len(found), len(set(coming))
+
+    places, counts = browse(explorer(slice_len=3), act)
+    assert places == 1 and counts > 1
+
+
 @pytest.mark.parametrize("make", ["prioritized", "sliced", "columns", "large"])
 @pytest.mark.parametrize("order", ["physical", "chronological"])
 def test_the_page_computes_the_numbers_of_the_static_view(make, order):

@@ -41,6 +41,26 @@ def test_a_click_leaves_the_search_alone(browse, ted):
     assert browse(TEDExplorer(ted()), act) == ("rew", 1)
 
 
+def test_the_list_of_keys_says_where_each_works(browse, ted):
+    def act(page):
+        page.get_by_role("button", name="keys", exact=True).click()
+        found = {}
+        for part in page.locator(".rlnb-help > *").all():
+            if part.evaluate("(e) => e.tagName") == "P":
+                found[part.inner_text()] = None
+            else:
+                names, words = (part.locator(kind).all_inner_texts() for kind in ("dt", "dd"))
+                found[next(reversed(found), "")] = dict(zip(words, names, strict=True))
+        page.keyboard.press("?")
+        return found, page.locator(".rlnb-help").is_visible()
+
+    found, shown = browse(TEDExplorer(ted(6, (), {2: "terminated"})), act)
+    assert list(found) == ["", "in the tabs", "in the rows", "from one step to the next"] and not shown
+    assert found[""]["first step"] == found["in the tabs"]["first tab"] == found["in the rows"]["first row"] == "Home"
+    assert found[""]["forward 1 step"] == "→" and found["in the rows"]["forward 1 step"] == "."
+    assert "forward 10 steps" not in found["in the rows"]
+
+
 IN_SIGHT = """() => {
   const [head, row, tree] = ['.rlnb-header', "[aria-selected='true'][role='treeitem']", '.rlnb-tree'].map((name) =>
     document.querySelector(name).getBoundingClientRect());

@@ -70,6 +70,18 @@ def test_the_chosen_box_is_in_sight_from_the_start(browse):
     assert chain["x"] <= chosen["x"] and chosen["x"] + chosen["width"] <= chain["x"] + chain["width"]
 
 
+def test_only_the_lanes_have_arrows(browse):
+    """An arrow is the way out of the env or into it; a value that changed on the way in has another sign."""
+
+    def act(page):
+        page.locator(".ti-box[data-box='0']").click()
+        page.locator("[role=listbox]").press("ArrowDown")
+        return page.locator("tr[data-kind='changed'] .ti-sign").all_inner_texts()
+
+    signs = browse(TransformInspector(made(RewardScaling(0.0, 2.0)), seed=0), act)
+    assert signs and set(signs) == {"~"}
+
+
 def test_keys_move_through_boxes_and_moments_in_the_page(browse):
     inspector = TransformInspector(made(StepCounter(), RewardSum(), RewardScaling(0.0, 2.0)), seed=0)
 

@@ -385,8 +385,21 @@ test("areas and widths are shares of the visits", () => {
 test("a line says whether it is on the path of the simulation, the main line, or one more way", () => {
   const state = moment(sample());
   const line = (edge, further) => lineMarks(edge, [0, 0], [9, 9], state, further)[0];
-  assert.deepEqual([line(0).stroke, line(1).stroke, line(1, true).dash, line(-1).dash], ["warn", "muted", [5, 4], [2, 3]]);
+  assert.deepEqual([line(0).stroke, line(1).stroke, line(1, [0]).dash, line(-1).dash], ["warn", "muted", [5, 4], [2, 3]]);
   assert.equal(lineMarks(0, [0, 0], [9, 9], moment(sample(), 0))[0].stroke, "ink");
+});
+
+test("one more way to a node begins past the text beside its parent, and turns past the texts on its way", () => {
+  const state = moment(sample());
+  const way = (past) => lineMarks(1, [10, 50], [210, 0], state, past)[0].points;
+  const [points, longer] = [way([40]), way([40, 90])];
+  assert.deepEqual([points[0], points[1], points.at(-1)], [[50, 50], [50, 50], [210, 0]]);
+  assert.deepEqual([longer[0], longer[1], longer.at(-1)], [[50, 50], [100, 50], [210, 0]]);
+  assert.ok(way([900]).every(([x]) => x <= 210), "a long text sends no line past its end");
+  const leaf = itemMarks({ kind: "node", node: 3, edge: 5, depth: 2, parent: {}, children: [], folded: true }, [100, 100], state);
+  const right = Math.max(...leaf.marks.filter((mark) => mark.kind === "rect").map((mark) => mark.x2));
+  assert.ok(100 + leaf.past > right, "the plates of text and chip");
+  assert.equal(itemMarks(state.layout.at.get(0), [100, 100], state).past, 0, "the text of an open node stands below it");
 });
 
 test("a node shows its numbers, its end, and what the last phase changed", () => {

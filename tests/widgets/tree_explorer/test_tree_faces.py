@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 from rlnb_widgets import TreeExplorer
+from rlnb_widgets._core.measures import text_width
+from rlnb_widgets.tree_explorer.scene import tree_display
 from tensordict import TensorDict
 
 from rlnb.search import EXP3, PUCT, Gumbel, UCB1Tuned
@@ -143,6 +145,16 @@ def test_a_shared_node_has_a_dashed_second_line_in_the_picture():
     svg = TreeExplorer(diamond()).to_svg()
     assert svg.count("stroke-dasharray") == 2 and len(re.findall(r'<path[^>]*d="M[^>]*stroke-width', svg)) == 6
     assert "dashed: another way to the same node" in " ".join(words_of(svg))
+
+
+def test_a_dashed_line_crosses_no_text():
+    marks = tree_display(TreeExplorer(diamond()).model).marks
+    points = [point for mark in marks if mark.get("dash") for point in mark["points"]]
+    texts = [mark for mark in marks if mark["kind"] == "text" and mark.get("anchor") is None]
+    assert points and texts
+    for text in texts:
+        right = text["x"] + text_width(text["text"], text["size"])
+        assert not any(text["x"] <= x <= right and text["y"] - 8 <= y <= text["y"] for x, y in points), text["text"]
 
 
 def test_names_and_labels_from_outside_are_escaped_and_shown_as_they_are():

@@ -262,6 +262,24 @@ def test_what_is_below_the_record_stays_in_its_place_while_it_plays(browse):
     assert len(browse(TreeExplorer(search(simulations=80)), act, reduced_motion="reduce")) == 1
 
 
+def test_the_controls_stay_in_their_places_while_it_plays(browse):
+    controls = ".tx-phase, .tx-time :is(button, select), .tx-steps select"
+    places = "(all) => JSON.stringify(all.map((e) => [e.offsetLeft, e.offsetTop, e.offsetWidth]))"
+
+    def act(page):
+        found = set()
+        for name in ("last step", "first step", "forward 10 steps", "next phase", "next phase", "next phase"):
+            page.get_by_role("button", name=name).click()
+            settle(page)
+            found.add(page.locator(controls).evaluate_all(places))
+        page.get_by_role("button", name="play", exact=True).hover()
+        settle(page)
+        found.add(page.locator(controls).evaluate_all(places))
+        return len(found)
+
+    assert browse(TreeExplorer(search(simulations=400)), act, reduced_motion="reduce") == 1
+
+
 def test_ten_thousand_nodes_put_little_into_the_page(browse):
     explorer = TreeExplorer(search(UCB1(), 14_000, record=False))
     assert len(explorer.model.nodes) > 9_000

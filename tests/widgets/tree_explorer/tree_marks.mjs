@@ -23,7 +23,7 @@ for (const node of drawn.keys()) {
     if (!drawn.has(child)) continue;
     const own = tree.edge[child] === edge;
     if (own) items.get(node).children.push(items.get(child));
-    lines.push(...lineMarks(edge, drawn.get(node), drawn.get(child), still, !own));
+    lines.push(...lineMarks(edge, drawn.get(node), drawn.get(child), still, own ? null : [0]));
   }
 }
 for (const [node, item] of items) item.parent = items.get(tree.parent[node]) ?? null;

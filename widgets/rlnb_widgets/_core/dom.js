@@ -119,12 +119,21 @@ export function keepsFocus(root, target) {
 // What the keys of an element do, for the help of its visualizer.
 const told = new WeakMap();
 
-/** The keys of a visualizer and what they do: a Map of words to a list of keys, each listed once. */
+const PLACES = { tablist: "in the tabs", tree: "in the rows" };
+
+/**
+ * The keys of a visualizer: a Map of where they work, empty for everywhere in it, to a Map of what they do to a list of
+ * keys. What a key does everywhere is not listed again for one place.
+ */
 export function keysOf(root) {
   const found = new Map();
   for (const element of [root, ...root.querySelectorAll("[data-lm-suppress-shortcuts]")]) {
+    const place = element === root ? "" : PLACES[element.getAttribute("role")] ?? element.getAttribute("aria-label") ?? "";
     for (const [key, words] of told.get(element) ?? []) {
-      found.set(words, [...new Set([...(found.get(words) ?? []), key])]);
+      if (place && found.get("")?.get(words)?.includes(key)) continue;
+      if (!found.has(place)) found.set(place, new Map());
+      const keys = found.get(place);
+      keys.set(words, [...new Set([...(keys.get(words) ?? []), key])]);
     }
   }
   return found;

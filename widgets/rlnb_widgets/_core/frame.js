@@ -4,16 +4,18 @@ import { button, h, icon, keyboard, keysOf, signOf } from "./dom.js";
 
 /** Put the title and the two buttons at the top of a visualizer's root, after all its keys are known. */
 export function frame(root, el, title) {
-  const rows = h("dl", { class: "rlnb-keys" });
-  const help = h("div", { class: "rlnb-help", role: "region", "aria-label": "keys", hidden: true }, rows);
+  const help = h("div", { class: "rlnb-help", role: "region", "aria-label": "keys", hidden: true });
   const ask = button({ text: "?", label: "keys", title: "keys (?)", onclick: () => tell(help.hidden) });
   const grow = button({ icon: "whole", label: "whole window", title: "whole window", onclick: () => fill(!root.matches(":popover-open")) });
   ask.setAttribute("aria-expanded", "false");
   root.prepend(h("div", { class: "rlnb-titlebar" }, h("span", { class: "rlnb-title-text" }, title), ask, grow), help);
 
   function tell(on) {
-    rows.replaceChildren(...(on ? [...keysOf(root)] : []).flatMap(([words, keys]) => [
-      h("dt", {}, ...keys.map((key) => h("kbd", {}, signOf(key)))), h("dd", {}, words)]));
+    help.replaceChildren(...(on ? [...keysOf(root)] : []).flatMap(([place, keys]) => [
+      place ? h("p", { class: "rlnb-small" }, h("b", {}, place)) : null,
+      h("dl", { class: "rlnb-keys" }, ...[...keys].flatMap(([words, names]) => [
+        h("dt", {}, ...names.map((key) => h("kbd", {}, signOf(key)))), h("dd", {}, words)])),
+    ].filter(Boolean)));
     help.hidden = !on;
     ask.setAttribute("aria-expanded", String(on));
   }

@@ -1,6 +1,7 @@
 // The controls of a playhead, the same under every visualizer that has time.
 
 import { button, h, icon, keyButton, select } from "./dom.js";
+import { textWidth } from "./measures.js";
 import { nextMark } from "./playhead.js";
 
 const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16];
@@ -63,7 +64,11 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
     const list = all[kind.value] ?? [];
     before.disabled = nextMark(list, playhead.t, -1) === null;
     after.disabled = nextMark(list, playhead.t, 1) === null;
-    where.textContent = place?.() ?? `${unit} ${playhead.t.toLocaleString("en")} of ${playhead.last.toLocaleString("en")}`;
+    const [at, last] = [playhead.t, playhead.last].map((n) => n.toLocaleString("en"));
+    where.textContent = place?.() ?? `${unit} ${at} of ${last}`;
+    // Room for the longest of these texts, so that nothing beside it moves.
+    const widest = Math.max(...[where.textContent, `${unit} ${last} of ${last}`].map((text) => textWidth(text, 1)));
+    where.style.setProperty("--rlnb-widest", `${(1.04 * widest).toFixed(2)}em`);
     if (shownPlaying !== playhead.playing) {
       shownPlaying = playhead.playing;
       const label = shownPlaying ? "pause" : "play";

@@ -19,6 +19,14 @@ from rlnb_widgets.buffer_explorer.words import (
     trajectory_words,
 )
 
+#: Roles of the legend that come and go while a record is played. They are listed last, since each keeps its room, the
+#: one with the most words at the end.
+_FLEETING = ("c1", "bad", "c2", "good")
+
+
+def _place(role: str) -> int:
+    return 1 + _FLEETING.index(role) if role in _FLEETING else 0
+
 
 class _Bytes:
     """Arrays as consecutive bytes; an array that was added before is not stored again."""
@@ -63,7 +71,7 @@ def buffer_payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
         "notes": list(model.notes),
         "strict": model.strict,
         "slices": model.slices,
-        "legend": legend_of(model.moments, shows_slices(model)),
+        "legend": sorted(legend_of(model.moments, shows_slices(model)), key=lambda entry: _place(entry[0])),
     }
     return head, bytes(out.blob)
 

@@ -3,7 +3,7 @@
 import { button, Channel, clamp, h, keyButton, keyboard, select, visualizer } from "../_core/core.js";
 import { crossing, fate, inwards, split, spoken } from "./lanes.js";
 
-const SIGNS = { new: "+", removed: "−", changed: "→", same: "", lost: "" };
+const SIGNS = { new: "+", removed: "−", changed: "~", same: "", lost: "" };
 const MOST_KEYS = 3; // in a box; all of them are in the tables below
 const keyList = (keys) => (keys.length ? keys.slice(0, MOST_KEYS).join(", ") + (keys.length > MOST_KEYS ? ` and ${keys.length - MOST_KEYS} more` : "") : "—");
 

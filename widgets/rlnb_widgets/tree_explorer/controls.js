@@ -1,6 +1,6 @@
 // The controls: phases of a simulation, filters, and what asks a kernel.
 
-import { button, h, keyButton } from "../_core/core.js";
+import { button, h, keyButton, textWidth } from "../_core/core.js";
 import { PHASES } from "./records.js";
 
 /** The four phases as buttons, with one step back and one on. onPhase(place in PHASES), onStep(-1 or 1). */
@@ -66,7 +66,8 @@ export function filterBar({ count, onFind, onFilter, onFollow, act }) {
 /**
  * The buttons that let the search work; ask(message) sends one to the kernel; null without a kernel.
  *
- * update(waiting, nameOf): waiting is 0, 1 while an answer is awaited, 2 when that takes long.
+ * update(waiting, nameOf, actions): waiting is 0, 1 while an answer is awaited, 2 when that takes long; actions are those
+ * that can be taken.
  */
 export function searchBar({ ask, head, chosenAction }) {
   const many = h("input", { type: "number", class: "rlnb-field tx-number", min: 1, step: 1, value: 100, "aria-label": "how many simulations to run" });
@@ -83,12 +84,15 @@ export function searchBar({ ask, head, chosenAction }) {
   const el = h("div", {}, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, ...(ask ? [made.step, made.back, made.run, many, made.advance, made.refresh] : []), note), problem);
   return {
     el,
-    update(waiting, nameOf) {
+    update(waiting, nameOf, actions) {
       const { can, problem: words, kind } = head();
       el.hidden = kind !== "search";
       for (const [name, one] of Object.entries(made)) one.disabled = !ask || waiting > 0 || !(can?.[name] || name === "refresh");
       const action = chosenAction();
-      made.advance.textContent = action >= 0 ? `Advance by ${nameOf(action)}` : "Advance";
+      const advance = (by) => `Advance by ${nameOf(by)}`;
+      made.advance.textContent = action >= 0 ? advance(action) : "Advance";
+      // Room for the longest of the names, in bold, so that nothing beside it moves.
+      made.advance.style.minWidth = `calc(${(1.12 * Math.max(...actions.map((by) => textWidth(advance(by), 1)), 0)).toFixed(2)}em + 26px)`;
       if (action < 0) made.advance.disabled = true;
       note.textContent = ask ? ["", "The search is running.", "No answer yet: the kernel is busy, or gone."][waiting] : "To continue the search, run this cell.";
       problem.hidden = !words;

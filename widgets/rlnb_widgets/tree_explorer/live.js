@@ -11,7 +11,7 @@ import { moments } from "./moments.js";
 import { nodeLink } from "./nodelink.js";
 import { nodePanel } from "./panel.js";
 import { marksOf, phaseWords } from "./records.js";
-import { actionName, bestEdge, mainLine, pathTo } from "./store.js";
+import { actionName, bestEdge, edgesOf, mainLine, pathTo } from "./store.js";
 import { summaryPanel } from "./summary.js";
 
 const VIEWS = ["tree", "icicle"];
@@ -132,7 +132,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     words.setAttribute("aria-live", playhead.playing ? "off" : "polite");
     if (words.textContent !== said) words.textContent = said;
     phases.update(t, records.count, phase);
-    search.update(waiting, (a) => actionName(shown, a));
+    search.update(waiting, (a) => actionName(shown, a), edgesOf(shown, 0).map((edge) => shown.edgeAction[edge]));
     filters.update(large.value, records.count > 0);
     for (const part of [...trees, panel, ice, summary, key]) guarded(part);
     Object.assign(root.dataset, { t, phase, node: selected, nodes: head.nodes, c: constant.value, view: large.value });

@@ -98,7 +98,7 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
     const [left, top] = [el.scrollLeft / zoom, el.scrollTop / zoom];
     const near = ([x, y], [x2, y2] = [x, y]) => Math.max(x, x2) > left - MARGIN && Math.min(x, x2) < left + wide + MARGIN
       && Math.max(y, y2) > top - MARGIN && Math.min(y, y2) < top + tall + MARGIN;
-    const [lines, nodes, wanted] = [[], [], new Set()];
+    const [lines, nodes, wanted, past] = [[], [], new Set(), new Map()];
     const line = (edge, from, to, further) => { if (near(from, to)) lines.push(...lineMarks(edge, from, to, state, further)); };
     for (const item of layout.items.filter(isShown)) {
       const at = spot(item);
@@ -107,9 +107,14 @@ export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
       const drawn = itemMarks(item, at, state);
       nodes.push(...drawn.marks);
       wanted.add(item.id);
+      past.set(item, drawn.past);
       place(item, drawn, state);
     }
-    for (const { from: a, to: b, edge } of layout.links) if (isShown(a) && isShown(b)) line(edge, spot(a), spot(b), true);
+    for (const { from: a, to: b, edge } of layout.links) {
+      if (!isShown(a) || !isShown(b)) continue;
+      const passed = [...past.keys()].filter((item) => item.depth === a.depth && (item.y - a.y) * (item.y - b.y) < 0);
+      line(edge, spot(a), spot(b), [past.get(a), ...passed.map((item) => past.get(item))]);
+    }
     pen.translate(-el.scrollLeft, down - el.scrollTop);
     pen.scale(zoom, zoom);
     paint(pen, [...lines, ...nodes], { width: layout.width, params: {}, column: null, color });

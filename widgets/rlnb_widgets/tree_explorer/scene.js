@@ -27,13 +27,22 @@ export function curve([x0, y0], [x1, y1], steps = 16) {
   });
 }
 
-/** The line to an item; `further` for one more way to a node that is drawn already. */
-export function lineMarks(edge, from, to, { tree, lit, line }, further = false) {
+/** Points of one more way to a node: level past the text beside its parent, then past all that it rises or falls by. */
+function detour([x, y], to, [own = 0, ...passed]) {
+  const within = (past) => x + Math.min(past, 0.7 * (to[0] - x));
+  return [[within(own), y], ...curve([within(Math.max(own, ...passed)), y], to)];
+}
+
+/**
+ * The line to an item. One more way to a node that is drawn already has `further`: how far to the right of their nodes
+ * the text of its parent and the texts that it passes end.
+ */
+export function lineMarks(edge, from, to, { tree, lit, line }, further = null) {
   if (edge < 0) return [{ kind: "poly", points: curve(from, to), stroke: "muted", width: 1, dash: [2, 3] }];
   const isLit = lit.edges.has(edge);
   const wide = lineWidth(tree, edge) + (isLit ? 1.5 : 0);
   const stroke = isLit ? "warn" : line.has(edge) ? "ink" : "muted";
-  return [{ kind: "poly", points: curve(from, to), stroke, width: wide, opacity: isLit || line.has(edge) ? 0.9 : 0.5, ...(further ? { dash: [5, 4] } : {}) }];
+  return [{ kind: "poly", points: further ? detour(from, to, further) : curve(from, to), stroke, width: wide, opacity: isLit || line.has(edge) ? 0.9 : 0.5, ...(further ? { dash: [5, 4] } : {}) }];
 }
 
 /** What is written at a node: visits and value; what the last phase changed goes from before to after. */
@@ -60,7 +69,8 @@ function plated(x, y, text, size, pad, plate, style = {}) {
 
 /**
  * The marks of an item, and the box around them: { marks, box: [left, top, width, height], badge: [left, width] or null };
- * of a node also what the marks say: { label, differs, fold }, fold being how many children are folded away.
+ * of a node also what the marks say: { label, differs, fold }, fold being how many children are folded away; and `past`,
+ * how far to the right of the node its text ends if that stands beside it.
  */
 export function itemMarks(item, [x, y], state) {
   const { tree, lit, selected, active } = state;
@@ -68,7 +78,7 @@ export function itemMarks(item, [x, y], state) {
     const on = active === item.id;
     const plate = { y: y - 8, h: 16, radius: 8, fill: "panel", stroke: on ? "accent" : "line", width: on ? 2 : 1 };
     const marks = plated(x - 2, y + 3.5, `+${state.stubCount(item).toLocaleString("en")} more`, 10, 6, plate, { fill: on ? "accent" : "muted" });
-    return { marks, box: [x - 8, y - 9, marks[0].x2 - x + 8, 18], badge: null };
+    return { marks, box: [x - 8, y - 9, marks[0].x2 - x + 8, 18], badge: null, past: 0 };
   }
   const { node } = item;
   const r = radius(tree, node);
@@ -115,7 +125,7 @@ export function itemMarks(item, [x, y], state) {
   }
   const top = Math.min(y - around + 3, y - 8);
   const bottom = beside ? Math.max(y + around - 3, y + 8) : low + 2;
-  return { marks, box: [Math.min(x - around, left), top, end - Math.min(x - around, left), bottom - top], badge, label, differs, fold };
+  return { marks, box: [Math.min(x - around, left), top, end - Math.min(x - around, left), bottom - top], badge, label, differs, fold, past: beside ? end + 4 - x : 0 };
 }
 
 /** The marks of an icicle; its hit areas are named by their nodes. `over` is the node under the pointer. */

@@ -62,16 +62,18 @@ def tree_display(model: TreeModel) -> Display:
     display = Display(height)
     nodes, edges = model.nodes, model.edges
     line = set(zip(model.principal, model.principal[1:], strict=False))
+    inner = {int(nodes.parent[node]) for node in places}
+    past = {node: 0.0 if node in inner else _past(model, node) for node in places}
     for node, (x, y) in places.items():
         for edge in edges.of(node):
             child = int(edges.child[edge])
             if child in places:
                 main = (node, child) in line
-                dash = (5, 4) if int(nodes.parent[child]) != node else None
+                further = int(nodes.parent[child]) != node
                 role, opacity = ("ink", 0.9) if main else ("muted", 0.5)
-                points = _curve((x, y), places[child])
+                points = _detour(places, past, node, child) if further else _curve((x, y), places[child])
+                dash = (5, 4) if further else None
                 display.poly(points, stroke=role, width=_line_width(model, edge), opacity=opacity, dash=dash)
-    inner = {int(nodes.parent[node]) for node in places}
     for node, (x, y) in places.items():
         _node(display, model, node, x, y, node in inner, column - 36)
         hidden = {int(child) for child in edges.child[edges.first[node] : edges.first[node + 1]] if child >= 0}
@@ -177,9 +179,33 @@ def _curve(start: tuple[float, float], end: tuple[float, float], steps: int = 16
     return points
 
 
+def _detour(
+    places: dict[int, tuple[float, float]], past: dict[int, float], node: int, child: int
+) -> list[tuple[float, float]]:
+    """Return points of one more way to a node: level past the text beside its parent, then past those on the way."""
+    (x, y), end = places[node], places[child]
+    passed = [past[other] for other, (x2, y2) in places.items() if x2 == x and (y2 - y) * (y2 - end[1]) < 0]
+    most = 0.7 * (end[0] - x)
+    turn = x + min(max([past[node], *passed]), most)
+    return [(x + min(past[node], most), y), *_curve((turn, y), end)]
+
+
 def _radius(model: TreeModel, node: int) -> float:
     share = float(model.nodes.size[node]) / max(float(model.nodes.size[0]), 1.0)
     return max(_LARGEST * math.sqrt(min(max(share, 0.0), 1.0)), _SMALLEST)
+
+
+def _rings(model: TreeModel, node: int) -> tuple[list[tuple[str, float]], float]:
+    """Return role and width of the rings of a node, and the radius outside of which its text begins."""
+    rings = [("ink", 1.4)] if model.nodes.terminal[node] else []
+    rings += [("c2", 1.8)] if node < model.reused < len(model.nodes) else []
+    return rings, _radius(model, node) + 4 + 3 * len(rings)
+
+
+def _past(model: TreeModel, node: int) -> float:
+    """Return how far to the right of a node the texts beside it end, those of its size and of children not drawn."""
+    size = text_width(f"{int(model.nodes.size[node]):,}", 10.5)
+    return _rings(model, node)[1] + max(size, text_width("+00", 9.5)) + 4
 
 
 def _line_width(model: TreeModel, edge: int) -> float:
@@ -207,15 +233,13 @@ def _coloured(display: Display, x: float, x2: float, y: float, h: float, place: 
 def _node(display: Display, model: TreeModel, node: int, x: float, y: float, inner: bool, room: float) -> None:
     """Draw a node; its visits are written below it if a line continues to the right, its action in ``room`` pixels."""
     r, nodes, place = _radius(model, node), model.nodes, _place(model, node)
+    rings, around = _rings(model, node)
     display.disc(x, y, r, "line")
     if place:
         display.disc(x, y, r, "c0" if place > 0 else "c3", opacity=abs(place))
     display.disc(x, y, r, stroke="muted", width=0.8)
-    rings = [("ink", 1.4)] if nodes.terminal[node] else []
-    rings += [("c2", 1.8)] if node < model.reused < len(nodes) else []
     for i, (role, width) in enumerate(rings):
         display.disc(x, y, r + 3 + 3 * i, stroke=role, width=width)
-    around = r + 4 + 3 * len(rings)
     if node:
         action = model.action_text(int(nodes.action[node]))
         up = y - 3 - max(_line_width(model, int(nodes.edge[node])) - 2, 0) / 2
