@@ -120,6 +120,11 @@ def test_the_scale_of_steps_grows_with_the_training(first, last, frames, total, 
     assert domain(curve, Progress(state, frames, total, "frames")) == edges
 
 
+@pytest.mark.parametrize(("state", "last"), [("running", 4000), ("stopped", 3000), ("finished", 3000)])
+def test_a_curve_without_values_has_the_scale_of_the_others(state, last):
+    assert domain(CurveModel("x"), Progress(state, 3000, 4000, "frames")) == (0, last)
+
+
 @pytest.mark.parametrize(("count", "total", "scaled"), [(0, None, False), (0, 50, True), (9, None, True)])
 def test_a_curve_without_values_has_no_scale_of_steps_unless_their_number_is_known(count, total, scaled):
     curve = curve_model("x", series_of(np.arange(9.0))) if count else CurveModel("x")

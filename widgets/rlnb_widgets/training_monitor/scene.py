@@ -40,9 +40,10 @@ def domain(curve: CurveModel, progress: Progress) -> tuple[float, float]:
         >>> [domain(curve, Progress("running", 900, total, "frames")) for total in (None, 950, 50_000)]
         [(0.0, 1000.0), (0.0, 950.0), (0.0, 1000.0)]
     """
-    total = progress.total
+    # Once it has ended nothing more will come, however far away the total is.
+    total, ended = progress.total, progress.state in ("finished", "stopped", "failed")
     if not curve.count:
-        return 0.0, float(total or 1)
+        return 0.0, float((progress.frames if ended else total) or 1)
     if progress.state == "log":
         low, high = curve.first_step, curve.last_step
     else:
@@ -50,8 +51,8 @@ def domain(curve: CurveModel, progress: Progress) -> tuple[float, float]:
         # A series may have steps of its own, such as the number of updates.
         reached = max(last, float(progress.frames)) if 2 * last > progress.frames else last
         low, high = min(curve.first_step, 0.0), round_step(reached, 1)
-        if progress.state in ("finished", "stopped", "failed"):
-            high = reached  # nothing more will come, however far away the total is
+        if ended:
+            high = reached
         elif total is not None and high > total >= reached:
             high = float(total) if 2 * last > progress.frames else reached
     return (low, high) if high > low else (low - 0.5, high + 0.5)
