@@ -41,6 +41,7 @@ class StorageCheckpointerBase(ABC):
 
     _save_hooks: tuple[Hook, ...] = ()
     _load_hooks: tuple[Hook, ...] = ()
+    _no_hooks: str | None = None  # the error of a checkpointer that calls no hooks, with {} for the name of its class
 
     @abstractmethod
     def dumps(self, storage: Any, path: str | os.PathLike[str]) -> None:
@@ -69,7 +70,7 @@ class StorageCheckpointerBase(ABC):
         Raises:
             NotImplementedError: If this checkpointer calls no hooks.
         """
-        self._save_hooks = (*self._save_hooks, hook)
+        self._save_hooks = (*self._save_hooks, self._checked(hook))
 
     def register_load_hook(self, hook: Hook) -> None:
         """Add a function that undoes a save hook, such as :class:`~rlnb.data.Flat2TED`.
@@ -80,7 +81,12 @@ class StorageCheckpointerBase(ABC):
         Raises:
             NotImplementedError: If this checkpointer calls no hooks.
         """
-        self._load_hooks = (*self._load_hooks, hook)
+        self._load_hooks = (*self._load_hooks, self._checked(hook))
+
+    def _checked(self, hook: Hook) -> Hook:
+        if self._no_hooks is not None:
+            raise NotImplementedError(self._no_hooks.format(type(self).__name__))
+        return hook
 
     def _other_storage(self, storage: Any, needed: str) -> TypeError:
         return TypeError(
@@ -127,6 +133,8 @@ class StorageEnsembleCheckpointer(StorageCheckpointerBase):
         StorageEnsembleCheckpointer()
     """
 
+    _no_hooks = "An ensemble has no hooks of its own. Fix: ensemble[i].register_save_hook(hook) for each member."
+
     def dumps(self, storage: Any, path: str | os.PathLike[str]) -> None:
         """Write each storage to a folder of its own."""
         for member, folder in self._members(storage, path):
@@ -157,11 +165,3 @@ class StorageEnsembleCheckpointer(StorageCheckpointerBase):
         if members is None:
             raise self._other_storage(storage, "the storages of an ensemble")
         return [(member, Path(path) / str(number)) for number, member in enumerate(members)]
-
-    def register_save_hook(self, hook: Hook) -> NoReturn:
-        """Raise ``NotImplementedError``: hooks belong to the storages."""
-        raise NotImplementedError(
-            "An ensemble has no hooks of its own. Fix: ensemble[i].register_save_hook(hook) for each member."
-        )
-
-    register_load_hook = register_save_hook
