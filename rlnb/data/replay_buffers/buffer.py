@@ -15,7 +15,7 @@ from tensordict import TensorDictBase
 
 from rlnb.data.replay_buffers import arguments, errors
 from rlnb.data.replay_buffers.buffer_state import check_state_dict, read_buffer_state, with_members
-from rlnb.data.replay_buffers.checkpointers.base import Hook, StorageCheckpointerBase, read_component, save_component
+from rlnb.data.replay_buffers.checkpointers.base import Hook, StorageCheckpointerBase
 from rlnb.data.replay_buffers.checkpointers.files import SENSELESS, write_values
 from rlnb.data.replay_buffers.checkpointers.folder import loading, saving
 from rlnb.data.replay_buffers.forms.tree_form import is_data
@@ -27,6 +27,7 @@ from rlnb.data.replay_buffers.ring import finish
 from rlnb.data.replay_buffers.samplers.base import Info, Sampler
 from rlnb.data.replay_buffers.samplers.uniform import RandomSampler
 from rlnb.data.replay_buffers.stacking import set_per_item, with_entries
+from rlnb.data.replay_buffers.stateful import read_component, save_component
 from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.storages.lazy_memmap import LazyMemmapStorage
 from rlnb.data.replay_buffers.storages.list_storage import ListStorage

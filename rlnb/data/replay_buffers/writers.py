@@ -13,10 +13,10 @@ from tensordict import TensorDict, TensorDictBase, is_tensorclass
 
 from rlnb._tensordict import raw_entries
 from rlnb.data.replay_buffers import errors
-from rlnb.data.replay_buffers.checkpointers.base import Stateful
 from rlnb.data.replay_buffers.forms.tree_form import is_data
 from rlnb.data.replay_buffers.indexing import Where, one
 from rlnb.data.replay_buffers.stacking import split_batch
+from rlnb.data.replay_buffers.stateful import Stateful
 from rlnb.data.replay_buffers.storages.base import Storage
 from rlnb.data.replay_buffers.storages.list_storage import ListStorage
 from rlnb.data.ted.keys import NestedKey

@@ -1,16 +1,14 @@
-"""Base classes of all that is saved in folders, and the checkpointers of lists and ensembles."""
+"""Abstract base class of the checkpointers of storages, and the checkpointers of lists and ensembles."""
 
 from __future__ import annotations
 
-import copy
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rlnb.data.replay_buffers.checkpointers.files import KEPT, reading, write_values
-from rlnb.data.replay_buffers.checkpointers.folder import loading, saving
+from rlnb.data.replay_buffers.checkpointers.files import KEPT
 
 Hook = Callable[[Any], Any]
 
@@ -43,6 +41,7 @@ class StorageCheckpointerBase(ABC):
 
     _save_hooks: tuple[Hook, ...] = ()
     _load_hooks: tuple[Hook, ...] = ()
+    _no_hooks: str | None = None  # the error of a checkpointer that calls no hooks, with {} for the name of its class
 
     @abstractmethod
     def dumps(self, storage: Any, path: str | os.PathLike[str]) -> None:
@@ -71,7 +70,7 @@ class StorageCheckpointerBase(ABC):
         Raises:
             NotImplementedError: If this checkpointer calls no hooks.
         """
-        self._save_hooks = (*self._save_hooks, hook)
+        self._save_hooks = (*self._save_hooks, self._checked(hook))
 
     def register_load_hook(self, hook: Hook) -> None:
         """Add a function that undoes a save hook, such as :class:`~rlnb.data.Flat2TED`.
@@ -82,7 +81,12 @@ class StorageCheckpointerBase(ABC):
         Raises:
             NotImplementedError: If this checkpointer calls no hooks.
         """
-        self._load_hooks = (*self._load_hooks, hook)
+        self._load_hooks = (*self._load_hooks, self._checked(hook))
+
+    def _checked(self, hook: Hook) -> Hook:
+        if self._no_hooks is not None:
+            raise NotImplementedError(self._no_hooks.format(type(self).__name__))
+        return hook
 
     def _other_storage(self, storage: Any, needed: str) -> TypeError:
         return TypeError(
@@ -129,6 +133,8 @@ class StorageEnsembleCheckpointer(StorageCheckpointerBase):
         StorageEnsembleCheckpointer()
     """
 
+    _no_hooks = "An ensemble has no hooks of its own. Fix: ensemble[i].register_save_hook(hook) for each member."
+
     def dumps(self, storage: Any, path: str | os.PathLike[str]) -> None:
         """Write each storage to a folder of its own."""
         for member, folder in self._members(storage, path):
@@ -159,64 +165,3 @@ class StorageEnsembleCheckpointer(StorageCheckpointerBase):
         if members is None:
             raise self._other_storage(storage, "the storages of an ensemble")
         return [(member, Path(path) / str(number)) for number, member in enumerate(members)]
-
-    def register_save_hook(self, hook: Hook) -> NoReturn:
-        """Raise ``NotImplementedError``: hooks belong to the storages."""
-        raise NotImplementedError(
-            "An ensemble has no hooks of its own. Fix: ensemble[i].register_save_hook(hook) for each member."
-        )
-
-    register_load_hook = register_save_hook
-
-
-class Stateful(ABC):
-    """Base of samplers and writers: their state can be saved in a folder."""
-
-    @abstractmethod
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state, as plain values and tensors."""
-
-    @abstractmethod
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what :meth:`state_dict` returned."""
-
-    def dumps(self, path: str | os.PathLike[str]) -> None:
-        """Save the state in a folder, in place of one that was saved there before.
-
-        Raises:
-            OSError: If it cannot be written; the old checkpoint is kept.
-        """
-        with saving(path) as folder:
-            save_component(self, folder, "component")
-
-    def loads(self, path: str | os.PathLike[str]) -> None:
-        """Load what :meth:`dumps` saved in a folder.
-
-        Raises:
-            FileNotFoundError: If there is no checkpoint.
-            ValueError: If it is damaged or belongs to something else. Nothing is changed then.
-        """
-        with loading(path) as folder:
-            state = read_component(self, folder, "component", [getattr(self, "_storage", None)])
-        self.load_state_dict(state)
-
-
-def save_component(component: Stateful, folder: Path, name: str) -> None:
-    """Write the state of a sampler or writer, and the name of its class, into a checkpoint."""
-    write_values(folder / "state" / f"{name}.json", {"of": type(component).__name__, "state": component.state_dict()})
-
-
-def read_component(component: Stateful, folder: Path, name: str, apart: Iterable[Any] = ()) -> Any:
-    """Read the state of a sampler or writer, and raise ``ValueError`` if a copy of it cannot load that state.
-
-    ``apart`` is what the component refers to and need not be copied with it: storages.
-    """
-    with reading(folder / "state" / f"{name}.json") as saved:
-        kind, state, own = saved["of"], saved["state"], type(component).__name__
-        if kind != own and state.keys() != component.state_dict().keys():
-            raise ValueError(
-                f"The checkpoint has the state of a {kind}, and the {name} is a {own}. {KEPT} "
-                f"Fix: make the buffer with {name}={kind}(...)."
-            )
-        copy.deepcopy(component, {id(part): part for part in apart}).load_state_dict(state)
-    return state

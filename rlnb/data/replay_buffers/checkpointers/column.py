@@ -37,7 +37,6 @@ _HOOKED = "hooked.json"  # data that hooks made
 # Names of files and folders that every system takes, and that are not those of our own files.
 _NAME = re.compile(r"[^.\ud800-\udfff][^\ud800-\udfff]{0,59}(?<!\.json)(?<!\.memmap)")
 _MOST_UNSET = 1 << 10
-_COUNTS = ("cursor", "length", "written", "rows")
 
 
 class Head(NamedTuple):
@@ -70,8 +69,8 @@ class Head(NamedTuple):
                 f"The checkpoint was saved by a {other}, and the storage has a {own}. {files.KEPT} "
                 f"Fix: storage.checkpointer = {other}()."
             )
-        cursor, length, written, rows = (read_shape([plain[name]])[0] for name in _COUNTS)
-        _, *others = read_shape([rows, *plain["others"]])
+        cursor, length, written = (read_shape([plain[name]])[0] for name in ("cursor", "length", "written"))
+        rows, *others = read_shape([plain["rows"], *plain["others"]])
         if length > rows or cursor >= max(rows, 1) or 0 in others:
             raise ValueError(f"{length} of {rows} rows are filled, and {cursor} is the next")
         form = None if plain["form"] is None else form_from(plain["form"])
@@ -87,11 +86,10 @@ class Head(NamedTuple):
                 raise ValueError(f"the entry {path} is not the same at the root")
         if any(path in last or not _are_few_flags(*leaves[path][1:]) for path in plain["unset"]):
             raise ValueError("an entry that is not saved is more than a few flags")
-        if breaks is not None and (type(breaks) is not int or not 0 <= breaks <= items):
+        if breaks is not None and read_shape([breaks])[0] > items:
             raise ValueError("the number of breaks does not fit the number of steps")
-        saved = {as_tuple(key): values for key, values in plain["objects"].items()}
-        expected = {} if plain["hooked"] else leaves
-        objects = {path: saved[path] for path, leaf in expected.items() if leaf.dtype is None}
+        non_tensor = () if plain["hooked"] else [path for path, leaf in leaves.items() if leaf.dtype is None]
+        objects = {path: plain["objects"][as_key(path)] for path in non_tensor}
         for path, values in objects.items():
             if type(values) is not list or len(values) != items:
                 raise ValueError(f"the entry {path} does not have one object for each item")
@@ -101,7 +99,7 @@ class Head(NamedTuple):
     def check_fit(self, storage: Any) -> None:
         """Raise ``ValueError`` if a storage has another capacity than what was saved, or holds other data."""
         known, saved = storage.form is not None, [self.rows, *self.others]
-        own = [storage.ring.size, *storage._others] if known else [storage._asked_size] + [1] * (storage.ndim - 1)
+        own = [storage.ring.size, *(storage._others if known else [1] * (storage.ndim - 1))]
         if not self.leaves:
             fits = math.prod(own) == self.rows
         elif known:
@@ -121,9 +119,10 @@ class Head(NamedTuple):
                 f"one is a namedtuple, and this storage has not seen any data yet. {files.KEPT} "
                 "Fix: write one batch of such data first, buffer.extend(batch), and then load."
             )
-        here = {as_tuple(leaf.key): leaf for leaf in storage.form.leaves} if known and self.leaves else self.leaves
-        looks = {path: [_looks(leaves.get(path)) for leaves in (self.leaves, here)] for path in {**self.leaves, **here}}
-        lines = [f"\n  {as_key(p)!r}: saved {was}, stored here {now}" for p, (was, now) in looks.items() if was != now]
+        was = _looks(self.leaves.values())
+        now = _looks(storage.form.leaves) if known and self.leaves else was
+        pairs = {key: (was.get(key, "nothing"), now.get(key, "nothing")) for key in {**was, **now}}
+        lines = [f"\n  {key!r}: saved {one}, stored here {two}" for key, (one, two) in pairs.items() if one != two]
         if lines:
             lines[8:] = [f"\n  and {len(lines) - 8} more"] if len(lines) > 8 else []
             raise ValueError(
@@ -137,8 +136,8 @@ def _are_few_flags(shape: torch.Size, dtype: torch.dtype | None) -> bool:
     return dtype == torch.bool and shape.numel() <= _MOST_UNSET
 
 
-def _looks(leaf: Leaf | None) -> str:
-    return "nothing" if leaf is None else errors.looks(leaf.shape, leaf.dtype)
+def _looks(leaves: Iterable[Leaf]) -> dict[Any, str]:
+    return {as_key(as_tuple(leaf.key)): errors.looks(leaf.shape, leaf.dtype) for leaf in leaves}
 
 
 class TensorStorageCheckpointer(StorageCheckpointerBase):
@@ -174,14 +173,15 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         folder.mkdir(parents=True, exist_ok=True)
         with ring.reading:
             saved = {"saved_by": type(self).__name__, "cursor": ring.cursor, "length": ring.length}
-            saved |= {"written": ring.written, "rows": storage.max_size if form is None else ring.size}
-            saved |= {"others": list(storage._others), "form": None, "leaves": []}
+            saved |= {"written": ring.written, "rows": ring.size, "others": list(storage._others)}
+            saved |= {"form": None, "leaves": []}
             if form is not None:
                 try:
                     saved["form"] = form.describe()
                 except NotImplementedError:  # such as a namedtuple, which only code can make
-                    leaves = [(as_tuple(leaf.key), leaf.shape, leaf.dtype) for leaf in form.leaves]
-                    saved["leaves"] = [(path, shape, dtype and dtype_name(dtype)) for path, shape, dtype in leaves]
+                    saved["leaves"] = [
+                        (as_tuple(key), shape, dtype and dtype_name(dtype)) for key, shape, dtype in form.leaves
+                    ]
             saved |= self._write(storage, columns, folder)
         files.write_values(folder / HEAD, saved, tensors=False)
 
@@ -285,22 +285,23 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
                 raise ValueError(f"the breaks are not positions of {items} steps in order")
 
         def fill(columns: Columns) -> None:
-            for path, values in head.objects.items():  # numpy would look into lists
-                columns[path].flat_array[: len(values)] = np.fromiter(values, object)
-            rows = {path: columns[path].rows(slice(head.length)) for path in columns if path not in head.objects}
-            for path in (path for path in rows if path not in head.last):
-                if path in head.unset:
-                    rows[path].zero_()
+            filled = slice(head.length)
+            for path in sorted(columns, key=head.last.__contains__):  # the root before what is under "next"
+                column = columns[path]
+                if path in head.objects:
+                    column.flat_array[:items] = np.fromiter(head.objects[path], object)  # numpy would look into lists
+                elif path in head.unset:
+                    column.rows(filled).zero_()
+                elif path not in head.last:
+                    read(places[path], column.rows(filled))
                 else:
-                    read(places[path], rows[path])
-            for path in (path for path in rows if path in head.last):
-                column, root, start = columns[path], rows[path[1:]], 0
-                rows[path][:-1], rows[path][-1] = root[1:], root[0]
-                for part in breaks.split(files.rows_in_piece(column.flat)):
-                    block = torch.empty((len(part), *column.flat.shape[1:]), dtype=column.flat.dtype)
-                    read(places[path], block, start)
-                    column.scatter(part, block)
-                    start += len(part)
+                    rows, root, start = column.rows(filled), columns[path[1:]].rows(filled), 0
+                    rows[:-1], rows[-1] = root[1:], root[0]
+                    for part in breaks.split(files.rows_in_piece(column.flat)):
+                        block = torch.empty((len(part), *column.flat.shape[1:]), dtype=column.flat.dtype)
+                        read(places[path], block, start)
+                        column.scatter(part, block)
+                        start += len(part)
 
         return breaks, fill
 

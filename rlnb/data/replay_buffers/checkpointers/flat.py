@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -66,21 +66,17 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
         (5, 1)
     """
 
+    _no_hooks = (
+        "A {} decides by itself what is written, and calls no hooks. "
+        "Fix: storage.checkpointer = TensorStorageCheckpointer() before the hook is registered."
+    )
+
     def __init__(
         self, done_keys: Sequence[NestedKey] | None = None, reward_keys: Sequence[NestedKey] | None = None
     ) -> None:
         super().__init__()
         self.done_keys = tuple(as_keys(list(END_KEYS if done_keys is None else done_keys)))
         self.reward_keys = tuple(as_keys(["reward"] if reward_keys is None else list(reward_keys)))
-
-    def register_save_hook(self, hook: Any) -> NoReturn:
-        """Raise ``NotImplementedError``: this checkpointer decides by itself what is written."""
-        raise NotImplementedError(
-            f"A {type(self).__name__} decides by itself what is written, and calls no hooks. "
-            "Fix: storage.checkpointer = TensorStorageCheckpointer() before the hook is registered."
-        )
-
-    register_load_hook = register_save_hook
 
     def _breaks(self, storage: Any, columns: Columns) -> tuple[list[KeyPath], torch.Tensor | None]:
         is_tensordict = isinstance(storage.form, TensorDictForm)

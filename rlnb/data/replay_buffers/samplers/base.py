@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rlnb.data.replay_buffers.checkpointers.base import Stateful
+from rlnb.data.replay_buffers.stateful import Stateful
 from rlnb.data.replay_buffers.storages.base import Storage
 
 Info = dict[Any, Any]
