@@ -10,7 +10,7 @@ import torch
 from rlnb_widgets import TEDExplorer
 from tensordict import TensorDictBase
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .recorded import cart_pole, several_episodes, some, where
@@ -88,7 +88,7 @@ def collect(collect: Callable[..., Any]) -> Outcome:
         with warnings.catch_warnings():  # gymnasium warns of steps after the end; the verdict says it better
             warnings.simplefilter("ignore")
             got = ask(collect, env, max_steps)
-        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got {kind_of(got)}.")
         _check_rows(got)
         _check_length(len(got), len(wanted), max_steps)
         same = set(got.keys(True, True)) == set(wanted.keys(True, True)) and bool((got == wanted).all())
@@ -215,7 +215,7 @@ def _index(got: Any) -> int | None:
         return int(got)
     if got is None or (isinstance(got, int) and not isinstance(got, bool)):
         return got
-    fail(f"Expected one integer or `None`, got a `{type(got).__name__}`.")
+    fail(f"Expected one integer or `None`, got {kind_of(got)}.")
 
 
 def _explain_break(got: int | None, steps: list[int], component: int | None, td: TensorDictBase) -> None:
