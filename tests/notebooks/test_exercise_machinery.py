@@ -147,6 +147,8 @@ def everywhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         ("raise ValueError('x' * 50_000_000)", "(49,998,000 more characters)"),
         ("raise GeneratorExit", "GeneratorExit\n\nIt came from line 2"),
         ("class Odd(BaseException): pass\nraise Odd('odd')", "Odd: odd"),
+        ("raise KeyError('key \"reward\" not found')", 'KeyError: key "reward" not found\n'),
+        ("raise KeyError('reward')", "KeyError: 'reward'\n"),
         ("raise ValueError('a\\x1b[31m\\ud800')", "ValueError: a\\x1b[31m\\ud800"),
     ],
 )

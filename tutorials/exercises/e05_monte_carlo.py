@@ -228,7 +228,8 @@ def _errors(curves: dict[str, list[float]]) -> Curves:
             V = V.clone()
             for t in range(len(episode)):
                 s = episode["observation"][t]
-                # what followed: the "observation", "reward" and "terminated" of episode["next"][t]
+                # episode["next"][t] holds what followed: "observation", "reward" and "terminated";
+                # the last two have the shape [1], and their .item() is a number or a flag
                 V[s] += ...
             return V
     """,
