@@ -20,12 +20,13 @@ import numpy as np
 import pytest
 import torch
 from exercises import Outcome, Verdict, WrongAnswer, ask, exercise, fail, right, running
-from exercises.apart import can_run_apart
+from exercises.apart import can_run_apart, run_apart
 from exercises.asking import Stop
 from exercises.curves import Curves
 from exercises.running import BoundedText
 from hypothesis import given
 from hypothesis import strategies as st
+from ipywidgets import Label
 from tensordict import TensorDict
 
 from tests.notebooks.demo_exercise import demo
@@ -147,6 +148,8 @@ def everywhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         ("raise ValueError('x' * 50_000_000)", "(49,998,000 more characters)"),
         ("raise GeneratorExit", "GeneratorExit\n\nIt came from line 2"),
         ("class Odd(BaseException): pass\nraise Odd('odd')", "Odd: odd"),
+        ("raise KeyError('key \"reward\" not found')", 'KeyError: key "reward" not found\n'),
+        ("raise KeyError('reward')", "KeyError: 'reward'\n"),
         ("raise ValueError('a\\x1b[31m\\ud800')", "ValueError: a\\x1b[31m\\ud800"),
     ],
 )
@@ -195,6 +198,15 @@ def test_in_a_process_of_its_own_no_except_outlives_the_time() -> None:
     says = "still running after 0.5 seconds, at line 4 of your cell: `while True: rewards`. Does the loop ever end?"
     assert verdict.status == "error" and says in repr(verdict)
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.usefixtures("apart")
+def test_in_a_process_of_its_own_a_widget_sends_the_page_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**message: Any) -> NoReturn:
+        raise AssertionError("the kernel prints the messages of a forked process in the server's log")
+
+    monkeypatch.setattr("comm.create_comm", refused)
+    assert run_apart(lambda: type(Label().comm).__name__, 10.0, str).value == "DummyComm"
 
 
 @pytest.mark.usefixtures("apart", "half_a_second")

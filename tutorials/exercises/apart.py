@@ -125,6 +125,10 @@ def _run(function: Callable[[], Any], seconds: float, place: Callable[[FrameType
     torch: Any = sys.modules.get("torch")
     if torch:
         torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+    comm: Any = sys.modules.get("comm")
+    if comm:
+        # A widget that is made here reaches no page: the kernel would print its messages whole in the server's log.
+        comm.create_comm = comm.DummyComm
     parent, end = os.getppid(), time.monotonic() + seconds
 
     def look(signum: int, frame: FrameType | None) -> None:

@@ -141,7 +141,7 @@ def as_number(value: Any, expected: str = "a number") -> float:
     value = plain(value)
     if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
         value = value.item()
-    require(isinstance(value, int | float), f"Expected {expected}, got a `{type(value).__name__}`.")
+    require(isinstance(value, int | float), f"Expected {expected}, got {kind_of(value)}.")
     return cast("float", value)
 
 
@@ -151,6 +151,24 @@ def name_of(answer: object) -> str:
         return shortened(str(getattr(answer, "__name__", type(answer).__name__)), 80)
     except Exception:  # a learner's class may answer as it likes
         return type(answer).__name__
+
+
+def kind_of(value: object) -> str:
+    """Say what kind of object a learner's function returned where another was expected.
+
+    Example:
+        >>> import torch
+        >>> kind_of([0.5]), kind_of(None)
+        ('a `list`', '`None` (is a `return` missing?)')
+        >>> kind_of(torch.ones(2, 3).max(-1))
+        'an object with `.values` and `.indices`'
+    """
+    if value is None:
+        return "`None` (is a `return` missing?)"
+    kind: Any = type(value)
+    if kind.__module__ == "torch.return_types":  # its name, such as "max", would say nothing
+        return "an object with " + " and ".join(f"`.{part}`" for part in kind.__match_args__)
+    return f"a `{kind.__name__}`"
 
 
 def has_ellipsis(value: object, _seen: frozenset[int] = frozenset()) -> bool:

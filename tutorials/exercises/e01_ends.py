@@ -10,7 +10,7 @@ import torch
 from rlnb_widgets import RolloutPlayer
 from tensordict import TensorDictBase
 
-from .asking import as_number, ask, fail, require, right
+from .asking import as_number, ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .recorded import cart_pole, several_episodes, some, where
@@ -71,7 +71,15 @@ RETURNS = """
                     total += reward.item()
                 return returns
             """,
-            says="one step too early",
+            says="stops one step too early",
+        ),
+        WrongAnswer(
+            """
+            def episode_returns(td):
+                rewards, ends = td["next", "reward"], td["next", "done"].flatten().nonzero().flatten().tolist()
+                return [rewards[start : end + 1].sum().item() for start, end in zip([0] + ends, ends)]
+            """,
+            says="the last reward of the previous episode",
         ),
         WrongAnswer(
             'def episode_returns(td): return td["next", "reward"].flatten().tolist()',
@@ -96,7 +104,7 @@ def episode_returns(episode_returns: Callable[..., Any]) -> Outcome:
         most = len(rollout)
         if isinstance(got, torch.Tensor) and got.ndim:
             got = got.flatten().tolist()
-        require(isinstance(got, list | tuple), f"Expected a list of numbers, got a `{type(got).__name__}`.")
+        require(isinstance(got, list | tuple), f"Expected a list of numbers, got {kind_of(got)}.")
         numbers = [float(as_number(number, "each item of the list to be a number")) for number in got]
         if most > 5 and len(numbers) == most:
             fail(f"Expected one number for each finished episode, got one for each of the {most} steps.")
@@ -128,6 +136,8 @@ def _explain_returns(got: list[float], td: TensorDictBase) -> None:
     sums = _sums(td, ends)
     running = [sum(sums[: i + 1]) for i in range(len(sums))]
     lengths = [float(end - start) for start, end in zip([-1, *ends], ends, strict=False)]
+    rewards = td["next", "reward"].flatten()
+    early = [float(rewards[start : end + 1].sum()) for start, end in zip([0, *ends], ends, strict=False)]
     known: dict[str, list[list[float]]] = {
         "The last number belongs to an episode that is unfinished when the rollout stops.": [
             _sums(td, [*ends, last]),
@@ -137,6 +147,7 @@ def _explain_returns(got: list[float], td: TensorDictBase) -> None:
         "It does not tell episodes apart: this is the sum of all rewards.": [_sums(td, [last])],
         "A truncated episode has ended as well.": [_sums(td, where(td["next", "terminated"]))],
         "Each sum stops one step too early.": [_sums(td, [end - 1 for end in ends])],
+        "Each sum but the first begins one step too early, with the last reward of the previous episode.": [early],
         "Each number but the first includes the previous ones.": [running],
         "These are lengths, but a reward is not always 1.": [lengths],
     }
@@ -180,6 +191,7 @@ TARGETS = """
         instead(TARGETS, of="* go_on ", put="", says="An episode was terminated there"),
         instead(TARGETS, of='"next", "observation"', put='"observation"', says="of the observation before the step"),
         instead(TARGETS, of='"terminated"', put='"truncated"', says="the other way round"),
+        instead(TARGETS, of="1.0 - td", put="td", says="only where the episode was terminated"),
         instead(TARGETS, of="gamma * ", put="", says="`gamma` has no effect"),
         instead(TARGETS, of="value(following)", put="value(following).squeeze(-1)", says="got (140, 140)"),
         instead(
@@ -223,7 +235,7 @@ def td_targets(td_targets: Callable[..., Any]) -> Outcome:
     answers = []
     for gamma in (0.9, 0.5):
         got = ask(td_targets, td, _value, gamma)
-        require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+        require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
         shape = tuple(td["next", "reward"].shape)
         require(
             got.shape == shape,
@@ -264,6 +276,7 @@ def _explain_targets(got: torch.Tensor, td: TensorDictBase) -> None:
         "An episode was truncated there: was there no future, or was it only cut off?": _targets(td, done),
         "An episode was terminated there, so it has no future.": _targets(td, nowhere),
         "It is the other way round: which kind of end leaves no future?": _targets(td, truncated),
+        "It is the other way round: it bootstraps only where the episode was terminated.": _targets(td, ~terminated),
         "The root of the next row belongs to a new episode after an end.": _targets(td, terminated, seen=below),
         "It is the value of the observation before the step.": _targets(td, terminated, seen=td["observation"]),
         "The reward of the step that ends an episode counts as well.": _targets(td, terminated)

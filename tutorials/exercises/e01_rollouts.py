@@ -10,7 +10,9 @@ import torch
 from rlnb_widgets import TEDExplorer
 from tensordict import TensorDictBase
 
-from .asking import ask, fail, require, right
+from rlnb.envs import GymEnv
+
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .recorded import cart_pole, several_episodes, some, where
@@ -63,6 +65,7 @@ COLLECT = """
         instead(COLLECT, of="rand_action(td)", put="rand_action(env.reset())", says="does not continue where"),
         instead(COLLECT, of="append(td)", put='append(td.exclude("next"))', says='`"next"` is missing'),
         instead(COLLECT, of="append(td)", put="append(step_mdp(td))", says='`"action"` is missing'),
+        instead(COLLECT, of="td = step_mdp(td)", put='td = td["next"]', says="have different keys"),
         instead(COLLECT, of="range(max_steps)", put="range(max_steps + 1)", says="one too many"),
         instead(COLLECT, of="range(max_steps)", put="range(10_000)", says="Does the loop use `max_steps`"),
         instead(COLLECT, of="torch.stack(steps)", put="steps", says="got a `list`"),
@@ -87,8 +90,8 @@ def collect(collect: Callable[..., Any]) -> Outcome:
         env.rollout = _no_rollout  # type: ignore[assignment,method-assign]
         with warnings.catch_warnings():  # gymnasium warns of steps after the end; the verdict says it better
             warnings.simplefilter("ignore")
-            got = ask(collect, env, max_steps)
-        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+            got = _collected(collect, env, max_steps)
+        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got {kind_of(got)}.")
         _check_rows(got)
         _check_length(len(got), len(wanted), max_steps)
         same = set(got.keys(True, True)) == set(wanted.keys(True, True)) and bool((got == wanted).all())
@@ -99,6 +102,19 @@ def collect(collect: Callable[..., Any]) -> Outcome:
             TEDExplorer(got, other=wanted),
         )
     return right("It equals the result of `env.rollout`, key by key and number by number.")
+
+
+def _collected(collect: Callable[..., Any], env: GymEnv, max_steps: int) -> Any:
+    """Call the loop; where its steps cannot be stacked, say so in other words than tensordict does."""
+    try:
+        return ask(collect, env, max_steps)
+    except RuntimeError as error:
+        if "exclusive" not in str(error):
+            raise
+        fail(
+            "The steps in the list have different keys, so they cannot be stacked. Print `sorted(step.keys())` of the "
+            "first two: where do they differ, and which line made that root?"
+        )
 
 
 def _no_rollout(*args: Any, **kwargs: Any) -> None:
@@ -215,7 +231,7 @@ def _index(got: Any) -> int | None:
         return int(got)
     if got is None or (isinstance(got, int) and not isinstance(got, bool)):
         return got
-    fail(f"Expected one integer or `None`, got a `{type(got).__name__}`.")
+    fail(f"Expected one integer or `None`, got {kind_of(got)}.")
 
 
 def _explain_break(got: int | None, steps: list[int], component: int | None, td: TensorDictBase) -> None:

@@ -150,11 +150,25 @@ def improve(improve: Callable[..., Any]) -> Outcome:
             put="range(len(returns)):\n        if sum(returns[max(i - 19, 0) : i + 1]) / min(i + 1, 20) >=",
             says="before 20 episodes have ended",
         ),
-        instead(REACHED, of="returns[i - 19 : i + 1]", put="returns[i - 19 : i]", says="without the one that ended"),
         instead(REACHED, of="return frames[i]", put="return i", says="number of an episode"),
         instead(REACHED, of=">= goal", put="> goal", says="exactly the goal"),
         instead(REACHED, of="return None", put="return frames[-1]", says="never reaches"),
         instead(REACHED, of="return frames[i]", put="return float(returns[i])", says="of a noisy curve"),
+        instead(
+            REACHED,
+            of="range(19, len(returns)):\n        if sum(returns[i - 19 : i + 1])",
+            put="range(20, len(returns)):\n        if sum(returns[i - 20 : i])",
+            says="one episode late",
+        ),
+        instead(REACHED, of=" / 20", put="", says="the sum of 20 returns"),
+        instead(REACHED, of="return frames[i]", put="return frames[i - 19]", says="the first of the 20 episodes"),
+        WrongAnswer(
+            """
+            def reached(goal, frames, returns):
+                return frames[-1] if sum(returns[-20:]) / 20 >= goal else None
+            """,
+            says="only at the end of the curve",
+        ),
     ],
     accepted=[
         """
@@ -225,12 +239,19 @@ def _explain_reached(got: Any, goal: float, frames: list[float], returns: list[f
         fail(f"Expected a mean, but it stops where a single episode reaches the goal, after {single:,.0f} frames.")
     if got == overall:
         fail("It averages all episodes so far. Average the last 20.")
-    for n in (19, 20):
-        late = (frames[i] for i in range(20, len(returns)) if sum(returns[i - n : i]) / 20 >= goal)
-        if got == next(late, None):
-            fail("It averages the returns before each frame without the one that ended there, `returns[i]`.")
     if got is not None and wanted is not None and got == frames.index(wanted):
         fail(f"Expected the frame at which an episode ended, got {got}, the number of an episode.")
+    if wanted is not None and got in frames:
+        found, i = frames.index(got), frames.index(wanted)
+        by_sum = next(k for k in range(19, len(returns)) if sum(returns[k - 19 : k + 1]) >= goal)
+        known = {
+            i + 1: "It stops one episode late. Which returns does the mean hold when episode `i` has ended?",
+            i - 19: "That is the frame at which the first of the 20 episodes ended. Expected that of the last one.",
+            len(frames) - 1: "It looks only at the end of the curve. When is the goal reached for the first time?",
+            by_sum: "That is where the sum of 20 returns reaches the goal, and not their mean.",
+        }
+        if found in known:
+            fail(known[found])
     fail(f"For a goal of {goal:.0f}, expected {wanted:,.0f} frames of a noisy curve, got {got}.")
 
 

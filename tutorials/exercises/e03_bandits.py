@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .asking import as_number, ask, fail, require, right
+from .asking import as_number, ask, fail, kind_of, require, right
 from .bandits import ARMS, compare, greedy
 from .bandits import epsilon_greedy as exploring
 from .curves import Curves
@@ -67,7 +67,7 @@ def _update(line: str, says: str) -> WrongAnswer:
         _update("Q + (R - Q) / (n + 1)", says="The first reward should be the whole mean"),
         _update("Q + 0.1 * (R - Q)", says="the same step size"),
         _update("Q - (R - Q) / n", says="away from the reward"),
-        _update("None", says="got a `NoneType`"),
+        _update("None", says="is a `return` missing?"),
         _update("Q + R", says="That is the sum"),
     ],
     accepted=[
@@ -217,7 +217,7 @@ def _often(flags: torch.Tensor, share: float) -> bool:
 
 def _arms(got: Any, values: torch.Tensor) -> torch.Tensor:
     """Take what the learner's function returned as an arm for each bandit, or end the check."""
-    require(isinstance(got, torch.Tensor), f"Expected a tensor of arms, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor of arms, got {kind_of(got)}.")
     shape, wanted = tuple(got.shape), tuple(values.shape[:1])
     require(shape == wanted, f"Expected shape {wanted} (one arm for each bandit), got {shape}.")
     kind = str(got.dtype).removeprefix("torch.")
@@ -237,11 +237,8 @@ def _arms(got: Any, values: torch.Tensor) -> torch.Tensor:
         The result has the shape `[runs]`. The check plays with it.
     """,
     stub="""
-        import math
-
-
         def ucb(Q, N, t, c):
-            # math.log(t) is a number, and N holds integers, some of which may be 0
+            # math.log(t), after `import math`, is a number; N holds integers, some of which may be 0
             ...
     """,
     hints=[
@@ -262,6 +259,18 @@ def _arms(got: Any, values: torch.Tensor) -> torch.Tensor:
         instead(UCB, of="c * ", put="", says="`c` has no effect"),
         instead(
             UCB, of="torch.sqrt(math.log(t) / N.clamp(min=1))", put="math.log(t) / N.clamp(min=1)", says="square root"
+        ),
+        instead(
+            UCB,
+            of="c * torch.sqrt(math.log(t) / N.clamp(min=1))",
+            put="torch.sqrt(c * math.log(t) / N.clamp(min=1))",
+            says="`c` stands before the square root",
+        ),
+        instead(
+            UCB,
+            of="torch.sqrt(math.log(t) / N.clamp(min=1))",
+            put="math.sqrt(math.log(t)) / N.clamp(min=1)",
+            says="both `N` and the logarithm",
         ),
         instead(UCB, of="math.log(t)", put="t", says="logarithm"),
         instead(UCB, of="math.log(t)", put="1", says="`t` has no effect"),
@@ -313,6 +322,8 @@ def _explain_ucb(got: torch.Tensor, values: torch.Tensor, pulls: torch.Tensor, t
         "`N` has no effect: it takes the largest estimate.": values,
         "`c` has no effect to what it chooses.": values + root,
         "Is there a square root? The bonus of arms with few pulls is too large.": values + c * math.log(t) / pulls,
+        "`c` stands before the square root, and not under it.": values + torch.sqrt(c * math.log(t) / pulls),
+        "The square root is over both `N` and the logarithm.": values + c * math.sqrt(math.log(t)) / pulls,
         "Is there a logarithm? The bonus grows too fast with `t`.": values + c * torch.sqrt(t / pulls),
         "`t` has no effect: the bonus of an arm should grow while others are pulled.": values + c / pulls**0.5,
         "It avoids what it does not know: the bonus should make an arm more attractive.": values - c * root,
@@ -320,4 +331,5 @@ def _explain_ucb(got: torch.Tensor, values: torch.Tensor, pulls: torch.Tensor, t
     }
     why = next((words for words, scores in known.items() if _same(got, scores.argmax(-1))), "")
     share = (got == _bound(values, pulls, t, c).argmax(-1)).float().mean().item()
-    fail(f"With t = {t} and c = {c:g} it chooses the arm with the largest bound for {share:.0%} of the bandits. {why}")
+    said = f"With t = {t} and c = {c:g} it chooses the arm with the largest bound for {share:.0%} of the bandits. {why}"
+    fail(said.strip())

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from .asking import ask, fail, require, right
-from .exercise import exercise
+from .asking import ask, fail, kind_of, require, right
+from .exercise import WrongAnswer, exercise
 from .hall import HALL, close
 from .mutants import instead
 from .tables import (
@@ -62,7 +62,7 @@ VALUE_ITERATION = """
 
 def _values(got: Any, world: TensorDictBase) -> torch.Tensor:
     """Take what the learner's function gave as a value for each state, or end the check."""
-    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
     shape, wanted = tuple(got.shape), (len(world),)
     require(shape == wanted, f"Expected shape {wanted} (one number for each state), got {shape}.")
     return got.detach().float()
@@ -110,6 +110,25 @@ def _any_policy(world: TensorDictBase, seed: int) -> torch.Tensor:
         instead(SWEEP, of="(pi * Q).sum(-1)", put="pi * Q", says="got (12, 4)"),
         instead(SWEEP, of='after["observation"]', put='world["observation"]', says="the state that it starts from"),
         instead(SWEEP, of="(pi * Q).sum(-1)", put="(pi * Q).sum(0)", says="got (4,)"),
+        instead(
+            SWEEP,
+            of="R + gamma * ahead",
+            put="(R + gamma * V[after['observation']]) * ~after['terminated'][..., 0]",
+            says="of a terminated step counts",
+        ),
+        instead(SWEEP, of=' * ~after["terminated"]', put=' * after["terminated"]', says="the other way round"),
+        WrongAnswer(
+            """
+            def sweep(V, world, pi, gamma):
+                V = V.clone()
+                for s in range(len(V)):
+                    after = world[s]["next"]
+                    ahead = V[after["observation"]] * ~after["terminated"].squeeze(-1)
+                    V[s] = (pi[s] * (after["reward"].squeeze(-1) + gamma * ahead)).sum()
+                return V
+            """,
+            says="Keep the old values",
+        ),
         instead(SWEEP, of="Q = R + gamma", put="V[:] = 0.0\n    Q = R + gamma", says="changed its input"),
     ],
     accepted=[
@@ -145,14 +164,25 @@ def sweep(sweep: Callable[..., Any]) -> Outcome:
 
 def _explain_sweep(got: torch.Tensor, world: TensorDictBase, values: torch.Tensor, pi: torch.Tensor) -> None:
     right_q = action_values(values, world, 0.9)
-    endless, barren, staying = world.clone(), world.clone(), world.clone()
+    endless, barren, staying, ending = world.clone(), world.clone(), world.clone(), world.clone()
     endless["next", "terminated"] = torch.zeros_like(world["next", "terminated"])
+    ending["next", "terminated"] = ~world["next", "terminated"]
     barren["next", "reward"] = torch.zeros_like(world["next", "reward"])
+    in_place = values.clone()
+    for s in range(len(world)):
+        in_place[s] = (pi * action_values(in_place, world, 0.9)).sum(-1)[s]
     staying["next", "observation"] = world["observation"]
     known = {
         "It counts a value after a terminated step, where nothing follows.": (
             pi * action_values(values, endless, 0.9)
         ).sum(-1),
+        "It is the other way round: it counts what follows only after a terminated step.": (
+            pi * action_values(values, ending, 0.9)
+        ).sum(-1),
+        "The reward of a terminated step counts, but nothing after it.": (
+            pi * right_q * ~world["next", "terminated"].squeeze(-1)
+        ).sum(-1),
+        "It reads values that the same sweep has changed. Keep the old values until the sweep is done.": in_place,
         "Where are the rewards?": (pi * action_values(values, barren, 0.9)).sum(-1),
         "`pi` makes no difference: it takes all actions for equally likely.": right_q.mean(-1),
         "The weight of the actions adds up to more than 1.": right_q.sum(-1),
@@ -194,9 +224,18 @@ def _say(got: torch.Tensor, wanted: torch.Tensor, known: dict[str, torch.Tensor]
             put="Q = ahead",
             says="does not look at the reward",
         ),
+        WrongAnswer(
+            """
+            def greedy(V, world, gamma):
+                return V[world["next", "observation"]].argmax(-1)
+            """,
+            says="the largest value, whatever it earns",
+        ),
         instead(GREEDY, of=' * ~after["terminated"].squeeze(-1)', put="", says="after a terminated step"),
         instead(GREEDY, of=" + gamma * ahead", put="", says="only the next reward"),
         instead(GREEDY, of="Q.argmax(-1)", put="Q.max(-1).values", says="of type float32"),
+        instead(GREEDY, of="Q.argmax(-1)", put="Q.max(-1)", says="got an object with `.values` and `.indices`"),
+        instead(GREEDY, of="return Q.argmax(-1)", put="Q.argmax(-1)", says="is a `return` missing?"),
         instead(GREEDY, of="Q.argmax(-1)", put="Q.argmax(0)", says="got (4,)"),
         instead(GREEDY, of="argmax", put="argmin", says="the worst action"),
         instead(GREEDY, of="gamma * ahead", put="ahead", says="`gamma` makes no difference"),
@@ -222,6 +261,9 @@ def greedy(greedy: Callable[..., Any]) -> Outcome:
             "It does not look at the reward of the step, only at what comes after it.": (
                 worth - world["next", "reward"].squeeze(-1)
             ).argmax(-1),
+            "It goes to the state with the largest value, whatever it earns on the way or whether the step ends it.": (
+                values[world["next", "observation"]].argmax(-1)
+            ),
             "It looks at only the next reward, and not at where the action leads.": world["next", "reward"]
             .squeeze(-1)
             .argmax(-1),
@@ -255,7 +297,7 @@ def _policy_values(world: TensorDictBase, pi: torch.Tensor, sweeps: int = 300) -
 
 def _actions(got: Any, world: TensorDictBase) -> torch.Tensor:
     """Take what the learner's function gave as an action for each state, or end the check."""
-    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
     shape, wanted = tuple(got.shape), (len(world),)
     require(shape == wanted, f"Expected shape {wanted} (one action for each state), got {shape}.")
     kind = str(got.dtype).removeprefix("torch.")
@@ -304,6 +346,7 @@ def _same(one: torch.Tensor, two: torch.Tensor) -> bool:
             says="It stops too early",
         ),
         instead(VALUE_ITERATION, of=' * ~after["terminated"].squeeze(-1)', put="", says="after a terminated step"),
+        instead(VALUE_ITERATION, of="(new - V).abs().max()", put="(new - V).max()", says="may also fall"),
         instead(VALUE_ITERATION, of="gamma * ahead", put="ahead * 0.9", says="Wrong for gamma = 0.5"),
         instead(VALUE_ITERATION, of="return new", put="return Q.argmax(-1)", says="got the actions"),
         instead(VALUE_ITERATION, of="return new", put="return Q", says="Expected shape"),
@@ -329,6 +372,12 @@ def value_iteration(value_iteration: Callable[..., Any]) -> Outcome:
         got, best = _values(ask(value_iteration, world, gamma), world), value_sweeps(world, gamma, 400)
         if not torch.allclose(got, best[-1], atol=1e-3):
             _explain_iteration(got, world, best, gamma)
+    costly = world.clone()
+    costly["next", "reward"] = world["next", "reward"] - 5.0  # from zeros, every value falls
+    falls = torch.allclose(
+        _values(value_iteration(costly, GAMMA), costly), value_sweeps(costly, GAMMA, 400)[-1], atol=1e-3
+    )
+    require(falls, "It is wrong in a world where every step costs something. There, values may also fall in a sweep.")
     maze = table_of(MAZE)
     found = _values(value_iteration(maze, GAMMA), maze)
     series = value_sweeps(maze, GAMMA, 16)

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .curves import Curves
-from .exercise import exercise
+from .exercise import WrongAnswer, exercise
 from .hall import close
 from .mutants import instead
 from .verdict import Outcome
-from .walks import STATES, Learn, episode_of, error_curve, learn_n_step
+from .walks import STATES, Learn, episode_of, error_curve, first_guess, learn_n_step
 
 SETUP = "import torch"
 FOREVER = 10**6  # n-step returns of so many steps are Monte Carlo's
@@ -65,7 +65,7 @@ def _case(seed: int) -> tuple[torch.Tensor, TensorDictBase]:
 
 
 def _values(got: Any) -> torch.Tensor:
-    require(isinstance(got, torch.Tensor), f"Expected the tensor of the values, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected the tensor of the values, got {kind_of(got)}.")
     shape = tuple(got.shape)
     require(shape == (STATES,), f"Expected shape {(STATES,)} (one value for each cell), got {shape}.")
     return got.detach().float()
@@ -112,7 +112,8 @@ def _later(rewards: list[float], t: int, gamma: float) -> float:
     prompt="""
         Write `monte_carlo(V, episode, alpha, gamma)`. `V` has a value for each cell, and `episode` is one finished
         episode, a TED of shape `[T]`. For each step, move the value of its cell by `alpha` towards the return *G* from
-        that step on, and give the new values back. The check learns from 60 walks, and draws the error.
+        that step on, and give the new values back. The check learns from 60 walks, and draws the error: how far the
+        values are from the true ones, on average over the cells.
     """,
     stub="""
         def monte_carlo(V, episode, alpha, gamma):
@@ -135,6 +136,20 @@ def _later(rewards: list[float], t: int, gamma: float) -> float:
         instead(MONTE_CARLO, of=" + gamma * G", put="", says="only its own reward"),
         instead(MONTE_CARLO, of="V[s] += alpha * (G - V[s])", put="V[s] = G", says="all the way to the return"),
         instead(MONTE_CARLO, of="V[s] += alpha * (G - V[s])", put="V[s] += alpha * G", says="only ever adds"),
+        instead(MONTE_CARLO, of="gamma * G", put="gamma * V[s]", says="not the rewards that came"),
+        instead(
+            MONTE_CARLO,
+            of='episode["next", "reward"][t].item() + gamma * G',
+            put='gamma * (episode["next", "reward"][t].item() + G)',
+            says="The reward of the step itself is discounted",
+        ),
+        instead(
+            MONTE_CARLO,
+            of='episode["next", "reward"][t].item() + gamma * G',
+            put='G + gamma**t * episode["next", "reward"][t].item()',
+            says="from the start of the episode",
+        ),
+        instead(MONTE_CARLO, of="G = episode", put="G += episode", says="count twice"),
         instead(MONTE_CARLO, of="reversed(range(len(episode)))", put="range(len(episode))", says="got those before it"),
         instead(
             MONTE_CARLO,
@@ -186,6 +201,18 @@ def monte_carlo(monte_carlo: Callable[..., Any]) -> Outcome:
             "It only ever adds: the old value has to make room.": lambda v, e, a, g: _moved(
                 v, e, a, [_later(_rewards(e), t, g) + float(v[c]) for t, c in enumerate(e["observation"].tolist())]
             ),
+            "After the reward it adds a value, and not the rewards that came later.": lambda v, e, a, g: _moved(
+                v, e, a, [r + g * float(v[c]) for r, c in zip(_rewards(e), e["observation"].tolist(), strict=True)]
+            ),
+            "The reward of the step itself is discounted, too.": lambda v, e, a, g: _moved(
+                v, e, a, [g * _later(_rewards(e), t, g) for t in range(len(e))]
+            ),
+            "The discount counts from the start of the episode, and not from the step.": lambda v, e, a, g: _moved(
+                v, e, a, [g**t * _later(_rewards(e), t, g) for t in range(len(e))]
+            ),
+            "The later rewards count twice, once with `gamma` and once without.": lambda v, e, a, g: _moved(
+                v, e, a, [_later(_rewards(e), t, 1 + g) for t in range(len(e))]
+            ),
             "Expected the rewards after the step in `G`, got those before it.": before,
             "Expected the rewards after the step in `G`, got those from the start to the step.": lambda v, e, a, g: (
                 _moved(v, e, a, [_later(_rewards(e)[: t + 1], 0, g) for t in range(len(e))])
@@ -212,7 +239,8 @@ def _errors(curves: dict[str, list[float]]) -> Curves:
             V = V.clone()
             for t in range(len(episode)):
                 s = episode["observation"][t]
-                # what followed: the "observation", "reward" and "terminated" of episode["next"][t]
+                # episode["next"][t] holds what followed: "observation", "reward" and "terminated";
+                # the last two have the shape [1], and their .item() is a number or a flag
                 V[s] += ...
             return V
     """,
@@ -228,6 +256,21 @@ def _errors(curves: dict[str, list[float]]) -> Curves:
         instead(TD0, of="gamma * V[s_]", put="gamma * V[s]", says="the cell that the step starts from"),
         instead(TD0, of="R + gamma", put="gamma", says="Where is the reward"),
         instead(TD0, of="V[s] += alpha * (target - V[s])", put="V[s] = target", says="all the way to the target"),
+        instead(TD0, of="(target - V[s])", put="target", says="only ever adds"),
+        instead(TD0, of="(not over)", put="(~over)", says="write `not over`"),
+        instead(TD0, of="V[s] +=", put="V[s] += 0.0 if over else", says="The last step of a walk"),
+        WrongAnswer(
+            """
+            def td0(V, episode, alpha, gamma):
+                new = V.clone()
+                for step in episode:
+                    s, s_ = step["observation"], step["next", "observation"]
+                    R, over = step["next", "reward"].item(), step["next", "terminated"].item()
+                    new[s] = V[s] + alpha * (R + gamma * V[s_] * (not over) - V[s])
+                return new
+            """,
+            says="visits a cell twice",
+        ),
         instead(TD0, of="in range(len(episode))", put="in reversed(range(len(episode)))", says="forward"),
         instead(TD0, of="target - V[s]", put="V[s] - target", says="away from the target"),
         instead(
@@ -283,9 +326,29 @@ def td0(td0: Callable[..., Any]) -> Outcome:
             "It jumps all the way to the target. Take a step of `alpha`.": lambda v, e, a, g: learn_n_step(
                 v, e, 1, 1.0, g
             ),
+            "It only ever adds: the old value has to make room.": lambda v, e, a, g: _moved(
+                v,
+                e,
+                a,
+                (
+                    e["next", "reward"].flatten() + g * v[e["next", "observation"]] * on(e) + v[e["observation"]]
+                ).tolist(),
+            ),
+            "Of a Python flag, `~over` is a number, -2 or -1: write `not over`.": targets(
+                lambda v, e: v[e["next", "observation"]] * (on(e).float() - 2)
+            ),
+            "The last step of a walk moves its value, too: it has a reward.": lambda v, e, a, g: torch.where(
+                torch.arange(STATES) == e["observation"][-1], v, learn_n_step(v, e, 1, a, g)
+            ),
             "It steps away from the target.": lambda v, e, a, g: learn_n_step(v, e, 1, -a, g),
             "Go forward: the values of later cells are to be those from before this episode.": backwards,
         },
+    )
+    values, there_and_back = first_guess(), episode_of([5, 6, 5, 6, 7, 8, 9, 10])
+    got = _values(ask(td0, values, there_and_back, 0.5, 0.9))
+    require(
+        close(got, learn_n_step(values, there_and_back, 1, 0.5, 0.9)),
+        "It is wrong for a walk that visits a cell twice: each step starts from the values that the last one left.",
     )
     curves = {
         "Monte Carlo, alpha = 0.02": error_curve(_reference(FOREVER, 0.02)),
@@ -329,6 +392,9 @@ def _reference(n: int, alpha: float) -> Learn:
     solution=N_STEP,
     wrong=[
         instead(N_STEP, of="gamma**n * V", put="gamma * V", says="discounted by one step only"),
+        instead(N_STEP, of="gamma**n * V", put="V", says="is not discounted"),
+        instead(N_STEP, of="gamma ** (k - t)", put="gamma**k", says="from the start of the episode"),
+        instead(N_STEP, of="in range(T)", put="in range(T - n)", says="the steps near the end"),
         instead(N_STEP, of="gamma ** (k - t) * R[k]", put="R[k]", says="The rewards are not discounted"),
         instead(N_STEP, of="T = len(episode)", put="T, n = len(episode), 1", says="it is TD(0)"),
         instead(N_STEP, of="min(t + n, T)", put="T", says="it is Monte Carlo"),
@@ -346,7 +412,6 @@ def _reference(n: int, alpha: float) -> Learn:
             says="where nothing follows",
         ),
         instead(N_STEP, of='["observation"][end]', put='["observation"][t]', says="the cell that the step starts from"),
-        instead(N_STEP, of="for t in range(T):", put="for t in range(T - n):", says="The last `n` steps"),
         instead(N_STEP, of="V = V.clone()", put="V = V", says="changed its input"),
         instead(N_STEP, of="min(t + n, T)", put="t + n", says="IndexError"),
     ],
@@ -389,15 +454,17 @@ def _n_step_mistakes(n: int) -> dict[str, Any]:
     def value_always(v: torch.Tensor, cells: list[int], t: int) -> float:
         return float(v[cells[min(t + n, len(cells) - 1)]])
 
-    def all_but_the_last(v: torch.Tensor, e: TensorDictBase, alpha: float, gamma: float) -> torch.Tensor:
-        kept = e["observation"][max(len(e) - n, 0) :]
-        return learn_n_step(v, e, n, alpha, gamma).index_copy(0, kept, v[kept])
-
     return {
-        "The last `n` steps of the episode change nothing: their targets are sums of fewer rewards.": all_but_the_last,
         "`n` makes no difference: it is TD(0).": lambda v, e, a, g: learn_n_step(v, e, 1, a, g),
         "`n` makes no difference: it is Monte Carlo.": lambda v, e, a, g: learn_n_step(v, e, FOREVER, a, g),
         "The value at the end of the sum is discounted by one step only.": targets(sums, value, power=1),
+        "The value at the end of the sum is not discounted.": targets(sums, value, power=0),
+        "The discount counts from the start of the episode, and not from the step.": targets(
+            lambda r, t, g: g**t * sums(r, t, g), value
+        ),
+        "It leaves out the steps near the end, where fewer than `n` rewards are left.": lambda v, e, a, g: learn_n_step(
+            v, e, n, a, g
+        ).where(~torch.isin(torch.arange(STATES), e["observation"][max(len(e) - n, 0) :]), v),
         "The rewards are not discounted.": targets(lambda r, t, g: sum(r[t : t + n]), value),
         "There is no value at the end of the sum.": targets(sums, lambda v, cells, t: 0.0),
         "There is one reward too many in the sum.": targets(lambda r, t, g: _later(r[: t + n + 1], t, g), value),

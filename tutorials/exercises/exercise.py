@@ -284,11 +284,17 @@ def _clean(text: str) -> str:
     return textwrap.dedent(text).strip("\n")
 
 
+def _words(error: BaseException) -> str:
+    """The text of an exception; the sentence of a KeyError without the quotes and backslashes that `str` puts there."""
+    sentence = error.args[0] if isinstance(error, KeyError) and len(error.args) == 1 else None
+    return sentence if type(sentence) is str and " " in sentence else str(error)
+
+
 def _error(error: BaseException, answers: tuple[Any, ...]) -> Outcome:
     """The outcome for an exception: the learner's line where one had a part, or what the check could not digest."""
     name = type(error).__name__
     try:
-        text = shortened(str(error), _MESSAGE // 2)
+        text = shortened(_words(error), _MESSAGE // 2)
     except Exception:
         text = "(its text cannot be shown: its __str__ raises an error)"
     said = f"{name}: {text}" if text else name

@@ -9,7 +9,7 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
   const pace = h("span", { class: "tm-pace" });
   const progress = own(surface(null, null, { class: "tm-bar", role: "progressbar", "aria-valuemin": "0" }));
   const curves = h("div", { class: "tm-curves" });
-  const note = h("p", { class: "rlnb-note rlnb-small" });
+  const note = h("p", { class: "rlnb-note rlnb-small tm-note" });
   const panels = new Map();
   const screens = h("div", { class: "tm-screens" });
   const bar = own(timelineBar(playhead, () => ({})));
