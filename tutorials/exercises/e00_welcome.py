@@ -10,7 +10,7 @@ from rlnb_widgets import RolloutPlayer
 
 from rlnb.envs import GymEnv
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .verdict import Outcome
 
@@ -112,7 +112,7 @@ def _action(policy: Callable[[torch.Tensor], Any], observation: torch.Tensor) ->
         require(action.numel() == 1, f"It gave a tensor of {action.numel()} numbers {where}. An action is one number.")
         value = action.item()
     legal = "The actions are the integers 0 (push to the left) and 1 (push to the right)."
-    require(isinstance(value, int | float), f"It gave a `{type(value).__name__}` {where}. {legal}")
+    require(isinstance(value, int | float), f"It gave {kind_of(value)} {where}. {legal}")
     require(not isinstance(value, float), f"It gave {value:.3g}, a number of type float, {where}. {legal}")
     require(value in (0, 1), f"It chose {value} {where}. {legal}")
     return int(value)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from rlnb_widgets import TrainingMonitor
 
-from .asking import as_number, ask, fail, require, right
+from .asking import as_number, ask, fail, kind_of, require, right
 from .curves import Curves
 from .dqn_runs import GAMMA, Run, q_target, train
 from .exercise import exercise
@@ -151,7 +151,7 @@ def loss(td_loss: Callable[..., Any]) -> Outcome:
     found = td_loss(values, action, target)
     if found is ...:
         ask(td_loss, values.detach(), action, target)
-    require(isinstance(found, torch.Tensor), f"Expected a tensor, got a `{type(found).__name__}`.")
+    require(isinstance(found, torch.Tensor), f"Expected a tensor, got {kind_of(found)}.")
     require(found.numel() == 1, f"Expected one number, got a tensor of shape {tuple(found.shape)}.")
     distance = torch.nn.functional.smooth_l1_loss
     taken = values.detach().gather(-1, action.unsqueeze(-1)).squeeze(-1)
@@ -261,7 +261,7 @@ def _steps() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def _tensor(got: Any, shape: tuple[int, ...]) -> torch.Tensor:
-    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
     require(tuple(got.shape) == shape, f"Expected shape {shape} (one number per step), got {tuple(got.shape)}.")
     found: torch.Tensor = got.detach().float()
     return found

@@ -9,7 +9,7 @@ import torch
 
 from rlnb.objectives.value.functional import generalized_advantage_estimate
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .poles import Poles, log_prob_of, network, returns_to_go
@@ -54,7 +54,7 @@ def _one_step(
 
 def _scalar(value: Any, name: str) -> torch.Tensor:
     """Take a loss as a tensor of one number that depends on something, or end the check."""
-    require(isinstance(value, torch.Tensor), f"{name}: expected a tensor, got a `{type(value).__name__}`.")
+    require(isinstance(value, torch.Tensor), f"{name}: expected a tensor, got {kind_of(value)}.")
     require(value.numel() == 1, f"{name}: expected one number for the batch, got shape {tuple(value.shape)}.")
     loss: torch.Tensor = value.reshape(())
     return loss
@@ -309,7 +309,7 @@ def one_step(td_error: Callable[..., Any]) -> Outcome:
     reward, V, V_next = torch.tensor([1.0, 1.0, 3.0]), torch.tensor([5.0, 8.0, 4.0]), torch.tensor([7.0, 6.0, 10.0])
     terminated = torch.tensor([False, False, True])
     got = ask(td_error, reward, V, V_next, terminated, 0.5)
-    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
     require(tuple(got.shape) == (3,), f"Expected shape (3,) (one number for each step), got {tuple(got.shape)}.")
     wanted = reward + 0.5 * V_next * ~terminated - V
     if not torch.allclose(got.float(), wanted):
@@ -430,7 +430,7 @@ def gae(gae: Callable[..., Any]) -> Outcome:
     delta, done = torch.randn(12, 3, generator=draw), torch.rand(12, 3, generator=draw) < 0.25
     for lmbda in (1.0, 0.6, 0.0):
         got = ask(gae, delta, done, 0.8, lmbda)
-        require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+        require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
         require(got.shape == delta.shape, f"Expected shape {tuple(delta.shape)}, got {tuple(got.shape)}.")
         if not torch.allclose(got, _gae(delta, done, 0.8 * lmbda), atol=1e-5):
             _explain_gae(got, delta, done, 0.8, lmbda)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .poles import Poles, network, returns_to_go
@@ -171,7 +171,7 @@ def clipped_loss(clipped_loss: Callable[..., Any]) -> Outcome:
     cases = [(r, A) for A in advantages for r in ratios]
     old = torch.tensor([-1.5])
     got = ask(clipped_loss, torch.full((8,), -1.0, requires_grad=True), old.expand(8), torch.ones(8), EPSILON)
-    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
     require(got.numel() == 1, f"Expected one number for the batch, got a tensor of shape {tuple(got.shape)}.")
     require(got.requires_grad, "It carries no gradient to the policy.")
     found = [float(ask(clipped_loss, old + math.log(r), old, torch.tensor([A]), EPSILON)) for r, A in cases]
@@ -308,7 +308,7 @@ def _indices(got: Any, n: int) -> tuple[list[int], list[int]]:
     kind = f"`{type(got).__name__}`"
     if isinstance(got, list | tuple) and got:
         odd = next((piece for piece in got if not isinstance(piece, torch.Tensor)), None)
-        kind += f" that holds a `{type(odd).__name__}`"
+        kind += f" that holds {kind_of(odd)}"
     require(alike, f"Expected a list of tensors, got a {kind}.")
     order = [int(i) for piece in got for i in piece.flatten()]
     legal = all(0 <= i < n for i in order)
@@ -355,7 +355,7 @@ def entropy(entropy: Callable[..., Any]) -> Outcome:
     """Compare for random and for certain policies, then train with three weights."""
     logits = 1.0 + torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
     got = ask(entropy, logits)
-    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
     require(tuple(got.shape) == (6,), f"Expected shape (6,) (one number for each step), got {tuple(got.shape)}.")
     log_prob, wanted = logits.log_softmax(-1), _entropy(logits)
     known = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .curves import Curves
 from .exercise import WrongAnswer, exercise
 from .hills import LIMIT, climb, hills, settle, torques
@@ -131,7 +131,7 @@ def soft_target(soft_target: Callable[..., Any]) -> Outcome:
 
 
 def _row(got: Any, count: int) -> torch.Tensor:
-    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
     shape = tuple(got.shape)
     require(shape == (count,), f"Expected shape ({count},) (one target for each step of the batch), got {shape}.")
     row: torch.Tensor = got.float()
@@ -269,7 +269,7 @@ def policy_loss(policy_loss: Callable[..., Any]) -> Outcome:
 
 
 def _loss(got: Any) -> torch.Tensor:
-    require(isinstance(got, torch.Tensor), f"Expected a tensor with its gradient, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor with its gradient, got {kind_of(got)}.")
     require(got.numel() == 1, f"Expected one number for the batch, got a tensor of shape {tuple(got.shape)}.")
     loss: torch.Tensor = got.reshape(())
     return loss

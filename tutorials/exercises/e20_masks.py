@@ -12,7 +12,7 @@ from rlnb_widgets import RolloutPlayer
 from rlnb.data import Categorical
 from rlnb.envs import GymEnv
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .lake_picture import MOVES, LakePicture
 from .mutants import instead
@@ -128,7 +128,7 @@ def _legal(lake: Sequence[str], row: int, column: int) -> Mask:
 def _mask(got: Any, lake: Sequence[str], row: int, column: int) -> Mask:
     where = f"at row {row}, column {column}"
     if not isinstance(got, torch.Tensor):
-        fail(f"Expected a tensor {where}, got a `{type(got).__name__}`.")
+        fail(f"Expected a tensor {where}, got {kind_of(got)}.")
     what = f"Expected one entry for each of the four moves {where}, got a tensor of the shape {list(got.shape)}."
     require(got.shape == (4,), what, lambda: LakePicture(lake, row, column))
     require(got.dtype == torch.bool, f"Expected dtype `torch.bool`, got `{got.dtype}`.")

@@ -10,7 +10,7 @@ from tensordict import TensorDict
 
 from rlnb.data import Binary, Bounded, Composite, OneHot, TensorSpec
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -111,9 +111,9 @@ def _step() -> TensorDict:
 )
 def describe(robot_spec: Any) -> Outcome:
     """Look at the keys, then at shape and dtype of each leaf, then at values on both sides of its edges."""
-    require(isinstance(robot_spec, TensorSpec), f"Expected a spec, got a `{type(robot_spec).__name__}`.")
+    require(isinstance(robot_spec, TensorSpec), f"Expected a spec, got {kind_of(robot_spec)}.")
     picture = SpecExplorer(robot_spec)
-    what = f"It is a `{type(robot_spec).__name__}`, the spec of one tensor. The data have several entries."
+    what = f"It is {kind_of(robot_spec)}, the spec of one tensor. The data have several entries."
     require(isinstance(robot_spec, Composite), what, picture)
     require(not robot_spec.shape, f"Its shape is {list(robot_spec.shape)}: that is a batch of robots.", picture)
     _check_keys(robot_spec, picture)
@@ -252,9 +252,9 @@ def fleet(fleet: Any) -> Outcome:
         given = one.clone()
         got = ask(fleet, given, n, may_change=True)
         require(given == one, "`fleet` changed its input. Make a new spec, and leave the one of a single robot alone.")
-        require(isinstance(got, TensorSpec), f"Expected a spec, got a `{type(got).__name__}`.")
+        require(isinstance(got, TensorSpec), f"Expected a spec, got {kind_of(got)}.")
         picture = SpecExplorer(got)
-        what = f"It is a `{type(got).__name__}`, the spec of one entry of the data. Where are the others?"
+        what = f"It is {kind_of(got)}, the spec of one entry of the data. Where are the others?"
         require(isinstance(got, Composite), what, picture)
         _check_keys(got, picture)
         _check_shapes(got, one, n, picture)

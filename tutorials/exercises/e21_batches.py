@@ -12,7 +12,7 @@ from tensordict import TensorDict, TensorDictBase
 from rlnb.envs import CartPoleEnv, EnvBase, step_mdp
 from rlnb.envs.custom.cart_pole import move
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .recorded import some, where
@@ -71,7 +71,7 @@ def first_returns(first_returns: Callable[..., Any]) -> Outcome:
     td = env.rollout(3 * LIMIT, break_when_any_done=False)
     td["next", "reward"] = torch.arange(1.0, td.numel() + 1).reshape(*td.batch_size, 1)
     got = ask(first_returns, td)
-    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
     if got.shape == (td.shape[1],):
         fail(
             f"Expected one number for each copy, got one for each of the {td.shape[1]} steps. Which dimension is time?"
@@ -204,7 +204,7 @@ def restart(restart: Callable[..., Any]) -> Outcome:
         before = td_["observation"].clone()
         got = ask(restart, env, td_, limit, may_change=True)
         require(got is not None, "It gave `None`. Is there a `return`?")
-        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got {kind_of(got)}.")
         what = "`_reset` is still in the result. It is a request: which call reads and removes it?"
         require("_reset" not in got.keys(), what)  # noqa: SIM118 - `in` asks a TensorDict for values
         if "reset" in got.keys() or "reset" in td_.keys():  # noqa: SIM118 - as above

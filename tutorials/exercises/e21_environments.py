@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 
 from rlnb.envs import EnvBase
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .recorded import cart_pole, some, where
@@ -106,7 +106,7 @@ def interact(interact: Callable[..., Any]) -> Outcome:
     with warnings.catch_warnings():  # gymnasium warns of steps after the end; the verdict says it better
         warnings.simplefilter("ignore")
         got = _asked(interact, env)
-    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got {kind_of(got)}.")
     require(got.ndim == 1, f"Expected one batch dimension (time), got the batch size {list(got.batch_size)}.")
     _check_rows(got, where(wanted["next", "done"]))
     same = set(got.keys(True, True)) == set(wanted.keys(True, True)) and bool((got == wanted).all())

@@ -12,7 +12,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb.envs import ExplorationType, GridWorldEnv, set_exploration_type
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -140,7 +140,7 @@ def careful(careful: Callable[..., Any]) -> Outcome:
     env = GridWorldEnv(MAZE, action_mask=True, categorical_action_encoding=True, max_steps=50)
     net = _net(env.n_states)
     policy = ask(careful, net)
-    require(callable(policy), f"Expected a policy, got a `{type(policy).__name__}`.")
+    require(callable(policy), f"Expected a policy, got {kind_of(policy)}.")
     drawn, mask = _drawn(policy, env, 2000)
     logits = net(torch.arange(env.n_states)).masked_fill(~mask, -torch.inf)
     _check_legal(drawn, mask, "")
@@ -181,7 +181,7 @@ def _drawn(policy: Any, env: GridWorldEnv, times: int) -> tuple[torch.Tensor, to
     number = times * len(cells)
     root = TensorDict({"observation": cells.repeat(times), "action_mask": mask.repeat(times, 1)}, [number])
     got = _acted(policy, root)
-    require(isinstance(got, TensorDictBase), f"The policy must return a TensorDict, got a `{type(got).__name__}`.")
+    require(isinstance(got, TensorDictBase), f"The policy must return a TensorDict, got {kind_of(got)}.")
     require("action" in got.keys(), f"The result has no `action`, only {sorted(map(str, got.keys()))}.")  # noqa: SIM118 - `in` asks a TensorDict for values
     shape = list(got["action"].shape)
     require(

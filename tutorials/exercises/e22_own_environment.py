@@ -13,7 +13,7 @@ from rlnb.data import TensorSpec
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs import EnvBase, check_env_specs
 
-from .asking import ask, fail, first_change, require, right
+from .asking import ask, fail, first_change, kind_of, require, right
 from .exercise import exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -128,7 +128,7 @@ def _stepped(env: EnvBase, place: int, action: int) -> TensorDictBase:
     changed = first_change(before, given, "")
     what = f"`_step` changed its input (`{changed}`), so the root would show the state after the step."
     require(changed is None, what)
-    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got {kind_of(got)}.")
     require("next" not in got, 'The result of `_step` is put under `next` later. It must not hold a "next" itself.')
     for key, dtype in {"place": torch.int64, "reward": torch.float32, "terminated": torch.bool}.items():
         require(key in got, f"The result has no `{key}`, only {sorted(map(str, got.keys()))}.")

@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 
 from rlnb.data import check_ted
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .hall import walk
 from .mutants import instead
@@ -120,7 +120,7 @@ def join(join: Callable[..., Any]) -> Outcome:
     # The first stops within its second episode, the second on the goal, the third at the time limit.
     for one in (walk(9, start=16), walk(3, start=28), walk(5, start=8)):
         got = ask(join, one, two)
-        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got {kind_of(got)}.")
         size, wanted = list(got.batch_size), [len(one) + len(two)]
         require(size == wanted, f"Expected a TensorDict of batch size {wanted}, with all rows, got {size}.")
         _compare(got, one, two)

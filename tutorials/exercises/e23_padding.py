@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .hall import walk
 from .mutants import instead
@@ -90,7 +90,7 @@ def mean_rewards(mean_rewards: Callable[..., Any]) -> Outcome:
         got = ask(mean_rewards, rollout)
         if isinstance(got, list | tuple):
             got = torch.as_tensor(got)
-        require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+        require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
         _explain(got.detach().float(), rollout)
     return right("The mask tells how many steps are real. Here a sum may ignore it, but a mean may not.")
 

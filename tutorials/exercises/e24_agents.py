@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 
 from rlnb.envs import SpreadEnv
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .recorded import where
@@ -106,7 +106,7 @@ def _asked(team_return: Callable[..., Any], td: TensorDictBase, kind: str) -> to
     except KeyError:
         present = [key for key in (("next", "agents", "reward"), ("next", "reward")) if td.get(key, None) is not None]
         fail(f"A rollout {kind} has only {', '.join(f'`{key}`' for key in present)}, but it read another entry.")
-    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
     if got.shape[:1] == (td.shape[1],):
         fail(f"Expected one number for each copy, got one for each step of {list(td.shape)}. Which dimension is time?")
     require(got.shape == (4,), f"Expected shape [4] (one number for each copy), got {list(got.shape)}.")

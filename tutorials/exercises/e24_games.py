@@ -12,7 +12,7 @@ from tensordict import TensorDict, TensorDictBase
 from rlnb.envs import ConnectFourEnv, TicTacToeEnv
 from rlnb.envs.custom.board_game import BoardGameEnv
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .recorded import some, where
@@ -160,7 +160,7 @@ def _check_position(wins: Callable[..., Any], env: _Counting, title: str, board:
 
     got = ask(wins, env, board)
     given, steps = env.position, env.steps
-    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
     if got.dtype == torch.int64:
         fail("Expected one bool for each action, got the indices of moves.")
     require(got.dtype == torch.bool, f"Expected dtype torch.bool, got {got.dtype}.")

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 
 from rlnb.envs import GymEnv
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .recorded import TIME_LIMIT, some, where
@@ -111,10 +111,10 @@ def td_targets(td_targets: Callable[..., Any]) -> Outcome:
     """Compare with the targets of each kind of step, none of which is nan."""
     td = _rollout()
     got = ask(td_targets, td, _value, _GAMMA)
-    require(isinstance(got, tuple | list) and len(got) == 2, f"Expected a pair, got a `{type(got).__name__}`.")
+    require(isinstance(got, tuple | list) and len(got) == 2, f"Expected a pair, got {kind_of(got)}.")
     target, known = got
     for name, part in (("target", target), ("known", known)):
-        require(isinstance(part, torch.Tensor), f"Expected `{name}` to be a tensor, got a `{type(part).__name__}`.")
+        require(isinstance(part, torch.Tensor), f"Expected `{name}` to be a tensor, got {kind_of(part)}.")
         shape = list(part.shape)
         require(shape == [_STEPS, 1], f"Expected `{name}` of shape [{_STEPS}, 1], got {shape}.")
     require(known.dtype == torch.bool, f"Expected `known` of dtype torch.bool, got {known.dtype}.")

@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb.envs import ExplorationType, TicTacToeEnv, set_exploration_type
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -102,7 +102,7 @@ def both_sides(both_sides: Callable[..., Any]) -> Outcome:
     """Check the net's input, the moves, and a game."""
     net = _Watched()
     policy = ask(both_sides, net)
-    require(callable(policy), f"Expected a policy, got a `{type(policy).__name__}`.")
+    require(callable(policy), f"Expected a policy, got {kind_of(policy)}.")
     env = TicTacToeEnv(seed=0)
     roots = env.rollout(60, break_when_any_done=False).select("board", "turn", "mask")
     got = _acted(policy, roots)
@@ -148,7 +148,7 @@ def _view(roots: TensorDictBase) -> torch.Tensor:
 
 def _acted(policy: Any, roots: TensorDictBase) -> TensorDictBase:
     got = policy(roots.clone())
-    require(isinstance(got, TensorDictBase), f"The policy must return a TensorDict, got a `{type(got).__name__}`.")
+    require(isinstance(got, TensorDictBase), f"The policy must return a TensorDict, got {kind_of(got)}.")
     present = sorted(map(str, got.keys()))
     require("action" in present, f"The result has no `action`, only {present}.")
     found: TensorDictBase = got

@@ -10,7 +10,7 @@ from tensordict import TensorDictBase
 
 from rlnb.envs import GymEnv, SerialEnv, StepCounter, TransformedEnv
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .recorded import some, where
@@ -103,7 +103,7 @@ def _asked(
     calls = _Calls(env)
     got = ask(restart_rows, calls, td_, LIMITS.clone(), may_change=True)
     require(got is not None, "It gave `None`. Is there a `return`?")
-    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got {kind_of(got)}.")
     what = "`_reset` is still in the result: no reset has read it. Call `env.reset(td_)`."
     require("_reset" not in got.keys(), what)  # noqa: SIM118 - `in` asks a TensorDict for values
     if "reset" in got.keys() or "reset" in td_.keys():  # noqa: SIM118 - as above

@@ -9,7 +9,7 @@ import torch
 
 from rlnb.envs import EnvBase, GymEnv
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -88,7 +88,7 @@ def returns(returns: Callable[..., Any]) -> Outcome:
         return (observation[..., 2] > 0).long()
 
     got = ask(returns, _make, lean, list(SEEDS))
-    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
     wanted = torch.tensor([_alone(seed) for seed in SEEDS])
     if got.shape != wanted.shape:
         if got.ndim == 1 and len(got) > len(SEEDS):

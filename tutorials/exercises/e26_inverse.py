@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from rlnb.data import Bounded, Categorical, TensorSpec
 from rlnb.envs import PendulumEnv, SerialEnv, Transform, TransformedEnv, check_env_specs
 
-from .asking import fail, require, right
+from .asking import fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -139,10 +139,10 @@ def _check_methods(Torques: Any) -> None:
     empty = "` returns nothing. Is there a `return`?"
     spec = made._inv_apply_to_spec(PendulumEnv().action_spec)
     require(spec is not None, f"`_inv_apply_to_spec{empty}")
-    require(isinstance(spec, TensorSpec), f"`_inv_apply_to_spec`: expected a spec, got a `{type(spec).__name__}`.")
+    require(isinstance(spec, TensorSpec), f"`_inv_apply_to_spec`: expected a spec, got {kind_of(spec)}.")
     torque = made._inv_apply_transform(torch.zeros(1, dtype=torch.int64))
     require(torque is not None, f"`_inv_apply_transform{empty}")
-    what = f"`_inv_apply_transform`: expected a tensor, got a `{type(torque).__name__}`."
+    what = f"`_inv_apply_transform`: expected a tensor, got {kind_of(torque)}."
     require(isinstance(torque, torch.Tensor), what)
     shape = list(torque.shape)
     require(shape == [1], f"`_inv_apply_transform` makes the shape {shape} from an index of shape [1].")

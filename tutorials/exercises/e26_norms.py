@@ -9,7 +9,7 @@ import torch
 
 from rlnb.envs import EnvBase, MountainCarEnv, TransformedEnv, VecNorm
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -120,7 +120,7 @@ def for_evaluation(for_evaluation: Callable[..., Any]) -> Outcome:
         env is not train_env,
         "Expected another env, got `train_env` itself: evaluation and training would disturb each other.",
     )
-    require(isinstance(env, EnvBase), f"Expected an env, got a `{type(env).__name__}`.")
+    require(isinstance(env, EnvBase), f"Expected an env, got {kind_of(env)}.")
     inner = env.base_env if isinstance(env, TransformedEnv) else env
     require(inner is not train_env.base_env, "Expected an env around `base_env`, got the base env of `train_env`.")
     first = _evaluated(env)

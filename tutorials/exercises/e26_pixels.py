@@ -12,7 +12,7 @@ from tensordict import TensorDictBase
 
 from rlnb.envs import CatFrames, Compose, EnvBase, GrayScale, GymEnv, Resize, ToTensorImage, TransformedEnv
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .frame_rows import FrameRows
 from .mutants import instead
@@ -151,8 +151,8 @@ def see(see: Callable[..., Any]) -> Outcome:
     """Compare the entries of a few steps with those of a correct chain."""
     env = ask(see, _frames())
     require(env is not None, "It gave `None`. Is there a `return`?")
-    require(isinstance(env, EnvBase), f"Expected an env, got a `{type(env).__name__}`.")
-    require(isinstance(env, TransformedEnv), f"Expected a `TransformedEnv`, got a `{type(env).__name__}`.")
+    require(isinstance(env, EnvBase), f"Expected an env, got {kind_of(env)}.")
+    require(isinstance(env, TransformedEnv), f"Expected a `TransformedEnv`, got {kind_of(env)}.")
     td, wanted = _rollout(env), _wanted()
     keys = sorted(map(str, td.keys()))
     require("small" in keys, f"The env has no entry `small`, only {keys}.", lambda: TransformInspector(env))

@@ -10,7 +10,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb.envs import CartPoleEnv, Transform, TransformedEnv, check_env_specs
 
-from .asking import fail, require, right
+from .asking import fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .recorded import where
@@ -119,7 +119,7 @@ _STEP_OF_ATTRIBUTE = """
         instead(SOLUTION, of=":1].abs()", put=":1]", says="without its sign"),
         instead(SOLUTION, of=":1].abs()", put="1:2].abs()", says="the velocity"),
         instead(SOLUTION, of="torch.maximum", put="torch.add", says="adds up the distances"),
-        instead(SOLUTION, of="        return tensordict_reset", put="        pass", says="got a `NoneType`"),
+        instead(SOLUTION, of="        return tensordict_reset", put="        pass", says="got `None`"),
         WrongAnswer("def Farthest(): return None", says="Expected a subclass of `Transform`"),
     ],
     setup="import torch\nfrom rlnb.data import Bounded, Unbounded\nfrom rlnb.envs import Transform",
@@ -163,7 +163,7 @@ def _check_entries(Farthest: type[Transform]) -> None:
 
 
 def _given(td: Any, what: str) -> TensorDictBase:
-    require(isinstance(td, TensorDictBase), f"{what} must return a TensorDict, got a `{type(td).__name__}`.")
+    require(isinstance(td, TensorDictBase), f"{what} must return a TensorDict, got {kind_of(td)}.")
     keys = sorted(map(str, td.keys()))
     require("farthest" in keys, f'{what} must return "farthest", got only {keys}.')
     shape = list(td["farthest"].shape)

@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb.data import ReplayBuffer
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -97,7 +97,7 @@ def best_episodes(best_episodes: Callable[..., Any]) -> Outcome:
     """Compare the returns of the episodes that are kept with those of typical mistakes."""
     td = _rollout()
     buffer = ask(best_episodes, td, COUNT)
-    require(isinstance(buffer, ReplayBuffer), f"Expected a buffer, got a `{type(buffer).__name__}`.")
+    require(isinstance(buffer, ReplayBuffer), f"Expected a buffer, got {kind_of(buffer)}.")
     require(len(buffer), "The buffer is empty.")
     held = buffer[:]
     steps = held.batch_dims == 1

@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from rlnb.data import LazyTensorStorage, TensorDictReplayBuffer
 from rlnb.envs import Transform
 
-from .asking import fail, require, right
+from .asking import fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .frame_rows import FrameRows
 from .mutants import instead
@@ -102,7 +102,7 @@ BYTES = """
 )  # fmt: skip
 def frames(Bytes: Callable[..., Any]) -> Outcome:
     """Write frames, look at what is stored, and compare what is read."""
-    require(isinstance(Bytes, type), f"Expected a subclass of `Transform`, got a `{type(Bytes).__name__}`.")
+    require(isinstance(Bytes, type), f"Expected a subclass of `Transform`, got {kind_of(Bytes)}.")
     transform = Bytes()
     require(isinstance(transform, Transform), "`Bytes()` is not a `Transform`.")
     what = "It has no keys, so it converts nothing. Pass `in_keys` and `in_keys_inv`."

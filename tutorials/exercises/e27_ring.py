@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb.data import LazyTensorStorage, TensorDictReplayBuffer
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -117,7 +117,7 @@ def oldest_first(oldest_first: Callable[..., Any]) -> Outcome:
             buffer.write_count == before[1] and bool((buffer[:] == before[0]).all()),
             "It changed the buffer. Only read from it.",
         )
-        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+        require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got {kind_of(got)}.")
         _compare(got, buffer, writes)
     buffer = _written(WRITES[0])
     return right(

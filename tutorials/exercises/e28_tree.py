@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .sum_tree_picture import SumTreePicture
@@ -152,7 +152,7 @@ def _asked(find: Callable[..., Any], levels: list[list[float]], mass: float) -> 
     if isinstance(got, torch.Tensor) and got.numel() == 1 and not got.dtype.is_floating_point:
         got = got.item()
     index = isinstance(got, int) and not isinstance(got, bool)
-    require(index, f"Expected the index of an item, got a `{type(got).__name__}`.")
+    require(index, f"Expected the index of an item, got {kind_of(got)}.")
     return int(got)
 
 

@@ -12,7 +12,7 @@ from tensordict import TensorDictBase
 
 from rlnb.data import LazyTensorStorage, TensorDictReplayBuffer
 
-from .asking import fail, require, right
+from .asking import fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .film import film
 from .mutants import instead
@@ -98,7 +98,7 @@ HOOKS = """
             """,
             says="The photos in the buffer were changed",
         ),
-        instead(HOOKS, of="return td.exclude", put="td.exclude", says="got a `NoneType`"),
+        instead(HOOKS, of="return td.exclude", put="td.exclude", says="got `None`"),
         instead(
             HOOKS,
             of='"observation"]]\n    return td',
@@ -161,7 +161,7 @@ def _bytes_in(folder: str) -> int:
 
 
 def _check_kind(name: str, made: Any) -> None:
-    kind = f"`{name}` must return a TensorDict, got a `{type(made).__name__}`."
+    kind = f"`{name}` must return a TensorDict, got {kind_of(made)}."
     require(isinstance(made, TensorDictBase), kind + (" Is there a `return`?" if made is None else ""))
 
 

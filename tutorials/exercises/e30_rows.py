@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -93,7 +93,7 @@ def rows(rows: Callable[..., Any]) -> Outcome:
 def _compare(got: Any, data: dict[str, Any], index: Any, where: str) -> None:
     """Be content with a dictionary that holds the rows, or say at which key it does not."""
     place = f"Below {where!r}" if where else "At the top"
-    require(isinstance(got, dict), f"{place}, expected a dictionary, got a `{type(got).__name__}`.")
+    require(isinstance(got, dict), f"{place}, expected a dictionary, got {kind_of(got)}.")
     for key, value in data.items():
         require(key in got, f"{place}, {key!r} is missing: the result has {', '.join(map(repr, got)) or 'nothing'}.")
         if isinstance(value, dict):

@@ -9,7 +9,7 @@ import torch
 
 from rlnb.data import SavedTensorDict
 
-from .asking import ask, require, right
+from .asking import ask, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -98,7 +98,7 @@ def mean_of(mean_of: Callable[..., Any]) -> Outcome:
     for key, values in (("x", data["x"]), (("n", "y"), data["n"]["y"])):
         saved.most = 0
         got = ask(mean_of, saved, key, rows, may_change=True)  # a copy would load it
-        require(isinstance(got, (int, float, torch.Tensor)), f"Expected a number, got a `{type(got).__name__}`.")
+        require(isinstance(got, (int, float, torch.Tensor)), f"Expected a number, got {kind_of(got)}.")
         require(saved.most <= rows, f"There were {saved.most} rows in memory at once, and {rows} are allowed.")
         _compare(float(got), values, rows)
     return right("The file could hold a hundred times more: the memory that this takes would be the same.")

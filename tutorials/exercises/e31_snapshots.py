@@ -9,7 +9,7 @@ import torch
 from rlnb_widgets import TEDExplorer
 from tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -73,7 +73,7 @@ def collect(collect: Callable[..., Any]) -> Outcome:
         box["reward"].fill_(10 * count[0])
 
     got = ask(collect, box, step, 4, may_change=True)
-    require(isinstance(got, TensorDictBase), f"Expected a lazy stack, got a `{type(got).__name__}`.")
+    require(isinstance(got, TensorDictBase), f"Expected a lazy stack, got {kind_of(got)}.")
     require(
         isinstance(got, LazyStackedTensorDict), "`torch.stack` copied once more: a lazy stack keeps what it is given."
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .asking import as_number, ask, fail, require, right
+from .asking import as_number, ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -126,7 +126,7 @@ def _path(th: torch.Tensor, thdot: torch.Tensor, torques: torch.Tensor, keep: st
 def _numbers(got: Any) -> torch.Tensor:
     if isinstance(got, torch.Tensor):
         return got.detach().float().flatten()
-    require(isinstance(got, (list, tuple)), f"Expected a list of angles, got a `{type(got).__name__}`.")
+    require(isinstance(got, (list, tuple)), f"Expected a list of angles, got {kind_of(got)}.")
     try:
         return torch.tensor([float(angle) for angle in got])
     except (TypeError, ValueError):

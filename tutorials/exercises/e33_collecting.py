@@ -14,7 +14,7 @@ from tensordict import TensorDict, TensorDictBase
 
 from rlnb.collectors.trace import Call, CollectorTrace, WorkerBatch
 
-from .asking import as_number, ask, fail, require, right
+from .asking import as_number, ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .poles import Poles, log_prob_of, network, returns_to_go
@@ -232,7 +232,7 @@ def ages(ages: Callable[..., Any]) -> Outcome:
     """Compare with the ages, and with those of typical mistakes."""
     got = ask(ages, ORDER)
     got = got.tolist() if isinstance(got, torch.Tensor) else got
-    require(isinstance(got, (list, tuple)), f"Expected a list of ages, got a `{type(got).__name__}`.")
+    require(isinstance(got, (list, tuple)), f"Expected a list of ages, got {kind_of(got)}.")
     require(len(got) == len(ORDER), f"Expected {len(ORDER)} ages, one for each batch, got {len(got)}.")
     wanted = _ages(ORDER)
     if list(got) != wanted:
@@ -362,7 +362,7 @@ def fresh(fresh: Callable[..., Any]) -> Outcome:
     made = torch.tensor([9, 3, 7, 8, 6, 9, 5])
     td = TensorDict({"policy_version": made, "action": torch.arange(7)}, [7])
     got = ask(fresh, td, 9, 2)
-    require(isinstance(got, TensorDictBase), f"Expected the steps themselves, got a `{type(got).__name__}`.")
+    require(isinstance(got, TensorDictBase), f"Expected the steps themselves, got {kind_of(got)}.")
     kept, wanted = sorted(got["policy_version"].tolist()), [7, 8, 9, 9]
     said = f"From steps of versions {made.tolist()}, with `version` = 9 and `most` = 2, it kept {kept}."
     require(kept != [8, 9, 9], f"{said} A step that is exactly `most` versions old is fresh enough.")

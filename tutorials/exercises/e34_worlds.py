@@ -13,7 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 from rlnb.data import Categorical, Composite, Unbounded
 from rlnb.envs import EnvBase, GymLikeEnv, check_env_specs
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .kite import Kite
 from .mutants import instead
@@ -163,11 +163,11 @@ def _asked(play: Callable[..., Any], world: _World) -> Mapping[Any, torch.Tensor
     except KeyError:
         where = 'Rewards are under "next".' if list(world.shapes) == ["reward"] else "It read another key."
         fail(f"The world of {world.says} has the reward keys {keys}. {where}")
-    require(isinstance(got, Mapping), f"Expected a dictionary, got a `{type(got).__name__}`.")
+    require(isinstance(got, Mapping), f"Expected a dictionary, got {kind_of(got)}.")
     for key, shape in world.shapes.items():
         require(key in got, f"Expected a return for `{key}` in {world.says}, got only {list(got)}.")
         value = got[key]
-        require(isinstance(value, torch.Tensor), f"Expected the return to be a tensor, got a `{type(value).__name__}`.")
+        require(isinstance(value, torch.Tensor), f"Expected the return to be a tensor, got {kind_of(value)}.")
         if tuple(value.shape) != shape:
             _say_shape(world, value, shape)
     return got
@@ -286,7 +286,7 @@ SETUP += "import numpy as np\n"
         instead(KITE, of="-reading.effort", put="reading.height", says="The reward is"),
         instead(KITE, of="self.look(reading), -r", put="self.look(self._env.reset()), -r", says="the height"),
         instead(KITE, of=", None, {}", put="", says="Expected six values, got 4"),
-        instead(KITE, of=_OUTPUT, put=f"print({_OUTPUT[7:]})", says="got a `NoneType`"),
+        instead(KITE, of=_OUTPUT, put=f"print({_OUTPUT[7:]})", says="got `None`"),
     ],
     accepted=[
         KITE.replace(", None, {}", ', reading.landed or reading.evening, {"gust": reading.gust}'),
@@ -320,7 +320,7 @@ def _fly(wrapper: Any, pull: float, minutes: int) -> None:
     for minute in range(1, minutes + 1):
         reading = other.step([pull])
         raw = ask(env._output_transform, reading)
-        require(isinstance(raw, tuple), f"Expected a tuple of six values, got a `{type(raw).__name__}`.")
+        require(isinstance(raw, tuple), f"Expected a tuple of six values, got {kind_of(raw)}.")
         require(len(raw) == 6, f"Expected six values, got {len(raw)}.")
         td = env.step(td_.set("action", torch.tensor([pull])))["next"]
         _judge(td, reading, f"After minute {minute} of {minutes}")

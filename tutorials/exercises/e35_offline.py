@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .careful import BEST, LIMIT, careful_walks, clone, implicit, q_learning
 from .exercise import exercise
 from .mutants import instead
@@ -231,7 +231,7 @@ def _taken(values: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
 def _one_number(function: Callable[..., Any], values: torch.Tensor, other: Any) -> torch.Tensor:
     """Call it, and require one number that has a gradient."""
     found = ask(function, values, other)
-    require(isinstance(found, torch.Tensor), f"Expected a tensor, got a `{type(found).__name__}`.")
+    require(isinstance(found, torch.Tensor), f"Expected a tensor, got {kind_of(found)}.")
     require(found.numel() == 1, f"Expected one number, got a tensor of shape {tuple(found.shape)}.")
     require(found.requires_grad, "Expected a gradient that reaches the network, got no gradient. Is there a `detach`?")
     scalar: torch.Tensor = found.reshape(())

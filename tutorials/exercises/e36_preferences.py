@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from . import orders
-from .asking import as_number, ask, fail, require, right
+from .asking import as_number, ask, fail, kind_of, require, right
 from .curves import Curves
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
@@ -94,7 +94,7 @@ def compare(preference_loss: Callable[..., Any]) -> Outcome:
     """Compare values, then train a reward model with the learner's loss."""
     chosen, rejected = torch.tensor([2.0, -1.0, 0.5]), torch.tensor([1.0, 1.0, 0.5])
     got = ask(preference_loss, chosen.clone().requires_grad_(), rejected.clone())
-    require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`, which has no gradient.")
+    require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}, which has no gradient.")
     require(
         got.numel() == 1, f"Expected one number, the mean over the pairs, got {got.numel()} numbers for three pairs."
     )

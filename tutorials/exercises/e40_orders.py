@@ -9,7 +9,7 @@ import torch
 
 from rlnb.data import Tree
 
-from .asking import ask, fail, plain, require, right
+from .asking import ask, fail, kind_of, plain, require, right
 from .exercise import WrongAnswer, exercise
 from .game_trees import random_games, tree_of
 from .mutants import instead
@@ -131,7 +131,7 @@ def _orders(tree: Tree) -> dict[tuple[int, ...], list[list[int]]]:
 
 
 def _as_orders(got: Any) -> list[list[int]]:
-    require(isinstance(got, list | tuple), f"Expected a list, got a `{type(got).__name__}`.")
+    require(isinstance(got, list | tuple), f"Expected a list, got {kind_of(got)}.")
     odd = [one for one in got if not isinstance(one, list | tuple)]
     if odd:
         kind = type(odd[0]).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import exercise
 from .mutants import instead
 from .positions import best_moves, free, in_rows, to_move
@@ -153,7 +153,7 @@ def _as_visits(got: Any, position: str, simulations: int) -> dict[int, int]:
     """Take what a search gave as the visits of each move, or end the check."""
     require(
         isinstance(got, dict),
-        f"Expected a dictionary with the visits of each move, got a `{type(got).__name__}`.",
+        f"Expected a dictionary with the visits of each move, got {kind_of(got)}.",
     )
     said = f"After {simulations} simulations in\n{in_rows(position)}\nit gave {got}. "
     odd = [visits for visits in got.values() if not isinstance(visits, int)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -76,7 +76,7 @@ def ucb1(ucb1: Callable[..., Any]) -> Outcome:
     for visits, sums, c in NODES:
         given = torch.tensor(visits), torch.tensor(sums)
         got = ask(ucb1, *given, c)
-        require(isinstance(got, torch.Tensor), f"Expected a tensor, got a `{type(got).__name__}`.")
+        require(isinstance(got, torch.Tensor), f"Expected a tensor, got {kind_of(got)}.")
         shape = f"Expected one score for each action, shape [{len(visits)}], got {list(got.shape)}."
         require(got.shape == given[0].shape, shape)
         _check(got.double(), visits, sums, c)

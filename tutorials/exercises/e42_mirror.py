@@ -11,7 +11,7 @@ from tensordict import TensorDict, TensorDictBase
 from rlnb.envs import ConnectFourEnv
 from rlnb.envs.custom.boards import board_text
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import WrongAnswer, exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -83,7 +83,7 @@ def mirrored(mirrored: Callable[..., Any]) -> Outcome:
     """Mirror the positions of random games, some with full columns, and check each entry."""
     rows = _positions()
     got = ask(mirrored, rows)
-    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got a `{type(got).__name__}`.")
+    require(isinstance(got, TensorDictBase), f"Expected a TensorDict, got {kind_of(got)}.")
     n = len(rows)
     require(
         got.batch_size == (2 * n,),

@@ -12,7 +12,7 @@ import torch
 from rlnb.envs import TicTacToeEnv
 from rlnb.search import MCTS, Rule, SearchTree
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -139,7 +139,7 @@ def _asked(select: Callable[..., Any], name: str, node: _Node) -> int:
     if isinstance(got, torch.Tensor) and got.shape == given[0].shape and got.numel() > 1:
         fail(f"Expected the index of an action, the one with the best score, got {len(node.prior)} numbers.")
     single = isinstance(got, int) or (isinstance(got, torch.Tensor) and got.numel() == 1)
-    require(single, f"Expected the index of an action, got a `{type(got).__name__}`.")
+    require(single, f"Expected the index of an action, got {kind_of(got)}.")
     if isinstance(got, torch.Tensor) and got.dtype.is_floating_point:
         fail(f"Expected the index of an action, got {got.item():.3g}, which is a score.")
     action, many = int(got), len(node.prior)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .asking import ask, fail, require, right
+from .asking import ask, fail, kind_of, require, right
 from .exercise import exercise
 from .mutants import instead
 from .verdict import Outcome
@@ -101,7 +101,7 @@ def _check(sharpen: Callable[..., Any], visits: torch.Tensor, temperature: float
         got = ask(sharpen, visits, temperature)
     except ZeroDivisionError:
         fail(f"{said}it divides by 0.")
-    require(isinstance(got, torch.Tensor), f"{said}expected a tensor, got a `{type(got).__name__}`.")
+    require(isinstance(got, torch.Tensor), f"{said}expected a tensor, got {kind_of(got)}.")
     require(
         got.shape == visits.shape,
         f"{said}expected a result of shape {list(visits.shape)}, like `visits`, got {list(got.shape)}.",
