@@ -159,6 +159,11 @@ def test_no_two_kinds_of_wrong_answer_get_the_same_verdict(one: Exercise) -> Non
 
 
 @pytest.mark.parametrize("one", EXERCISES, ids=address)
+def test_hints_have_no_marks_but_those_of_code(one: Exercise) -> None:
+    assert not [hint for hint in one.hints if re.search(r"\*\w|\w\*", re.sub("`[^`]*`", "", hint))]
+
+
+@pytest.mark.parametrize("one", EXERCISES, ids=address)
 def test_a_printed_solution_runs_in_its_place_in_the_notebook(one: Exercise) -> None:
     cells = nbformat.read(next(TUTORIALS.glob(f"{one.lesson[1:3]}_*.ipynb")), as_version=4).cells
     sources = [cell.source for cell in cells if cell.cell_type == "code"]

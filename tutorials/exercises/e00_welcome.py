@@ -51,7 +51,7 @@ def _wrong(*lines: str, says: str) -> WrongAnswer:
     hints=[
         "The pole leans a little to the right, and swings back to the left, fast. Where will it be in a moment?",
         "The angle a moment from now is about `angle + angular_velocity * dt`, with some small time `dt`.",
-        "Push to the side on which the pole *will* be. A `dt` between 0.1 and 1 second works.",
+        "Push to the side on which the pole is about to be. A `dt` between 0.1 and 1 second works.",
     ],
     solution="""
         def steady(observation):

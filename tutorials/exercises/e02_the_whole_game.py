@@ -45,7 +45,7 @@ REACHED = """
             return None
     """,
     hints=[
-        "`loss.backward()` *adds* the gradients of the loss to the existing ones.",
+        "`loss.backward()` adds the gradients of the loss to those that are there already.",
         "`optimizer.step()` uses the gradients that it finds. Which line must come right before it?",
     ],
     solution=IMPROVE,

@@ -45,7 +45,7 @@ FIRST_RETURNS = """
     hints=[
         "A step counts if no earlier step in its row ended an episode. The step that ends the episode counts too.",
         '`done.cumsum(1)`, with `done = td["next", "done"].int()`, is the number of ends up to and including a '
-        "step. How many came *before* it?",
+        "step. How many came before it?",
         "With `before = done.cumsum(1) - done`, a reward counts where `before == 0`. Multiply, sum over dimension 1, "
         "and `squeeze` the last dimension.",
     ],

@@ -38,7 +38,7 @@ TUNE = """
             return gain.item()
     """,
     hints=[
-        "Loop `steps` times. Compute the gradient again in each iteration, at the *current* gain.",
+        "Loop `steps` times. Compute the gradient again in each iteration, at the current gain.",
         "`torch.autograd.grad(score(gain), gain)` returns a tuple with one gradient. The score should grow: which sign "
         "does the step have?",
         "The new gain is `(gain + rate * slope).detach().requires_grad_()`: a new leaf tensor, without the history of "

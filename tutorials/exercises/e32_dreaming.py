@@ -45,7 +45,7 @@ PARTING = """
     """,
     hints=[
         "Call `move` once per torque, without looking at the real pendulum in between. What does the second call get?",
-        "The second call gets the angle *and* the velocity that the first one returned.",
+        "The second call gets the angle and the velocity that the first one returned.",
         "Loop over `torques`: set `th, thdot = move(th, thdot, torque)`, then append `th`.",
     ],
     solution=IMAGINE,
@@ -66,7 +66,7 @@ PARTING = """
             IMAGINE,
             of="th, thdot = move(th, thdot, torque)\n        angles.append(th)",
             put="angles.append(th)\n        th, thdot = move(th, thdot, torque)",
-            says="the angle *before*",
+            says="the angle before",
         ),
     ],
     accepted=[
@@ -94,7 +94,7 @@ def imagine(imagine: Callable[..., Any]) -> Outcome:
         ),
         "It applies the first torque at every step.": _path(th, thdot, torques[:1].expand(4)),
         "Expected the angles, got the velocities.": torch.stack([v for _, v in states[1:]]),
-        "Expected the angle after each torque, got the angle *before* it.": torch.stack(
+        "Expected the angle after each torque, got the angle before it.": torch.stack(
             [angle for angle, _ in states[:-1]]
         ),
     }

@@ -253,7 +253,7 @@ SETUP += "import numpy as np\n"
     stub=KITE_STUB,
     hints=[
         "`self.look(reading)` is the observation, as after a reset. The dictionary may be empty.",
-        "After a *terminated* end there are no more rewards. A *truncated* end only stops the recording: the kite is "
+        "After a terminated end there are no more rewards. A truncated end only stops the recording: the kite is "
         "still in the air.",
         "`-reading.effort` is the reward, `reading.landed` is terminated, `reading.evening` is truncated.",
     ],
