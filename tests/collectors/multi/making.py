@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -68,3 +69,11 @@ def shut(collector: MultiCollector) -> Iterator[Any]:
         yield collector
     finally:
         collector.shutdown()
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until a condition holds, and fail if it does not in time."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"it did not happen within {seconds:g} s"
+        time.sleep(0.005)

@@ -15,7 +15,7 @@ from rlnb.collectors import (
     aSyncDataCollector,
 )
 from rlnb.envs import GymEnv, StepCounter, TransformedEnv
-from tests.collectors.multi.making import IDS, constant, counted, pole, shut
+from tests.collectors.multi.making import IDS, constant, counted, pole, shut, wait_for
 from tests.collectors.multi.test_sync import singles
 
 
@@ -55,20 +55,36 @@ def test_each_worker_collects_what_a_single_collector_would(buffers):
             assert bool((batch == single).all()) and batch.names == ["time"]
 
 
-def test_one_worker_collects_while_the_learner_learns():
-    with shut(AsyncCollector(lambda: Slow(0.05), frames_per_batch=10)) as collector:
-        collector.next()
-        time.sleep(1.5)  # the learner; the next batch takes 0.5 s
-        start = time.perf_counter()
-        collector.next()
-        assert time.perf_counter() - start < 0.4
+class Watched(GymEnv):
+    """A pendulum that writes a byte at each step, and waits before a step until it may take it."""
+
+    def __init__(self, steps, may_go=None):
+        super().__init__("Pendulum-v1")
+        self.steps, self.may_go = steps, may_go
+
+    def _step(self, tensordict):
+        if self.may_go is not None:
+            wait_for(self.may_go.exists)
+        with self.steps.open("ab") as file:
+            file.write(b".")
+        return super()._step(tensordict)
 
 
-def test_a_slow_worker_does_not_delay_the_others():
-    envs = [lambda: Slow(0.05), lambda: Slow(0.0)]
-    with shut(MultiAsyncCollector(envs, frames_per_batch=5, track_policy_version=True)) as collector:
-        ranks = [int(collector.next()[IDS][0]) % 2 for _ in range(8)]
-        assert ranks.count(1) >= 5
+def test_one_worker_collects_while_the_learner_learns(tmp_path):
+    steps = tmp_path / "steps"
+    with shut(AsyncCollector(lambda: Watched(steps), frames_per_batch=10)) as collector:
+        for batches in (1, 2):
+            collector.next()
+            wait_for(lambda count=10 * (batches + 1): steps.stat().st_size == count)  # nobody asks for a batch
+
+
+def test_a_slow_worker_does_not_delay_the_others(tmp_path):
+    steps, may_go = tmp_path / "steps", tmp_path / "go"
+    envs = [lambda: Watched(steps, may_go), lambda: Watched(steps)]
+    with shut(MultiAsyncCollector(envs, frames_per_batch=5)) as collector:
+        assert [int(collector.next()[IDS][0]) % 2 for _ in range(8)] == [1] * 8
+        may_go.touch()
+        wait_for(lambda: int(collector.next()[IDS][0]) % 2 == 0)
 
 
 def test_a_batch_is_made_with_the_weights_of_its_first_step():
@@ -165,5 +181,12 @@ def test_random_frames_first():
     with shut(
         MultiAsyncCollector([counted] * 2, constant(0.25), frames_per_batch=4, init_random_frames=10)
     ) as collector:
-        drawn = [len(collector.next()["action"].unique()) > 1 for _ in range(40)]
-        assert sum(drawn) == 3 and drawn[0], "which batches come next is up to the machine"
+        drawn = []
+
+        def next_is_random():
+            drawn.append(len(collector.next()["action"].unique()) > 1)
+            return drawn[-1]
+
+        for _ in range(3):  # which worker has them, and when, is up to the machine
+            wait_for(next_is_random)
+        assert drawn[0] and not any(next_is_random() for _ in range(20))

@@ -20,7 +20,7 @@ from rlnb.collectors.workers import CollectorWorkers
 from rlnb.data import LazyMemmapStorage, TensorDictReplayBuffer
 from rlnb.envs.batched import WorkerError
 from rlnb.envs.batched.worker_pool import WorkerPool
-from tests.collectors.multi.making import IDS, constant, counted, pole, shut
+from tests.collectors.multi.making import IDS, constant, counted, pole, shut, wait_for
 from tests.collectors.test_lost_batches import check_no_holes
 from tests.data.replay_buffers.interrupting import interrupted
 from tests.envs.batched.running import HEAD, in_memory, run
@@ -218,6 +218,8 @@ def test_a_worker_that_hangs_or_stops_is_named_in_time(kind, what):
 
 
 class Alone(Failing):
+    """Misbehaves in any worker, at its 25th step."""
+
     def __init__(self, what):
         super().__init__(what)
 
@@ -313,20 +315,28 @@ def test_a_shut_down_collector_has_no_shared_memory():
 
 
 @both
-def test_an_interrupt_ends_the_workers_and_the_next_batch_starts_new_ones(kind):
-    envs = [lambda: counted()] * 2
-    with shut(kind(envs, failing(hang, at=21), frames_per_batch=10, track_policy_version=True)) as collector:
+def test_an_interrupt_ends_the_workers_and_the_next_batch_starts_new_ones(kind, tmp_path):
+    def hang_here():
+        (tmp_path / str(os.getpid())).touch()
+        hang()
+
+    def interrupt():
+        wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
+        time.sleep(0.5)  # in which this process comes to wait for the workers
+        os.kill(os.getpid(), signal.SIGINT)
+
+    envs, policy = [lambda: counted()] * 2, TensorDictModule(Alone(hang_here), ["observation"], ["action"])
+    with shut(kind(envs, policy, frames_per_batch=10, track_policy_version=True, timeout=60)) as collector:
         collector.update_policy_weights_()
-        collector.next()  # the workers have started, and will hang before the interrupt comes
         usual = signal.signal(signal.SIGINT, signal.default_int_handler)
-        timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
+        thread = threading.Thread(target=interrupt)
+        thread.start()
         try:
             with pytest.raises(KeyboardInterrupt):
-                for _ in range(10**6):
+                while True:
                     collector.next()
         finally:
-            timer.cancel()
+            thread.join()
             signal.signal(signal.SIGINT, usual)
         assert not multiprocessing.active_children()
         batch = collector.next()

@@ -20,7 +20,7 @@ from rlnb.data import (
     TensorDictReplayBuffer,
 )
 from rlnb.envs import GymEnv, ParallelEnv, SerialEnv, StepCounter, TransformedEnv, VecNorm
-from tests.collectors.multi.making import IDS, constant, counted, linear, pole, shut
+from tests.collectors.multi.making import IDS, constant, counted, linear, pole, shut, wait_for
 from tests.collectors.test_lost_batches import check_no_holes
 from tests.pairwise import sampled
 
@@ -251,13 +251,6 @@ def make_running(kind, rb, policy=None, total=-1):
     if kind is AsyncCollector:
         return AsyncCollector(counted, policy, frames_per_batch=10, replay_buffer=rb, total_frames=total)
     return kind([counted] * 2, policy, frames_per_batch=20, replay_buffer=rb, total_frames=total)
-
-
-def wait_for(condition):
-    until = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.005)
 
 
 EVERY_KIND = [Collector, MultiSyncCollector, MultiAsyncCollector, AsyncCollector]
