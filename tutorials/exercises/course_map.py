@@ -55,7 +55,7 @@ TRACKS = (
             Lesson("02_the_whole_game", "The whole game", 20, (1,)),
             Lesson("03_bandits", "Bandits", 40, (1,)),
             Lesson("04_bellman", "Bellman", 50, (1,)),
-            Lesson("05_monte_carlo_and_td", "Monte Carlo and TD", 50, (4,)),
+            Lesson("05_monte_carlo_and_td", "Monte Carlo and TD", 50, (3, 4)),
             Lesson("06_sarsa_and_q_learning", "SARSA, Q-learning", 40, (3, 5)),
             Lesson("07_dqn", "DQN", 50, (2, 6)),
             Lesson("08_actor_critic", "Actor-critic", 60, (2, 5)),
