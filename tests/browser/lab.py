@@ -209,6 +209,17 @@ class Lab:
         """
         return str(self.js(ASK_KERNEL, expression))
 
+    def expect_kernel(self, expression: str, expected: str, seconds: float = 10.0) -> None:
+        """Wait until an expression has a value in the kernel: a page may send the last of many changes a moment later.
+
+        Raises:
+            AssertionError: when it has another value.
+        """
+        until = time.monotonic() + seconds
+        while (value := self.kernel(expression)) != expected:
+            assert time.monotonic() < until, f"{expression} is {value}, not {expected}"
+            self.page.wait_for_timeout(20)
+
     def wait_attribute(self, locator: Locator, name: str, old: str | None, seconds: float = 10.0) -> str:
         """Wait until an attribute is no longer ``old``.
 

@@ -73,7 +73,7 @@ def test_keys_move_it_and_the_linked_player_and_edit_no_cell(lab: Lab, timeline:
         slider.press(key)
     lab.settle(0.2)
     assert lab.sources() == before and lab.active_cell() == active
-    assert lab.kernel("timeline.t") == "19"
+    lab.expect_kernel("timeline.t", "19")
 
 
 def test_a_click_on_the_masks_goes_to_that_step(timeline: Locator) -> None:

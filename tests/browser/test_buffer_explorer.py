@@ -79,7 +79,7 @@ def test_keys_move_the_cell_and_the_linked_player_and_edit_no_cell(lab: Lab, exp
         ring.press(key)
     lab.settle(0.2)
     assert lab.sources() == before and lab.active_cell() == active
-    assert lab.kernel("explorer.selection, player.t, explorer.t") == "(39, 39, 9)"
+    lab.expect_kernel("explorer.selection, player.t, explorer.t", "(39, 39, 9)")
 
 
 def test_the_player_moves_the_cell_and_not_the_record(lab: Lab, explorer: Locator) -> None:

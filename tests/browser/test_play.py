@@ -106,8 +106,8 @@ def test_a_board_is_played_with_the_mouse(lab: Lab, board: Locator) -> None:
     expect(board.get_by_role("status")).to_have_text("You (X) have won.")
     expect(board).to_have_attribute("data-done", "true")
     expect(board.locator(".rlnb-scene")).to_have_attribute("data-parts", re.compile("won diagonal 1"))
-    assert lab.kernel("board.rollout['action'].tolist()") == "[4, 0, 2, 1, 6]"
-    assert lab.kernel("RolloutPlayer(board.rollout, board.match.env).model.frames.kind") == "'scene'"
+    lab.expect_kernel("board.rollout['action'].tolist()", "[4, 0, 2, 1, 6]")
+    lab.expect_kernel("RolloutPlayer(board.rollout, board.match.env).model.frames.kind", "'scene'")
 
 
 def test_a_board_is_played_with_the_keyboard_and_lab_keeps_its_cells(lab: Lab, board: Locator) -> None:

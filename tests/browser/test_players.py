@@ -144,7 +144,7 @@ def test_a_finding_of_the_rules_leads_to_its_step_and_python_hears_of_it(lab: La
     checked.locator("[data-rule='root done'] button.ted-place").first.click()
     expect(checked).to_have_attribute("data-t", "4")
     lab.settle(0.2)
-    assert lab.kernel("explorer.t, explorer.view, explorer.selected") == "(4, 'rules', ['done'])"
+    lab.expect_kernel("explorer.t, explorer.view, explorer.selected", "(4, 'rules', ['done'])")
 
 
 def test_the_walk_from_step_to_step_answers_to_keys_and_edits_no_cell(lab: Lab, checked: Locator) -> None:

@@ -65,7 +65,7 @@ def row(explorer: Locator, key: str) -> Locator:
 def test_it_opens_at_the_first_domain(lab: Lab, explorer: Locator, cartpole: Locator) -> None:
     expect(row(explorer, "group.observation")).to_have_attribute("aria-selected", "true")
     expect(explorer.locator(".spec-large")).to_be_visible()
-    assert lab.kernel("explorer.selected") == "['group', 'observation']"
+    lab.expect_kernel("explorer.selected", "['group', 'observation']")
     expect(row(cartpole, "input_spec.full_action_spec.action")).to_have_attribute("aria-selected", "true")
 
 
@@ -175,7 +175,7 @@ def test_drawing_again_takes_the_next_seed(lab: Lab, explorer: Locator) -> None:
 def test_what_is_selected_here_is_selected_in_python(lab: Lab, explorer: Locator) -> None:
     row(explorer, "group.action").click()
     lab.settle(0.2)
-    assert lab.kernel("explorer.selected") == "['group', 'action']"
+    lab.expect_kernel("explorer.selected", "['group', 'action']")
 
 
 def test_the_console_is_quiet_and_nothing_left_the_machine(lab: Lab) -> None:

@@ -100,7 +100,7 @@ def test_a_training_is_seen_while_it_runs_and_an_interrupt_keeps_what_was_learne
     assert lab.code_cells()[1].errors == []
     learned, frames = int(lab.kernel("learned")), int(lab.kernel("monitor.frames"))
     assert frames - 20 <= learned <= frames == steps_of(monitor) and learned > 0
-    assert lab.kernel("monitor.stopped") == "True"
+    lab.expect_kernel("monitor.stopped", "True")
     assert lab.kernel("collector.next().numel()") == "20"
 
 

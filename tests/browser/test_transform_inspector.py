@@ -58,7 +58,7 @@ def test_keys_move_through_the_boxes_and_edit_no_cell(lab: Lab, inspector: Locat
         chain.press(key)
     lab.settle(0.2)
     assert lab.sources() == before and lab.active_cell() == active
-    assert lab.kernel("inspector.box, inspector.moment") == "(1, 0)"
+    lab.expect_kernel("inspector.box, inspector.moment", "(1, 0)")
 
 
 def test_step_and_reset_run_the_copy_and_show_it(lab: Lab, inspector: Locator) -> None:

@@ -69,7 +69,7 @@ def test_keys_walk_the_tree_in_both_explorers_and_edit_no_cell(lab: Lab, explore
     assert lab.sources() == before and lab.active_cell() == active
     expect(explorer).to_have_attribute("data-t", "58")
     expect(explorer).to_have_attribute("data-phase", "3")
-    assert lab.kernel("explorer.selection, explorer.t, second.selection") == f"({best}, 58, {best})"
+    lab.expect_kernel("explorer.selection, explorer.t, second.selection", f"({best}, 58, {best})")
 
 
 def test_both_themes(lab: Lab, explorer: Locator) -> None:
@@ -105,7 +105,7 @@ def test_the_buttons_let_the_search_work(lab: Lab, explorer: Locator) -> None:
     explorer.get_by_label("how many simulations to run").fill("40")
     button(explorer, "run several simulations").click()
     expect(explorer).to_have_attribute("data-t", "100")
-    assert lab.kernel("search.simulations, explorer.t, len(search.history.records)") == "(100, 100, 100)"
+    lab.expect_kernel("search.simulations, explorer.t, len(search.history.records)", "(100, 100, 100)")
 
 
 def test_advancing_keeps_the_subtree_and_says_so(lab: Lab, explorer: Locator) -> None:
