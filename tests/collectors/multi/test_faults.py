@@ -203,14 +203,14 @@ def test_a_worker_that_hangs_or_stops_is_named_in_time(kind, what):
     policy.module.at = 7
     if kind is AsyncCollector:
         policy = TensorDictModule(Alone(what), ["observation"], ["action"])
-    with shut(kind(envs, policy, frames_per_batch=10, timeout=1.0, shutdown_timeout=0.3)) as collector:
+    with shut(kind(envs, policy, frames_per_batch=10, timeout=3.0, shutdown_timeout=0.3)) as collector:
         start = time.monotonic()
         with pytest.raises(TimeoutError) as caught:
             for _ in range(10_000):
                 collector.next()
-        assert time.monotonic() - start < 6
+        assert time.monotonic() - start < 20
         assert str(caught.value) == (
-            f"Worker {last[1:]} of {collector.num_workers} did not finish batch {collector.iterations + 1} within 1 s. "
+            f"Worker {last[1:]} of {collector.num_workers} did not finish batch {collector.iterations + 1} within 3 s. "
             "All workers were ended; collector.next() starts new ones. If it takes that long, give more time: "
             f"{kind.__name__}(..., timeout=600)."
         )
