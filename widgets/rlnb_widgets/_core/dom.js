@@ -68,6 +68,17 @@ export function select({ options, value, label, onchange }) {
   return list;
 }
 
+/** A button that is on or off; flip(on) hears of it. `set(on)` shows the state without a call. */
+export function toggle(text, title, on, flip) {
+  const made = button({ text, label: text, title, onclick: () => { made.set(made.getAttribute("aria-pressed") !== "true"); flip(made.getAttribute("aria-pressed") === "true"); } });
+  made.set = (now) => made.setAttribute("aria-pressed", String(now));
+  made.set(on);
+  return made;
+}
+
+/** A model in words, a paragraph for each part. */
+export const inWords = (parts) => h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"), ...parts.map((part) => h("p", {}, part)));
+
 /** What is shown in place of a crash. */
 export function errorBox(what, error) {
   const message = error instanceof Error ? error.message : String(error);

@@ -1,17 +1,14 @@
 // The live TED explorer: playhead, tabs, search, tree and details; all of it in the page.
 
-import { Channel, clamp, h, keyboard, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, clamp, h, inWords, keyboard, tabs, timelineBar, toggle, visualizer } from "../_core/core.js";
 import { shapeLegend } from "../_core/shape.js";
 import { markStrip } from "../_core/strip.js";
-import { inWords, toggle, treeTools } from "../_core/treetools.js";
 import { detailsPane } from "./details.js";
 import { formsPanel } from "./forms.js";
 import { tedTree } from "./row.js";
 import { rulesPanel } from "./rules.js";
 import { jumpsOf, longestWords, marksOf, stepWords } from "./values.js";
 import { walkPanel } from "./walk.js";
-
-let made = 0;
 
 export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   const data = JSON.parse(model.get("payload"));
@@ -21,14 +18,13 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   const shown = own(new Channel(model, "view", (v) => (Object.hasOwn(data.tabs, v) ? v : "entries")));
   const view = {
     ted: data.ted, batch: data.batch, steps: data.steps, store: model.get("values"), rows: data.rows, thumbs: data.thumbs,
-    element: element.value, t: playhead.t, showRange: data.steps === null, id: `ted-${(made += 1)}`,
+    element: element.value, t: playhead.t, showRange: data.steps === null,
   };
   const details = detailsPane(view);
   const tree = own(tedTree(view, (row) => {
     details.show(row);
     selected.set(row ? row.path : []);
   }, () => details.update()));
-  const tools = treeTools(tree, data.rows, "search keys, dtypes, shapes", ["Findings", "show only rows that break a rule, contain NaN or inf, or differ"]);
 
   const timed = data.steps > 1;
   const [words, longest] = [h("span", {}), h("span", { style: "visibility:hidden", "aria-hidden": "true" })];
@@ -43,7 +39,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
     }
     return known;
   };
-  const bar = own(timed ? timelineBar(playhead, () => here().jumps, "step", null, { jumpsApart: true }) : null);
+  const bar = own(timed ? timelineBar(playhead, () => here().jumps, "step") : null);
   const strip = own(timed ? markStrip(data.line, playhead, () => here().ends) : null);
   // The jumps stand beside the words, which say what one has jumped to.
   const said = timed ? h("div", { class: "ted-said" }, h("p", { class: "ted-words" }, words, longest), bar.jumps) : null;
@@ -57,7 +53,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   };
   const broken = data.rules.reduce((n, rule) => n + rule.places.length, 0);
   const parts = [
-    { name: "entries", el: h("div", {}, toolbar(view, data.rows, tree, tools, elements > 1 ? elementPicker(elements, element) : null), tree.el), onshow: () => tree.repaint() },
+    { name: "entries", el: h("div", {}, toolbar(view, tree, elements > 1 ? elementPicker(elements, element) : null), tree.el), onshow: () => tree.repaint() },
     data.rules.length && { name: "rules", note: broken ? `✗ ${broken}` : "✓", el: rulesPanel(data.rules, data.rulesLine, go, details.copyText) },
     data.forms && { name: "forms", el: formsPanel(data.forms, own) }, walk && { name: "steps", el: walk.el, onshow: () => walk.show() },
   ].filter(Boolean).map((part) => ({ ...part, title: data.tabs[part.name] }));
@@ -70,7 +66,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
     root.dataset.view = name;
   };
 
-  const find = () => { shown.set("entries"); tools.find(); };
+  const find = () => { shown.set("entries"); tree.find(); };
   const moves = timed ? { ",": bar.keys.ArrowLeft, ".": bar.keys.ArrowRight } : {};
   keyboard(tree.focusable, { ...tree.keys, ...moves });
   if (walk) keyboard(walk.focusable, { ...walk.keys, ArrowUp: tree.keys.ArrowUp, ArrowDown: tree.keys.ArrowDown });
@@ -96,11 +92,12 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   tree.select(selected.value);
 });
 
-function toolbar(view, rows, tree, { search, folds, only, count }, picker) {
+function toolbar(view, tree, picker) {
+  const { search, folds, only, count } = tree.tools;
   const ranges = (on) => { view.showRange = on; tree.update(); };
   const parts = [search, picker, folds,
     view.steps === null ? null : toggle("Ranges", "show minimum / mean / maximum instead of the value at the playhead", false, ranges),
-    only, count, shapeLegend(rows.flatMap((row) => [row.root?.dims ?? [], row.next?.dims ?? []]))];
+    only, count, shapeLegend(view.rows.flatMap((row) => [row.root?.dims ?? [], row.next?.dims ?? []]))];
   return h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree" }, ...parts);
 }
 
