@@ -101,14 +101,21 @@ def _stored(array: np.ndarray, unit: float | None) -> tuple[str, np.ndarray]:
         return "i4", np.round(array / unit).astype("<i4")
     if array.dtype == np.bool_:
         return "u1", array.astype("u1")
-    if array.dtype.kind in "iu":
-        low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
-        for kind in ("u1", "i1", "u2", "i2", "i4"):
-            limits = np.iinfo(kind)
-            if limits.min <= low and high <= limits.max:
-                return kind, array.astype(f"<{kind}")
-        return "f8", array.astype("<f8")
-    return "f4", array.astype("<f4")
+    return narrowest(array) if array.dtype.kind in "iu" else ("f4", array.astype("<f4"))
+
+
+def narrowest(array: np.ndarray) -> tuple[str, np.ndarray]:
+    """Return integers in the smallest kind of numbers that holds them all, with its name, which JavaScript knows too.
+
+    Example:
+        >>> narrowest(np.array([-1, 200]))
+        ('i2', array([ -1, 200], dtype=int16))
+    """
+    low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
+    kinds = ("i1", "u1", "i2", "u2", "i4")
+    fitting = (kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+    kind = next(fitting, "f8")
+    return kind, array.astype(f"<{kind}")
 
 
 class Display:
