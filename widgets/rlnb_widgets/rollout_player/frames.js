@@ -4,8 +4,6 @@ import { bytes, h, search, stage } from "../_core/core.js";
 import { fit, paintScene, posesOf } from "../_core/scene.js";
 import { decode } from "./columns.js";
 
-const KEPT = 96; // Decoded pictures kept; at 320 x 240 about 30 MB.
-
 /**
  * Frames of the rollout: { kind, width, height, draw(context, frame, width, height, color, idle) }.
  *
@@ -53,42 +51,33 @@ function sceneFrames(frames, columns) {
 }
 
 function pictureFrames(frames, index, data, ready) {
-  const decoded = new Map(); // In the order of use, so that the first is the one to let go; null until it is decoded.
+  const decoded = new Map(); // a picture by its number; null until it is decoded
   let shown = null;
   let broken = false;
 
   const fetch = (k) => {
-    if (decoded.has(k) || k < 0 || k + 1 >= frames.offsets.length) return;
+    if (decoded.has(k) || k + 1 >= frames.offsets.length) return;
     decoded.set(k, null);
-    const part = data.slice(frames.offsets[k], frames.offsets[k + 1]);
-    createImageBitmap(new Blob([part], { type: frames.mime })).then((bitmap) => {
-      decoded.set(k, bitmap);
-      if (decoded.size > KEPT) {
-        const [[oldest, picture]] = decoded;
-        picture?.close();
-        decoded.delete(oldest);
-      }
+    const picture = new Image();
+    picture.src = URL.createObjectURL(new Blob([data.slice(frames.offsets[k], frames.offsets[k + 1])], { type: frames.mime }));
+    picture.decode().then(() => decoded.set(k, picture), () => { broken = true; }).finally(() => {
+      URL.revokeObjectURL(picture.src);
       ready();
-    }, () => { broken = true; ready(); });
+    });
   };
 
   return (context, frame, width, height, color) => {
     const k = index[frame];
-    if (decoded.get(k)) shown = k;
-    const bitmap = decoded.get(shown);
-    if (bitmap) {
-      decoded.delete(shown);
-      decoded.set(shown, bitmap);
-    }
+    if (decoded.get(k)) shown = decoded.get(k);
     for (const near of [k, k + 1, k + 2]) fetch(near);
-    if (!bitmap && broken) {
+    if (shown) {
+      const { scale, x, y } = fit(frames.width, frames.height, width, height);
+      context.imageSmoothingEnabled = scale < 3; // Large pixels stay square.
+      context.drawImage(shown, x, y, frames.width * scale, frames.height * scale);
+    } else if (broken) {
       context.fillStyle = color("muted");
       context.font = "12px system-ui, sans-serif";
       context.fillText("this picture cannot be decoded", 8, 20);
     }
-    if (!bitmap) return;
-    const { scale, x, y } = fit(frames.width, frames.height, width, height);
-    context.imageSmoothingEnabled = scale < 3; // Large pixels stay square.
-    context.drawImage(bitmap, x, y, frames.width * scale, frames.height * scale);
   };
 }
