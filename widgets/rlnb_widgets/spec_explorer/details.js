@@ -11,7 +11,7 @@ const PICKABLE = 24; // numbers that a click may set at once
 
 /** Make the pane. Returns { el, show(row, samples), drawn(samples), copy(), focus(), destroy() }. */
 export function detailsPane(model, pictures) {
-  const [title, facts, more, picture] = ["rlnb-title", "spec-facts", "rlnb-quiet spec-more", "spec-picture"].map((name) => h("div", { class: name }));
+  const [title, facts, more, picture] = ["rlnb-title", "rlnb-blocks spec-facts", "rlnb-quiet spec-more", "spec-picture"].map((name) => h("div", { class: name }));
   const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
   let current = null;
   let samples = null;
@@ -20,7 +20,7 @@ export function detailsPane(model, pictures) {
   const ask = askBox(model, (found) => { dots = found; chart?.invalidate(); });
   const left = h("div", { class: "spec-block" }, picture, more);
   const el = h("div", { class: "rlnb-details", role: "region", "aria-label": "the selected entry" },
-    h("div", { class: "spec-top" }, title, status), facts, h("div", { class: "spec-blocks" }, left, ask.el));
+    h("div", { class: "spec-top" }, title, status), facts, h("div", { class: "rlnb-blocks spec-blocks" }, left, ask.el));
   const copy = copier(status);
 
   const canPick = () => {

@@ -83,7 +83,7 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
 });
 
 function sampleTools({ seed, kernel, words, show }) {
-  const field = h("input", { type: "number", class: "rlnb-field spec-seed", min: 0, max: MOST_SEED, value: seed.value, "aria-label": "seed of the samples", disabled: !kernel });
+  const field = h("input", { type: "number", class: "rlnb-field", min: 0, max: MOST_SEED, value: seed.value, "aria-label": "seed of the samples", disabled: !kernel });
   field.addEventListener("change", () => { if (field.value !== "") seed.set(Number(field.value)); field.value = seed.value; });
   seed.subscribe((value) => { field.value = value; });
   const again = button({
@@ -91,5 +91,5 @@ function sampleTools({ seed, kernel, words, show }) {
     title: kernel ? "draw anew, with the next seed" : "drawing anew needs a Python kernel; these samples were stored",
   });
   return h("span", { class: "rlnb-group spec-tools" }, toggle("Random samples", "show random samples of the domains; they are not data of an environment", true, show), again,
-    h("label", { class: "spec-label" }, "seed", field), words);
+    h("label", { class: "rlnb-picker" }, "seed", field), words);
 }

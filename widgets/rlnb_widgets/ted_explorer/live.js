@@ -102,9 +102,9 @@ function toolbar(view, tree, picker) {
 }
 
 function elementPicker(elements, element) {
-  const field = h("input", { type: "number", class: "rlnb-field ted-element", min: 0, max: elements - 1, value: element.value, "aria-label": "batch element" });
+  const field = h("input", { type: "number", class: "rlnb-field", min: 0, max: elements - 1, value: element.value, "aria-label": "batch element" });
   field.addEventListener("input", () => { if (field.value !== "") element.set(Number(field.value)); });
   field.addEventListener("change", () => { field.value = element.value; });
   element.subscribe((value) => { if (document.activeElement !== field) field.value = value; });
-  return h("label", { class: "ted-picker" }, "element", field, h("span", { class: "rlnb-note" }, `of ${elements}`));
+  return h("label", { class: "rlnb-picker" }, "element", field, h("span", { class: "rlnb-note" }, `of ${elements}`));
 }
