@@ -45,9 +45,8 @@ export function stage(host, paint) {
     try {
       paint(context, { width, height, color });
     } catch (error) {
-      console.error(error);
       destroy();
-      host.append(errorBox("This cannot be drawn.", error));
+      host.append(errorBox(error));
     }
   };
   const invalidate = () => {
