@@ -99,13 +99,11 @@ class Columns:
 def _stored(array: np.ndarray, unit: float | None) -> tuple[str, np.ndarray]:
     if unit is not None:
         return "i4", np.round(array / unit).astype("<i4")
-    if array.dtype == np.bool_:
-        return "u1", array.astype("u1")
-    return narrowest(array) if array.dtype.kind in "iu" else ("f4", array.astype("<f4"))
+    return narrowest(array) if array.dtype.kind in "biu" else ("f4", array.astype("<f4"))
 
 
 def narrowest(array: np.ndarray) -> tuple[str, np.ndarray]:
-    """Return integers in the smallest kind of numbers that holds them all, with its name, which JavaScript knows too.
+    """Return integers or booleans in the smallest kind of numbers that holds them all, with its name in the page.
 
     Example:
         >>> narrowest(np.array([-1, 200]))

@@ -211,10 +211,8 @@ const DRAW = {
     const { pen, params } = painter;
     const grow = mark.grow ?? 0;
     const [x, x2, y] = boxOf(painter, place, mark);
-    const box = [x - grow, y, Math.max(x2 - x + 2 * grow, mark.least ?? 0), number(params, mark.h)];
     pen.beginPath();
-    if (mark.radius) pen.roundRect(...box, mark.radius);
-    else pen.rect(...box);
+    pen.roundRect(x - grow, y, Math.max(x2 - x + 2 * grow, mark.least ?? 0), number(params, mark.h), mark.radius ?? 0);
     finish(painter, mark);
   },
 

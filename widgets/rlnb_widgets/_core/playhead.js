@@ -90,8 +90,6 @@ export class Playhead {
 
   pause() { this.channels.playing.set(false); }
   toggle() { if (this.playing) this.pause(); else this.play(); }
-  setSpeed(speed) { this.channels.speed.set(speed); }
-  setLoop(on) { this.channels.loop.set(on); }
 
   /** fn() is called on every change. Returns a function that stops it. */
   subscribe(fn) {

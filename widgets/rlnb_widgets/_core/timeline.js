@@ -21,9 +21,9 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   const where = h("output", { class: "rlnb-where" });
   const speed = select({
     options: SPEEDS.map((s) => [s, `${s}×`]), value: playhead.speed, label: "speed",
-    onchange: (value) => playhead.setSpeed(Number(value)),
+    onchange: (value) => playhead.channels.speed.set(Number(value)),
   });
-  const loop = button({ icon: "loop", label: "loop", title: "start over at the end", onclick: () => playhead.setLoop(!playhead.loop) });
+  const loop = button({ icon: "loop", label: "loop", title: "start over at the end", onclick: () => playhead.channels.loop.set(!playhead.loop) });
   const kind = select({ options: [], value: "", label: "kind of mark to jump to", onchange: () => paint() });
 
   const jump = (direction) => {

@@ -114,11 +114,9 @@ def _whole(column: np.ndarray) -> bool:
 
 
 def _narrow(column: np.ndarray) -> tuple[str, np.ndarray]:
-    if column.dtype == bool:
-        return "u1", column.astype(np.uint8)
     if column.dtype.kind == "f" and _whole(column):
         column = column.astype(np.int64)
-    if column.dtype.kind in "iu" and (found := narrowest(column))[0] != "f8":
+    if column.dtype.kind in "biu" and (found := narrowest(column))[0] != "f8":
         return found
     if column.dtype == np.float32:
         return "f4", column
