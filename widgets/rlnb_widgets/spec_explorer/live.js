@@ -18,8 +18,7 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
   let samples = drawn();
   let showSamples = true;
   const drawnOf = (row) => (showSamples ? samples.rows[rows.indexOf(row)] ?? null : null);
-  const details = own(detailsPane(model, data.pictures));
-  let current = null;
+  const details = own(detailsPane(model, data.pictures, drawnOf));
   let atLeaves = data.leaves;
   // Where Composites outnumber leaves, it opens with leaves, and what differs.
   const leafRows = rows.flatMap((row, i) => (row.node && !row.diff ? [] : [i]));
@@ -32,8 +31,7 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
     update: () => {},
     paint: (element, row) => paintRow(element, row, data.pictures, drawnOf(row)),
     onSelect: (row) => {
-      current = row;
-      details.show(row, row && drawnOf(row));
+      details.show(row);
       selected.set(row ? row.path : []);
     },
   }));
@@ -44,7 +42,7 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
     words.textContent = `${samples.words}, seed ${seed.value}`;
     domainHead.textContent = showSamples ? `domain, ${samples.words}` : "domain";
     tree.repaint();
-    if (current) details.drawn(drawnOf(current));
+    details.drawn();
   };
   listen("change:samples", () => { samples = drawn(); repaint(); });
   const arrange = () => {
@@ -74,7 +72,7 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
     const row = rows.find((other) => other.path.join("\0") === path.join("\0"));
     if (atLeaves && path.length && row?.node && !row.diff) showWhole(true);
     if (!atLeaves || path.length) tree.select(path);
-    else details.show(current = rows[0], null);
+    else details.show(rows[0]);
   };
   selected.subscribe((path, origin) => { if (origin !== "here") select(path); });
   arrange();

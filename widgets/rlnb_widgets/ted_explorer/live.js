@@ -28,19 +28,18 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
 
   const timed = data.steps > 1;
   const [words, longest] = [h("span", {}), h("span", { style: "visibility:hidden", "aria-hidden": "true" })];
-  let known = { element: -1 };
-  const here = () => {
-    if (known.element !== view.element) {
-      const ends = marksOf(data, view.element);
-      const past = new Set(data.past[view.element]);
-      // It is not seen, and keeps the room of the sentence, below which nothing may move.
-      longest.textContent = longestWords(ends, data.steps, past);
-      known = { element: view.element, ends, past, jumps: jumpsOf(ends, data.found[view.element]) };
-    }
-    return known;
+  let here = null; // where episodes of the element end, where steps go past an end, and where to jump
+  const turn = () => {
+    const ends = marksOf(data, element.value);
+    const past = new Set(data.past[element.value]);
+    // It is not seen, and keeps the room of the sentence, below which nothing may move.
+    longest.textContent = longestWords(ends, data.steps, past);
+    here = { ends, past, jumps: jumpsOf(ends, data.found[element.value]) };
   };
-  const bar = own(timed ? timelineBar(playhead, () => here().jumps, "step") : null);
-  const strip = own(timed ? markStrip(data.line, playhead, () => here().ends) : null);
+  turn();
+  element.subscribe(turn);
+  const bar = own(timed ? timelineBar(playhead, () => here.jumps) : null);
+  const strip = own(timed ? markStrip(data.line, playhead, () => here.ends) : null);
   // The jumps stand beside the words, which say what one has jumped to.
   const said = timed ? h("div", { class: "ted-said" }, h("p", { class: "ted-words" }, words, longest), bar.jumps) : null;
   // Whether an episode ends at the playhead and is followed by a reset, and whether the data end there.
@@ -77,7 +76,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
     view.t = playhead.t;
     view.element = element.value;
     Object.assign(root.dataset, { t: view.t, element: view.element });
-    const { ends, past } = here();
+    const { ends, past } = here;
     view.ends = Object.values(ends).some((steps) => steps.includes(view.t));
     view.past = past.has(view.t + 1);
     if (timed) words.textContent = stepWords(ends, data.steps, view.t, past);
