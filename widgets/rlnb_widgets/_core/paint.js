@@ -1,6 +1,6 @@
 // Canvas painter of display lists (display.py): the live view of what the SVG writer draws.
 
-import { stage } from "./canvas.js";
+import { penOf, stage } from "./canvas.js";
 import { clamp, typed } from "./data.js";
 import { h } from "./dom.js";
 import { BUCKET, FAINT, RULE_ROOM, SHADES, SPAN_ROOM, cutText, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
@@ -31,12 +31,8 @@ export function paint(pen, marks, { width, params, column, color }) {
 
 /** Paint a display list once on a canvas, as wide as the canvas is shown: for many small pictures, which somebody else paints anew. */
 export function paintOnce(canvas, display, { params = {}, column = () => [] } = {}) {
-  const [width, density] = [canvas.clientWidth, globalThis.devicePixelRatio || 1];
-  if (!width) return;
-  Object.assign(canvas, { width: Math.round(width * density), height: Math.round(display.height * density) });
-  const pen = canvas.getContext("2d");
-  pen.scale(density, density);
-  paint(pen, display.marks, { width, params, column, color: palette(canvas) });
+  const width = canvas.clientWidth;
+  if (width) paint(penOf(canvas, width, display.height), display.marks, { width, params, column, color: palette(canvas) });
 }
 
 /** The topmost hit area at a point: { name, tip, value }, the value in the domain of its frame; null without one. */
