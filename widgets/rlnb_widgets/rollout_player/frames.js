@@ -4,6 +4,8 @@ import { bytes, h, search, stage } from "../_core/core.js";
 import { fit, paintScene, posesOf } from "../_core/scene.js";
 import { decode } from "./columns.js";
 
+const KEPT = 96; // Decoded pictures kept; at 320 x 240 about 30 MB.
+
 /**
  * Frames of the rollout: { kind, width, height, draw(context, frame, width, height, color, idle) }.
  *
@@ -51,24 +53,28 @@ function sceneFrames(frames, columns) {
 }
 
 function pictureFrames(frames, index, data, ready) {
-  const decoded = new Map(); // a picture by its number; null until it is decoded
+  const decoded = new Map(); // pictures by their numbers, the oldest first; null until one is decoded
   let shown = null;
   let broken = false;
 
   const fetch = (k) => {
     if (decoded.has(k) || k + 1 >= frames.offsets.length) return;
     decoded.set(k, null);
-    const picture = new Image();
-    picture.src = URL.createObjectURL(new Blob([data.slice(frames.offsets[k], frames.offsets[k + 1])], { type: frames.mime }));
-    picture.decode().then(() => decoded.set(k, picture), () => { broken = true; }).finally(() => {
-      URL.revokeObjectURL(picture.src);
-      ready();
-    });
+    const part = data.slice(frames.offsets[k], frames.offsets[k + 1]);
+    // Not an image of the page: some hosts of notebooks admit none from memory.
+    createImageBitmap(new Blob([part], { type: frames.mime })).then((picture) => {
+      decoded.set(k, picture);
+      if (decoded.size > KEPT) {
+        const [[oldest, gone]] = decoded;
+        decoded.delete(oldest);
+        if (gone !== shown) gone?.close();
+      }
+    }, () => { broken = true; }).finally(ready);
   };
 
   return (context, frame, width, height, color) => {
     const k = index[frame];
-    if (decoded.get(k)) shown = decoded.get(k);
+    shown = decoded.get(k) ?? shown;
     for (const near of [k, k + 1, k + 2]) fetch(near);
     if (shown) {
       const { scale, x, y } = fit(frames.width, frames.height, width, height);
