@@ -5,17 +5,27 @@ import { palette, watchTheme } from "./theme.js";
 
 const TRIES = 30; // frames in which a host without a size is looked at again
 
+/** The pen of an empty canvas, as wide and high in CSS pixels as it is shown, whatever the density of the screen. */
+export function penOf(canvas, width, height) {
+  const density = globalThis.devicePixelRatio || 1;
+  const [w, h] = [Math.round(width * density), Math.round(height * density)];
+  if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
+  const pen = canvas.getContext("2d");
+  pen.setTransform(w / width, 0, 0, h / height, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  return pen;
+}
+
 /**
  * Put a canvas into `host` and paint it when something changed.
  *
- * paint(context, { width, height, color }) works in CSS pixels; color("accent") looks a role up.
+ * paint(pen, { width, height, color }) works in CSS pixels; color("accent") looks a role up.
  * Returns { canvas, invalidate, destroy }; invalidate() paints once in the next frame, however often it is called.
  */
 export function stage(host, paint) {
   const canvas = document.createElement("canvas");
   canvas.className = "rlnb-canvas";
   host.appendChild(canvas);
-  const context = canvas.getContext("2d");
   let color = null;
   let frame = 0;
   let tries = 0;
@@ -32,22 +42,12 @@ export function stage(host, paint) {
       if ((tries -= 1) > 0) frame = requestAnimationFrame(draw);
       return;
     }
-    const density = window.devicePixelRatio || 1;
-    const w = Math.round(width * density);
-    const h = Math.round(height * density);
-    if (canvas.width !== w || canvas.height !== h) {
-      canvas.width = w;
-      canvas.height = h;
-    }
     color ??= palette(host);
-    context.setTransform(w / width, 0, 0, h / height, 0, 0);
-    context.clearRect(0, 0, width, height);
     try {
-      paint(context, { width, height, color });
+      paint(penOf(canvas, width, height), { width, height, color });
     } catch (error) {
-      console.error(error);
       destroy();
-      host.append(errorBox("This cannot be drawn.", error));
+      host.append(errorBox(error));
     }
   };
   const invalidate = () => {

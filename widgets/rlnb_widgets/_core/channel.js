@@ -44,10 +44,8 @@ export class Channel {
 
   /** Change the value from this visualizer: its listeners, the linked ones and Python hear of it. */
   set(value) {
-    const next = this.clean(value);
-    if (same(next, this.value)) return;
-    this.value = next;
-    outbox(this.model).put(this.name, next);
+    if (!this.takes(value)) return;
+    outbox(this.model).put(this.name, this.value);
     this.tell(value, "here");
   }
 
@@ -59,22 +57,25 @@ export class Channel {
 
   fromLink(value) {
     this.movedByLink = performance.now();
-    const next = this.clean(value);
-    if (same(next, this.value)) return;
-    this.value = next;
-    for (const fn of [...this.listeners]) fn(next, "link");
+    if (this.takes(value)) this.notify("link");
   }
 
   fromModel() {
-    const next = this.clean(this.model.get(this.name));
-    if (same(next, this.value) || outbox(this.model).holds(this.name)) return;
-    if (performance.now() - this.movedByLink < ECHO_MS) return;
-    this.value = next;
-    this.tell(next, "python");
+    if (outbox(this.model).holds(this.name) || performance.now() - this.movedByLink < ECHO_MS) return;
+    if (this.takes(this.model.get(this.name))) this.tell(this.value, "python");
   }
 
+  /** Take a value over, and return whether it is another one. */
+  takes(value) {
+    const before = this.value;
+    this.value = this.clean(value);
+    return !same(this.value, before);
+  }
+
+  notify(origin) { for (const fn of [...this.listeners]) fn(this.value, origin); }
+
   tell(value, origin) {
-    for (const fn of [...this.listeners]) fn(this.value, origin);
+    this.notify(origin);
     for (const group of this.joined) {
       for (const other of group) if (other !== this) other.fromLink(value);
     }

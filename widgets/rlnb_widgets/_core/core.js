@@ -2,9 +2,8 @@
 export { bytes, clamp, text, typed } from "./data.js";
 export { stage } from "./canvas.js";
 export { Channel } from "./channel.js";
-export { button, drag, factList, guarded, h, hIn, keyButton, keyboard, noteList, select, tellSlider } from "./dom.js";
+export { button, drag, factList, guarded, h, hIn, inWords, keyButton, keyboard, legend, noteList, select, tellSlider, toggle } from "./dom.js";
 export { framed, motion } from "./frames.js";
-export { legend } from "./legend.js";
 export { cutText, duration, search, textWidth } from "./measures.js";
 export { columnsOf, hitAt, paint, paintOnce, surface } from "./paint.js";
 export { tabs } from "./tabs.js";

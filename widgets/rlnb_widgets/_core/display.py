@@ -11,8 +11,8 @@ arrays that travel as bytes, or names of arrays that the page computes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,7 @@ class Param:
     name: str
     plus: float = 0.0
 
-    def value(self, params: dict[str, float]) -> float:
+    def value(self, params: Mapping[str, float]) -> float:
         """Return the number for the values of the parameters."""
         return float(params[self.name]) + self.plus
 
@@ -99,16 +99,21 @@ class Columns:
 def _stored(array: np.ndarray, unit: float | None) -> tuple[str, np.ndarray]:
     if unit is not None:
         return "i4", np.round(array / unit).astype("<i4")
-    if array.dtype == np.bool_:
-        return "u1", array.astype("u1")
-    if array.dtype.kind in "iu":
-        low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
-        for kind in ("u1", "i1", "u2", "i2", "i4"):
-            limits = np.iinfo(kind)
-            if limits.min <= low and high <= limits.max:
-                return kind, array.astype(f"<{kind}")
-        return "f8", array.astype("<f8")
-    return "f4", array.astype("<f4")
+    return narrowest(array) if array.dtype.kind in "biu" else ("f4", array.astype("<f4"))
+
+
+def narrowest(array: np.ndarray) -> tuple[str, np.ndarray]:
+    """Return integers or booleans in the smallest kind of numbers that holds them all, with its name in the page.
+
+    Example:
+        >>> narrowest(np.array([-1, 200]))
+        ('i2', array([ -1, 200], dtype=int16))
+    """
+    low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
+    kinds = ("i1", "u1", "i2", "u2", "i4")
+    fitting = (kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+    kind = next(fitting, "f8")
+    return kind, array.astype(f"<{kind}")
 
 
 class Display:
@@ -140,10 +145,9 @@ class Display:
 
     # Groups
 
-    @contextmanager
     def frame(
         self, left: float, right: float, domain: tuple[Number, Number] = (0.0, 1.0), clip: bool = False
-    ) -> Iterator[None]:
+    ) -> AbstractContextManager[None]:
         """Let horizontal coordinates inside be values of ``domain``.
 
         Args:
@@ -152,11 +156,11 @@ class Display:
             domain: Values at the left and at the right edge.
             clip: Whether to draw nothing outside.
         """
-        with self._group(left=left, right=right, domain=list(domain), clip=clip or None):
-            yield
+        return self._group(left=left, right=right, domain=list(domain), clip=clip or None)
 
-    @contextmanager
-    def part(self, low: Number, high: Number, domain: tuple[Number, Number] | None = None) -> Iterator[None]:
+    def part(
+        self, low: Number, high: Number, domain: tuple[Number, Number] | None = None
+    ) -> AbstractContextManager[None]:
         """Draw inside only what lies between two values of the frame's domain.
 
         Args:
@@ -164,19 +168,15 @@ class Display:
             high: Value at the right edge.
             domain: What the two edges stand for inside, as in a frame within the frame. None: the same two values.
         """
-        with self._group(part=[low, high], domain=None if domain is None else list(domain)):
-            yield
+        return self._group(part=[low, high], domain=None if domain is None else list(domain))
 
-    @contextmanager
-    def moved(self, y: Number) -> Iterator[None]:
+    def moved(self, y: Number) -> AbstractContextManager[None]:
         """Move all that is drawn inside down by ``y`` pixels."""
-        with self._group(y=y):
-            yield
+        return self._group(y=y)
 
-    @contextmanager
     def placed(
         self, at: Sequence[Number] | Param, scale: float | None = None, clip: tuple[float, float] | None = None
-    ) -> Iterator[None]:
+    ) -> AbstractContextManager[None]:
         """Draw inside about an origin of its own, in pixels from there.
 
         Args:
@@ -185,21 +185,15 @@ class Display:
             scale: Factor on all lengths.
             clip: Width and height of the part from the origin on, outside of which nothing is drawn.
         """
-        place = at if isinstance(at, Param) else list(at)
-        with self._group(at=place, scale=scale, size=_list(clip)):
-            yield
+        return self._group(at=at, scale=scale, size=clip)
 
-    @contextmanager
-    def shared(self, name: str) -> Iterator[None]:
+    def shared(self, name: str) -> AbstractContextManager[None]:
         """Draw what is drawn again under the same name, which the SVG holds only once."""
-        with self._group(shared=name):
-            yield
+        return self._group(shared=name)
 
-    @contextmanager
-    def shown(self, param: Param) -> Iterator[None]:
+    def shown(self, param: Param) -> AbstractContextManager[None]:
         """Draw what is inside only where a parameter is not zero."""
-        with self._group(show=param):
-            yield
+        return self._group(show=param)
 
     @contextmanager
     def _group(self, **attributes: Any) -> Iterator[None]:
@@ -233,8 +227,8 @@ class Display:
             least: Width in pixels that it has at least.
             grow: Pixels by which it is wider at each side; negative leaves a gap.
         """
-        style = {"fill": fill, "stroke": stroke, "width": width, "radius": radius, "opacity": opacity}
-        self._add("rect", x=x, x2=x2, y=y, h=h, **style, least=least, grow=grow)
+        style = {"fill": fill, "stroke": stroke, "width": width, "opacity": opacity}
+        self._add("rect", x=x, x2=x2, y=y, h=h, **style, radius=radius, least=least, grow=grow)
 
     def box(self, x: float, y: float, w: float, h: float, fill: str | None = None, **style: Any) -> None:
         """Add a rectangle by its width, outside of frames; style as for :meth:`rect`."""
@@ -248,7 +242,7 @@ class Display:
 
         With ``round``, its ends are.
         """
-        style = {"stroke": stroke, "width": width, "dash": _list(dash), "opacity": opacity, "round": round}
+        style = {"stroke": stroke, "width": width, "dash": dash, "opacity": opacity, "round": round}
         self._add("line", x=x, y=y, x2=x2, y2=y2, **style)
 
     def poly(
@@ -260,16 +254,8 @@ class Display:
 
         With ``round``, the corners and ends of its outline are.
         """
-        shape = {"points": [list(point) for point in points], "closed": closed}
-        style = {
-            "fill": fill,
-            "stroke": stroke,
-            "width": width,
-            "dash": _list(dash),
-            "opacity": opacity,
-            "round": round,
-        }
-        self._add("poly", **shape, **style)
+        style = {"stroke": stroke, "width": width, "dash": dash, "opacity": opacity, "round": round}
+        self._add("poly", points=list(points), closed=closed, fill=fill, **style)
 
     def disc(
         self, x: Number, y: Number, r: float, fill: str | None = None, stroke: str | None = None,
@@ -284,7 +270,7 @@ class Display:
         dash: Sequence[float] | None = None,
     ) -> None:  # fmt: skip
         """Add the part of a ring between two radii and two turns, clockwise from the top; an arc if ``r == r2``."""
-        style = {"fill": fill, "stroke": stroke, "width": width, "opacity": opacity, "dash": _list(dash)}
+        style = {"fill": fill, "stroke": stroke, "width": width, "opacity": opacity, "dash": dash}
         self._add("sector", x=x, y=y, r=r, r2=r2, turn=turn, turn2=turn2, **style)
 
     def glyph(
@@ -367,10 +353,9 @@ class Display:
             dash: Pixels of dashes and gaps.
             places: Where the values are ``[n]``, in order, or the number of their column. None: in the middle of steps.
         """
-        where = {"values": self._column(values), "cuts": None if cuts is None else self._column(cuts)}
-        where["places"] = None if places is None else self._column(places)
-        style = {"stroke": stroke, "width": width, "opacity": opacity, "dash": _list(dash)}
-        self._add("curve", y=y, h=h, low=low, high=high, **style, **where)
+        columns = {"values": self._column(values), "cuts": self._column(cuts), "places": self._column(places)}
+        style = {"stroke": stroke, "width": width, "opacity": opacity, "dash": dash}
+        self._add("curve", **columns, y=y, h=h, low=low, high=high, **style)
 
     def shares(self, series: Sequence[tuple[Any, str]], y: float, h: float) -> None:
         """Add shares of one, stacked over steps from the bottom: values ``[n]``, or their column, and role of each."""
@@ -392,8 +377,8 @@ class Display:
             most: Width in pixels that a bar has at most.
             opacity: Opacity of the bars.
         """
-        where = {"values": self._column(values), "floors": None if floors is None else self._column(floors)}
-        self._add("bars", **where, y=y, h=h, high=high, fill=fill, most=most, opacity=opacity)
+        columns = {"values": self._column(values), "floors": self._column(floors)}
+        self._add("bars", **columns, y=y, h=h, high=high, fill=fill, most=most, opacity=opacity)
 
     def heat(
         self, values: Any, rows: Number, x: Number, x2: Number, y: float, h: float, fill: str = "accent",
@@ -438,9 +423,8 @@ class Display:
         """
         for role in (look[name] for look in looks for name in ("fill", "stroke") if name in look):
             role_of(role)
-        places = {"starts": self._column(starts), "stops": self._column(stops), "looks": list(looks)}
-        kept = None if kinds is None else self._column(kinds)
-        self._add("sectors", x=x, y=y, r=r, r2=r2, **places, kinds=kept, dot=dot)
+        columns = {"starts": self._column(starts), "stops": self._column(stops), "kinds": self._column(kinds)}
+        self._add("sectors", x=x, y=y, r=r, r2=r2, **columns, looks=looks, dot=dot)
 
     def rules(
         self, places: Any, y: float, y2: float, stroke: str, width: float | None = None,
@@ -450,8 +434,8 @@ class Display:
 
         If they are closer than six pixels, they reach from ``dense[0]`` to ``dense[1]`` only.
         """
-        column = self._column(places)
-        self._add("rules", places=column, y=y, y2=y2, stroke=stroke, width=width, dash=_list(dash), dense=_list(dense))
+        style = {"stroke": stroke, "width": width, "dash": dash}
+        self._add("rules", places=self._column(places), y=y, y2=y2, **style, dense=dense)
 
     def labels(
         self, starts: Any, stops: Any, y: float, text: str | None = None, fill: str | None = None,
@@ -470,9 +454,8 @@ class Display:
             values: Numbers ``[n]`` that are written in place of a text.
             anchor: ``"middle"`` writes in the middle of the spans.
         """
-        where = {"starts": self._column(starts), "stops": self._column(stops)}
-        where |= {} if values is None else {"values": self._column(values)}
-        self._add("labels", **where, y=y, text=text, fill=fill, size=size, shift=shift, anchor=anchor)
+        columns = {"starts": self._column(starts), "stops": self._column(stops), "values": self._column(values)}
+        self._add("labels", **columns, y=y, text=text, fill=fill, size=size, shift=shift, anchor=anchor)
 
     def axis(self, y: float, format: str = "number", integer: bool | None = None, room: float | None = None) -> None:
         """Add the scale of the frame: ticks above ``y`` and numbers below, at round values.
@@ -487,9 +470,9 @@ class Display:
             raise ValueError(f"unknown format {format!r}; the formats are {', '.join(FORMATS)}.")
         self._add("axis", y=y, format=format, integer=integer, room=room)
 
-    def _column(self, values: Any, unit: float | None = None) -> int | str:
+    def _column(self, values: Any, unit: float | None = None) -> int | str | None:
         # A name stands for numbers that only the page has, for example because they depend on what is selected.
-        return values if isinstance(values, (int, str)) else self.columns.add(values, unit)
+        return values if values is None or isinstance(values, (int, str)) else self.columns.add(values, unit)
 
     def _add(self, kind: str, **attributes: Any) -> None:
         for name in ("fill", "stroke"):
@@ -503,22 +486,23 @@ def _check_glyph(name: str) -> None:
         raise ValueError(f"unknown glyph {name!r}; the glyphs are {', '.join(GLYPHS)}.")
 
 
-def _list(values: Sequence[float] | None) -> list[float] | None:
-    return None if values is None else list(values)
-
-
-def _for_page(mark: dict[str, Any]) -> dict[str, Any]:
-    """Return a mark as the page draws it: glyphs as polygons or lines about their middle, one of a series by itself."""
-    kind = mark.get("kind")
-    if kind == "sector":
+def drawn_as(mark: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a mark as the painters draw it: a line as one of two points, a part of a ring as a series of one."""
+    if mark["kind"] == "sector":
         turns = {"starts": [mark["turn"]], "stops": [mark["turn2"]]}
         look = _some(mark, "fill", "stroke", "width", "opacity", "dash")
         return {"kind": "sectors", **_some(mark, "x", "y", "r", "r2"), **turns, "looks": [look]}
-    if kind == "line":
+    if mark["kind"] == "line":
         ends = [[mark["x"], mark["y"]], [mark["x2"], mark["y2"]]]
         return {"kind": "poly", "points": ends, **_some(mark, "stroke", "width", "dash", "opacity", "round")}
+    return mark
+
+
+def _for_page(mark: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a mark as the page draws it, glyphs as polygons or lines about their middle."""
+    kind = mark.get("kind")
     if kind not in ("glyph", "glyphs"):
-        return mark
+        return drawn_as(mark) if kind else mark
     half, points = mark["size"] / 2, [*GLYPHS[mark["name"]]]
     if mark["name"] == "cross":
         points.insert(2, (0, 0))  # both strokes in one line
@@ -528,7 +512,7 @@ def _for_page(mark: dict[str, Any]) -> dict[str, Any]:
     return {**shape, **_some(mark, "x", "y", "places"), **style}
 
 
-def _some(mark: dict[str, Any], *names: str) -> dict[str, Any]:
+def _some(mark: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: mark[name] for name in names if name in mark}
 
 

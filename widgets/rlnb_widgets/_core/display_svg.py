@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.display import GLYPHS, STROKED, Display, Param
+from rlnb_widgets._core.display import GLYPHS, STROKED, Display, Param, drawn_as
 from rlnb_widgets._core.measures import (
     BUCKET,
     FAINT,
@@ -49,9 +49,13 @@ class _Place:
         """Pixels of one unit of the domain."""
         return (self.right - self.left) / ((self.high - self.low) or 1.0)
 
-    def x(self, value: float) -> float:
-        """Pixel of a value of the domain."""
+    def x(self, value: Any) -> Any:
+        """Pixel of a value of the domain, or of each of an array."""
         return self.left + (value - self.low) * self.scale
+
+    def edges(self) -> np.ndarray:
+        """Edges of columns of `BUCKET` pixels, as values of the domain."""
+        return np.linspace(self.low, self.high, max(round((self.right - self.left) / BUCKET), 1) + 1)
 
 
 def draw_display(
@@ -82,14 +86,29 @@ class _Writer:
         self.svg, self.params, self.width, self.height = svg, params, width, display.height
         self.arrays = display.columns.arrays
 
-    def draw(self, marks: list[dict[str, Any]], place: _Place) -> None:
+    def draw(self, marks: Sequence[Mark], place: _Place) -> None:
         """Draw marks from back to front."""
-        for mark in marks:
+        for mark in map(drawn_as, marks):
             draw: Callable[[Mark, _Place], None] = getattr(self, f"_{mark['kind']}")
             draw(mark, place)
 
     def _number(self, value: Any) -> float:
         return value.value(self.params) if isinstance(value, Param) else float(value)
+
+    def _point(self, mark: Mark, place: _Place) -> tuple[float, float]:
+        """Return the pixels of the point of a mark."""
+        return place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down
+
+    def _column(self, values: int | list[Any]) -> np.ndarray:
+        """Return the numbers of a column, as float64; those of a series of one are in the mark."""
+        found = self.arrays[values] if isinstance(values, int) else [*map(self._number, values)]
+        return np.asarray(found, dtype=np.float64)
+
+    def _boxes(self, x: Any, y: Any, wide: Any, tall: Any, role: str, mark: Mark, **style: Any) -> None:
+        """Draw the rectangles of a series as one path; their edges and sizes are arrays, or the same for all."""
+        boxes = np.stack(np.broadcast_arrays(x, y, wide, tall), -1).tolist()
+        if boxes:
+            self.svg.path("".join(box_path(*box) for box in boxes), role, **_style(mark), **style)
 
     def _group(self, mark: Mark, place: _Place) -> None:
         if "show" in mark and not self._number(mark["show"]):
@@ -141,39 +160,32 @@ class _Writer:
         self.svg.close()
 
     def _rect(self, mark: Mark, place: _Place) -> None:
-        x, w = _widths(place.x(self._number(mark["x"])), place.x(self._number(mark["x2"])), mark)
-        y, h = self._number(mark["y"]) + place.down, self._number(mark["h"])
-        self.svg.rect(x, y, w, h, mark.get("fill"), mark.get("radius", 0), **_style(mark))
+        left, right, y, h = self._box(mark, place)
+        grow = mark.get("grow", 0)
+        wide = max(right - left + 2 * grow, mark.get("least", 0))
+        self.svg.rect(left - grow, y, wide, h, mark.get("fill"), mark.get("radius", 0), **_style(mark))
 
-    def _line(self, mark: Mark, place: _Place) -> None:
-        x, x2 = (place.x(self._number(mark[name])) for name in ("x", "x2"))
-        y, y2 = (self._number(mark[name]) + place.down for name in ("y", "y2"))
-        self.svg.path(f"M{coordinate(x)} {coordinate(y)}L{coordinate(x2)} {coordinate(y2)}", **_style(mark))
+    def _box(self, mark: Mark, place: _Place) -> tuple[float, float, float, float]:
+        """Return the left and the right edge, the top and the height of a mark."""
+        left, right = (place.x(self._number(mark[name])) for name in ("x", "x2"))
+        return left, right, self._number(mark["y"]) + place.down, self._number(mark["h"])
 
     def _poly(self, mark: Mark, place: _Place) -> None:
         points = [(place.x(self._number(x)), self._number(y) + place.down) for x, y in mark["points"]]
         if mark.get("fill") or mark.get("closed"):
             self.svg.polygon(points, mark.get("fill"), **_style(mark))
         else:
-            style = _style(mark)
-            self.svg.polyline(points, style.pop("stroke", "line"), **style)
+            self.svg.polyline(points, **{"stroke": "line", **_style(mark)})
 
     def _disc(self, mark: Mark, place: _Place) -> None:
-        x, y = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down
-        self.svg.circle(x, y, mark["r"], mark.get("fill"), **_style(mark))
-
-    def _sector(self, mark: Mark, place: _Place) -> None:
-        x, y = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down
-        path = _sector_path(x, y, mark["r"], mark["r2"], self._number(mark["turn"]), self._number(mark["turn2"]))
-        self.svg.path(path, mark.get("fill"), **_style(mark))
+        self.svg.circle(*self._point(mark, place), mark["r"], mark.get("fill"), **_style(mark))
 
     def _sectors(self, mark: Mark, place: _Place) -> None:
-        x, y, r, r2 = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down, mark["r"], mark["r2"]
-        starts, stops = (self.arrays[mark[name]].astype(np.float64) for name in ("starts", "stops"))
+        (x, y), r, r2 = self._point(mark, place), mark["r"], mark["r2"]
+        starts, stops = (self._column(mark[name]) for name in ("starts", "stops"))
         kinds = self.arrays[mark["kinds"]] if "kinds" in mark else np.zeros(len(starts))
         for kind, look in enumerate(mark["looks"]):
-            chosen = np.flatnonzero(kinds == kind)
-            spans = zip(starts[chosen].tolist(), stops[chosen].tolist(), strict=True)
+            spans = np.stack([starts, stops], -1)[kinds == kind].tolist()
             if "dot" in mark:
                 path = "".join(_disc_path(x, y, (r + r2) / 2, sum(span) / 2, mark["dot"]) for span in spans)
             else:
@@ -182,14 +194,14 @@ class _Writer:
                 self.svg.path(path, look.get("fill"), **_style(look))
 
     def _glyph(self, mark: Mark, place: _Place) -> None:
-        x, y, half = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down, mark["size"] / 2
+        (x, y), half = self._point(mark, place), mark["size"] / 2
         points = [(x + half * dx, y + half * dy) for dx, dy in GLYPHS[mark["name"]]]
         if mark["name"] not in STROKED:
             self.svg.polygon(points, mark["fill"])
             return
-        pens = "MLML" if mark["name"] == "cross" else "MLL"
-        path = "".join(f"{pen}{coordinate(px)} {coordinate(py)}" for pen, (px, py) in zip(pens, points, strict=True))
-        self.svg.path(path, None, stroke=mark["fill"], stroke_width=mark.get("width", 1.6))
+        if mark["name"] == "cross":
+            points.insert(2, (math.nan, math.nan))  # between two strokes
+        self.svg.polyline(points, mark["fill"], stroke_width=mark.get("width", 1.6))
 
     def _text(self, mark: Mark, place: _Place) -> None:
         size, text = mark.get("size", 11), mark["text"]
@@ -197,61 +209,60 @@ class _Writer:
             text = str(self.params[text.name])
         if "within" in mark:
             text = cut_text(text, mark["within"], size)
-        x = place.x(self._number(mark["x"]))
-        y = self._number(mark["y"]) + place.down
         kept = text.replace("  ", "\u00a0\u00a0") if mark.get("mono") else text
         style = {"bold": mark.get("bold", False), "mono": mark.get("mono", False)}
-        self.svg.text(x, y, kept, mark.get("fill", "ink"), size, mark.get("anchor", "start"), **style)
+        anchor = mark.get("anchor", "start")
+        self.svg.text(*self._point(mark, place), kept, mark.get("fill", "ink"), size, anchor, **style)
 
     def _image(self, mark: Mark, place: _Place) -> None:
-        x, y = place.x(self._number(mark["x"])), self._number(mark["y"]) + place.down
-        self.svg.image_from(x, y, mark["w"], mark["h"], mark["source"])
+        self.svg.image_from(*self._point(mark, place), mark["w"], mark["h"], mark["source"])
 
     def _hit(self, mark: Mark, place: _Place) -> None:
-        if "tip" not in mark:
-            return
-        x, x2 = (place.x(self._number(mark[name])) for name in ("x", "x2"))
-        y, h = self._number(mark["y"]) + place.down, self._number(mark["h"])
-        self.svg.rect(x, y, x2 - x, h, None, pointer_events="all", hint=mark["tip"])
+        if "tip" in mark:
+            left, right, y, h = self._box(mark, place)
+            self.svg.rect(left, y, right - left, h, None, pointer_events="all", hint=mark["tip"])
 
     def _spans(self, mark: Mark, place: _Place) -> None:
-        series = [(self.arrays[a], self.arrays[b], role) for a, b, role in mark["series"]]
+        series = [(self._column(a), self._column(b), role) for a, b, role in mark["series"]]
         seen = [_seen(a, b, place) for a, b, _ in series]
-        y, h = mark["y"] + place.down, mark["h"]
-        base = np.zeros(max(round((place.right - place.left) / BUCKET), 1))
+        edges = place.edges()
+        base = np.zeros(len(edges) - 1)
         crowded = sum(max(stop - start, 0) for start, stop in seen) * SPAN_ROOM > place.right - place.left
         for (a, b, role), (start, stop) in zip(series, seen, strict=True):
             if stop <= start:
                 continue
-            a, b = a[start:stop].astype(np.float64), b[start:stop].astype(np.float64)
-            path = self._crowd(a, b, base, y, h, place) if crowded else self._apart(a, b, y, h, mark, place)
-            if path:
-                self.svg.path(path, role, **_style(mark))
+            if crowded:
+                share = spent(a[start:stop], b[start:stop], edges) / (edges[1] - edges[0])
+                self._stack(share, base, 0.01, role, mark, place)
+            else:
+                self._apart(a[start:stop], b[start:stop], role, mark, place)
 
-    def _apart(self, starts: np.ndarray, stops: np.ndarray, y: float, h: float, mark: Mark, place: _Place) -> str:
-        parts = []
-        gap, least = mark.get("gap", 0), mark.get("least", 0.5)
-        for a, b in zip(starts.tolist(), stops.tolist(), strict=True):
-            left, right = max(place.x(a), place.left), min(place.x(b), place.right)
-            wide = right - left
-            if wide >= 0 and b > a:
-                parts.append(box_path(left, y, max(wide - (gap if wide > 3 * gap else 0), least), h))
-        return "".join(parts)
+    def _apart(self, starts: np.ndarray, stops: np.ndarray, role: str, mark: Mark, place: _Place) -> None:
+        left, right = np.maximum(place.x(starts), place.left), np.minimum(place.x(stops), place.right)
+        wide, gap = right - left, mark.get("gap", 0)
+        kept = (wide >= 0) & (stops > starts)
+        drawn = np.maximum(wide - np.where(wide > 3 * gap, gap, 0), mark.get("least", 0.5))
+        self._boxes(left[kept], mark["y"] + place.down, drawn[kept], mark["h"], role, mark)
 
-    def _crowd(self, starts: np.ndarray, stops: np.ndarray, base: np.ndarray, y: float, h: float, place: _Place) -> str:
-        """Return the shares of one kind in columns of pixels, on top of ``base``, which grows by them."""
-        edges = np.linspace(place.low, place.high, len(base) + 1)
-        share = np.clip(spent(starts, stops, edges) / (edges[1] - edges[0]), 0.0, 1 - base)
-        wide = (place.right - place.left) / len(base)
-        parts = [
-            box_path(place.left + i * wide, y + h * (1 - base[i] - share[i]), wide, h * share[i])
-            for i in np.flatnonzero(share > 0.01).tolist()
-        ]
+    def _stack(self, share: np.ndarray, base: np.ndarray, least: float, role: str, mark: Mark, place: _Place) -> None:
+        """Draw shares above ``least`` in columns of pixels, on top of ``base``, which grows by them."""
+        share = np.clip(share, 0.0, 1 - base)
+        shown, h, wide = np.flatnonzero(share > least), mark["h"], (place.right - place.left) / len(base)
+        tops = mark["y"] + place.down + h * (1 - base - share)
+        self._boxes(place.left + shown * wide, tops[shown], wide, h * share[shown], role, mark)
         base += share
-        return "".join(parts)
+
+    def _shares(self, mark: Mark, place: _Place) -> None:
+        edges, series = place.edges(), [(self._column(values), role) for values, role in mark["series"]]
+        steps = np.floor((edges[:-1] + edges[1:]) / 2).astype(int)
+        base = np.zeros(len(steps))
+        for values, role in series:
+            shown = (steps >= 0) & (steps < len(values))
+            share = np.where(shown, np.nan_to_num(values[np.clip(steps, 0, len(values) - 1)]), 0.0)
+            self._stack(share, base, 0, role, mark, place)
 
     def _curve(self, mark: Mark, place: _Place) -> None:
-        y, h, values = mark["y"] + place.down, mark["h"], self.arrays[mark["values"]].astype(np.float64)
+        y, h, values = mark["y"] + place.down, mark["h"], self._column(mark["values"])
         cuts = self.arrays[mark["cuts"]].tolist() if "cuts" in mark else []
         low, high = self._number(mark["low"]), self._number(mark["high"])
         span = high - low
@@ -271,8 +282,7 @@ class _Writer:
                 share = (values[start + i] - low) / span if span else 0.5
                 at = start + i + 0.5 if places is None else places[start + i]
                 points.append((place.x(at), y + h - 1 - share * (h - 2)))
-        style = _style({"width": 1.5, "round": True, **mark})
-        self.svg.polyline(points, style.pop("stroke"), **style)
+        self.svg.polyline(points, **_style({"width": 1.5, "round": True, **mark}))
         # A value between two gaps is a dot.
         drawn = [False, *(math.isfinite(x) for x, _ in points), False]
         for k, (px, py) in enumerate(points):
@@ -282,73 +292,48 @@ class _Writer:
     def _bars(self, mark: Mark, place: _Place) -> None:
         y, h, high = mark["y"] + place.down, mark["h"], self._number(mark["high"]) or 1.0
         wide = min(max(0.86 * place.scale, 0.5), mark.get("most", math.inf))
-        tops = h * np.clip(self.arrays[mark["values"]].astype(np.float64) / high, 0, 1)
-        feet, least = np.zeros(len(tops)), 0.0
-        if "floors" in mark:
-            feet, least = h * np.clip(self.arrays[mark["floors"]].astype(np.float64) / high, 0, 1), 1.0
-        tall = np.maximum(tops - feet, least)
-        path = "".join(
-            box_path(place.x(i + 0.5) - wide / 2, y + h - feet[i] - tall[i], wide, tall[i])
-            for i in np.flatnonzero(tall > 0).tolist()
+        tops, feet = (
+            h * np.clip(self._column(mark[name]) / high, 0, 1) if name in mark else 0 for name in ("values", "floors")
         )
-        if path:
-            self.svg.path(path, mark["fill"], **_style(mark))
+        tall = np.maximum(tops - feet, 1 if "floors" in mark else 0)
+        shown = np.flatnonzero(tall > 0)
+        at = place.x(shown + 0.5) - wide / 2
+        self._boxes(at, (y + h - feet - tall)[shown], wide, tall[shown], mark["fill"], mark)
 
     def _heat(self, mark: Mark, place: _Place) -> None:
-        values, rows = self.arrays[mark["values"]].astype(np.float64), round(self._number(mark["rows"]))
-        low, high = self._number(mark["low"]), self._number(mark["high"])
-        x, x2 = (place.x(self._number(mark[name])) for name in ("x", "x2"))
+        values, rows = self._column(mark["values"]), round(self._number(mark["rows"]))
+        left, right, y, h = self._box(mark, place)
         columns = max(len(values) // max(rows, 1), 1)
         # Whole pixels, so that neighbours neither overlap nor leave seams.
-        lefts = np.floor(x + (x2 - x) * np.arange(columns + 1) / columns + 0.5)
-        tops = np.floor(mark["y"] + place.down + mark["h"] * np.arange(rows + 1) / max(rows, 1) + 0.5)
-        shades = heat_shades(values, low, high)
+        lefts = np.floor(left + (right - left) * np.arange(columns + 1) / columns + 0.5)
+        tops = np.floor(y + h * np.arange(rows + 1) / max(rows, 1) + 0.5)
+        shades = heat_shades(values, self._number(mark["low"]), self._number(mark["high"]))
         for shade in np.unique(shades[shades >= 0]).tolist():
-            path = "".join(
-                box_path(lefts[c], tops[r], lefts[c + 1] - lefts[c], tops[r + 1] - tops[r])
-                for r, c in (divmod(i, columns) for i in np.flatnonzero(shades == shade).tolist())
-            )
-            style = _style({"opacity": FAINT + (1 - FAINT) * shade / (SHADES - 1)})
-            self.svg.path(path, mark["fill"], **style, shape_rendering="crispEdges")
+            r, c = np.divmod(np.flatnonzero(shades == shade), columns)
+            look = {"opacity": FAINT + (1 - FAINT) * shade / (SHADES - 1)}
+            wide, tall = np.diff(lefts)[c], np.diff(tops)[r]
+            self._boxes(lefts[c], tops[r], wide, tall, mark["fill"], look, shape_rendering="crispEdges")
 
     def _glyphs(self, mark: Mark, place: _Place) -> None:
         for x in self.arrays[mark["places"]].tolist():
             self._glyph({**mark, "x": x}, place)
 
-    def _shares(self, mark: Mark, place: _Place) -> None:
-        y, h, series = mark["y"] + place.down, mark["h"], [(self.arrays[a], role) for a, role in mark["series"]]
-        columns, count = max(round((place.right - place.left) / BUCKET), 1), len(series[0][0])
-        wide = (place.right - place.left) / columns
-        steps = np.floor(place.low + (np.arange(columns) + 0.5) * (place.high - place.low) / columns).astype(int)
-        shown = (steps >= 0) & (steps < count)
-        base = np.zeros(columns)
-        for values, role in series:
-            seen = values[np.clip(steps, 0, count - 1)].astype(np.float64)
-            share = np.where(shown, np.clip(np.nan_to_num(seen), 0, 1 - base), 0.0)
-            path = "".join(
-                box_path(place.left + i * wide, y + h * (1 - base[i] - share[i]), wide, h * share[i])
-                for i in np.flatnonzero(share > 0).tolist()
-            )
-            base += share
-            if path:
-                self.svg.path(path, role)
-
     def _rules(self, mark: Mark, place: _Place) -> None:
-        places = self.arrays[mark["places"]].astype(np.float64)
+        places = self._column(mark["places"])
         shown = places[(places >= place.low) & (places <= place.high)]
         if not len(shown):
             return
         dense = "dense" in mark and len(shown) * RULE_ROOM > place.right - place.left
         top, bottom = mark["dense"] if dense else (mark["y"], mark["y2"])
         y, y2 = coordinate(top + place.down), coordinate(bottom + place.down)
-        xs = dict.fromkeys(coordinate(place.x(value)) for value in shown.tolist())
+        xs = dict.fromkeys(map(coordinate, place.x(shown).tolist()))
         style = _style(mark)
         if dense:
             style = {**style, "stroke_dasharray": None, "stroke_width": 0.75}
         self.svg.path("".join(f"M{x} {y}V{y2}" for x in xs), None, **style)
 
     def _labels(self, mark: Mark, place: _Place) -> None:
-        starts, stops = (self.arrays[mark[name]].astype(np.float64) for name in ("starts", "stops"))
+        starts, stops = (self._column(mark[name]) for name in ("starts", "stops"))
         size, shift, anchor = mark.get("size", 11), mark.get("shift", 0), mark.get("anchor", "start")
         values = self.arrays[mark["values"]] if "values" in mark else None
         for i in range(*_seen(starts, stops, place)):
@@ -374,12 +359,6 @@ class _Writer:
 def _seen(starts: np.ndarray, stops: np.ndarray, place: _Place) -> tuple[int, int]:
     """Return the first span that is in the frame, and the first one after it."""
     return int(np.searchsorted(stops, place.low, "right")), int(np.searchsorted(starts, place.high))
-
-
-def _widths(x: float, x2: float, mark: Mark) -> tuple[float, float]:
-    """Return the left edge and the width of a rectangle, with ``grow`` and ``least`` applied."""
-    grow = mark.get("grow", 0)
-    return x - grow, max(x2 - x + 2 * grow, mark.get("least", 0))
 
 
 def _style(mark: Mark) -> dict[str, Any]:

@@ -68,10 +68,21 @@ export function select({ options, value, label, onchange }) {
   return list;
 }
 
-/** What is shown in place of a crash. */
-export function errorBox(what, error) {
-  const message = error instanceof Error ? error.message : String(error);
-  return h("div", { class: "rlnb-error", role: "alert" }, h("strong", {}, what), " ", message);
+/** A button that is on or off; flip(on) hears of it. `set(on)` shows the state without a call. */
+export function toggle(text, title, on, flip) {
+  const made = button({ text, label: text, title, onclick: () => { made.set(made.getAttribute("aria-pressed") !== "true"); flip(made.getAttribute("aria-pressed") === "true"); } });
+  made.set = (now) => made.setAttribute("aria-pressed", String(now));
+  made.set(on);
+  return made;
+}
+
+/** A model in words, a paragraph for each part. */
+export const inWords = (parts) => h("details", { class: "rlnb-inwords" }, h("summary", {}, "In words"), ...parts.map((part) => h("p", {}, part)));
+
+/** Log what went wrong, and return what is shown in place of a crash. */
+export function errorBox(error) {
+  console.error(error);
+  return h("div", { class: "rlnb-error", role: "alert" }, h("strong", {}, "This cannot be drawn."), " ", error.message ?? String(error));
 }
 
 /** Call a part's update; where it fails, say so in its place and leave the others alone. */
@@ -80,9 +91,8 @@ export function guarded(part, ...values) {
   try {
     part.update(...values);
   } catch (error) {
-    console.error(error);
     part.failed = true;
-    part.el.replaceChildren(errorBox("This cannot be drawn.", error));
+    part.el.replaceChildren(errorBox(error));
   }
 }
 
@@ -99,6 +109,10 @@ export function tellSlider(el, last, now, words) {
 
 /** Pairs of name and text, one below the other. */
 export const factList = (pairs) => pairs.flatMap(([name, text]) => [h("dt", {}, name), h("dd", { "data-fact": name }, text)]);
+
+/** The legend of a picture, a list of [role, meaning] pairs: a box of each colour, and its meaning. */
+export const legend = (items) => h("ul", { class: "rlnb-key" }, ...items.map(([role, words]) =>
+  h("li", {}, h("span", { class: "rlnb-swatch", style: `background:var(--rlnb-${role})`, "aria-hidden": "true" }), words)));
 
 /** The notes below a visualizer; tell(notes) shows others. */
 export function noteList(notes = []) {

@@ -52,22 +52,14 @@ export function ticks(low, high, count, integer = false) {
 
 /** Indices first + i of the lowest and highest of each of `room` parts of values[first .. first + count): [[i, broken before]]. */
 export function thin(values, first, count, room) {
+  const parts = count <= 2 * room ? count : room; // few values are all kept
   const found = [];
-  if (count <= 2 * room) {
-    let before = -2;
-    for (let i = 0; i < count; i++) {
-      if (!Number.isFinite(values[first + i])) continue;
-      found.push([i, i !== before + 1]);
-      before = i;
-    }
-    return found;
-  }
   let gap = true;
-  for (let b = 0; b < room; b++) {
-    const stop = Math.floor(((b + 1) * count) / room);
+  for (let b = 0; b < parts; b++) {
+    const stop = Math.floor(((b + 1) * count) / parts);
     let low = -1;
     let high = -1;
-    for (let i = Math.floor((b * count) / room); i < stop; i++) {
+    for (let i = Math.floor((b * count) / parts); i < stop; i++) {
       const value = values[first + i];
       if (!Number.isFinite(value)) continue;
       if (low < 0 || value < values[first + low]) low = i;

@@ -1,6 +1,6 @@
 // Canvas painter of display lists (display.py): the live view of what the SVG writer draws.
 
-import { stage } from "./canvas.js";
+import { penOf, stage } from "./canvas.js";
 import { clamp, typed } from "./data.js";
 import { h } from "./dom.js";
 import { BUCKET, FAINT, RULE_ROOM, SHADES, SPAN_ROOM, cutText, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
@@ -31,12 +31,8 @@ export function paint(pen, marks, { width, params, column, color }) {
 
 /** Paint a display list once on a canvas, as wide as the canvas is shown: for many small pictures, which somebody else paints anew. */
 export function paintOnce(canvas, display, { params = {}, column = () => [] } = {}) {
-  const [width, density] = [canvas.clientWidth, globalThis.devicePixelRatio || 1];
-  if (!width) return;
-  Object.assign(canvas, { width: Math.round(width * density), height: Math.round(display.height * density) });
-  const pen = canvas.getContext("2d");
-  pen.scale(density, density);
-  paint(pen, display.marks, { width, params, column, color: palette(canvas) });
+  const width = canvas.clientWidth;
+  if (width) paint(penOf(canvas, width, display.height), display.marks, { width, params, column, color: palette(canvas) });
 }
 
 /** The topmost hit area at a point: { name, tip, value }, the value in the domain of its frame; null without one. */
@@ -52,8 +48,7 @@ export function hitAt(marks, { width, params }, px, py) {
         visit(mark.marks, pageOf(1), (dx * cos + dy * sin) / origin.scale, (dy * cos - dx * sin) / origin.scale);
       } else if (mark.kind === "group") visit(mark.marks, inside({ width, params }, mark, place), px, py);
       else if (mark.kind === "hit") {
-        const [a, b] = [mark.x, mark.x2].map((value) => xOf(place, number(params, value)));
-        const top = number(params, mark.y) + place.down;
+        const [a, b, top] = boxOf({ params }, place, mark);
         if (px >= a && px < b && py >= top && py < top + number(params, mark.h)) {
           found = { name: mark.name, tip: mark.tip, value: place.low + (px - place.left) / scaleOf(place) };
         }
@@ -122,6 +117,11 @@ const scaleOf = ({ left, right, low, high }) => (right - left) / (high - low || 
 const xOf = (place, value) => place.left + (value - place.low) * scaleOf(place);
 /** Where the point of a mark is, in pixels. */
 const pointOf = ({ params }, place, { x, y }) => [xOf(place, number(params, x)), number(params, y) + place.down];
+
+/** The left and the right edge of a mark, and its top. */
+const boxOf = ({ params }, place, { x, x2, y }) => [...[x, x2].map((value) => xOf(place, number(params, value))), number(params, y) + place.down];
+/** Number of the columns of pixels in which shares of a long series are drawn. */
+const bucketsOf = ({ left, right }) => Math.max(Math.round((right - left) / BUCKET), 1);
 
 function inside({ width, params }, mark, place) {
   const next = { ...place, down: place.down + number(params, mark.y ?? 0) };
@@ -206,12 +206,9 @@ const DRAW = {
   rect(painter, mark, place) {
     const { pen, params } = painter;
     const grow = mark.grow ?? 0;
-    const [x, x2] = [mark.x, mark.x2].map((value) => xOf(place, number(params, value)));
-    const wide = Math.max(x2 - x + 2 * grow, mark.least ?? 0);
-    const box = [x - grow, number(params, mark.y) + place.down, wide, number(params, mark.h)];
+    const [x, x2, y] = boxOf(painter, place, mark);
     pen.beginPath();
-    if (mark.radius) pen.roundRect(...box, mark.radius);
-    else pen.rect(...box);
+    pen.roundRect(x - grow, y, Math.max(x2 - x + 2 * grow, mark.least ?? 0), number(params, mark.h), mark.radius ?? 0);
     finish(painter, mark);
   },
 
@@ -273,15 +270,14 @@ const DRAW = {
       const [starts, stops] = [column(a), column(b)];
       return { starts, stops, role, first: search(stops, place.low, true), last: search(starts, place.high) };
     });
-    const y = mark.y + place.down;
     const seen = series.reduce((sum, { first, last }) => sum + Math.max(last - first, 0), 0);
-    const base = new Float64Array(Math.max(Math.round((place.right - place.left) / BUCKET), 1));
+    const base = new Float64Array(bucketsOf(place));
     const crowded = seen * SPAN_ROOM > place.right - place.left;
     pen.globalAlpha = mark.opacity ?? 1;
-    for (const one of series) {
-      pen.fillStyle = color(one.role);
-      if (crowded) crowd(pen, one, base, y, mark.h, place);
-      else apart(pen, one, y, mark, place);
+    for (const { starts, stops, first, last, role } of series) {
+      pen.fillStyle = color(role);
+      if (crowded) stack(pen, spent(starts, stops, first, last, place.low, place.high, new Float64Array(base.length)), base, 0.01, mark, place);
+      else for (let i = first; i < last; i++) apart(pen, starts[i], stops[i], mark, place);
     }
     pen.globalAlpha = 1;
   },
@@ -338,7 +334,7 @@ const DRAW = {
   heat(painter, mark, place) {
     const { pen, params, column, color } = painter;
     const [rows, low, high] = [mark.rows, mark.low, mark.high].map((value) => number(params, value));
-    const [x, x2] = [mark.x, mark.x2].map((value) => xOf(place, number(params, value)));
+    const [x, x2, y] = boxOf(painter, place, mark);
     const values = column(mark.values);
     const columns = Math.floor(values.length / rows);
     // Whole pixels of the screen, so that neighbours neither overlap nor leave seams.
@@ -348,8 +344,8 @@ const DRAW = {
     for (let i = 0; i < rows * columns; i++) {
       if (!Number.isFinite(values[i])) continue;
       const [row, at] = [Math.floor(i / columns), i % columns];
-      const [left, top] = [edge(x, x2 - x, at / columns), edge(mark.y + place.down, mark.h, row / rows)];
-      const [wide, tall] = [edge(x, x2 - x, (at + 1) / columns) - left, edge(mark.y + place.down, mark.h, (row + 1) / rows) - top];
+      const [left, top] = [edge(x, x2 - x, at / columns), edge(y, mark.h, row / rows)];
+      const [wide, tall] = [edge(x, x2 - x, (at + 1) / columns) - left, edge(y, mark.h, (row + 1) / rows) - top];
       const shade = clamp(Math.floor((SHADES * (values[i] - low)) / (high - low || 1)), 0, SHADES - 1);
       pen.globalAlpha = FAINT + ((1 - FAINT) * shade) / (SHADES - 1);
       pen.fillRect(left, top, wide, tall);
@@ -363,19 +359,11 @@ const DRAW = {
 
   shares(painter, mark, place) {
     const { pen, column, color } = painter;
-    const count = Math.max(Math.round((place.right - place.left) / BUCKET), 1);
-    const wide = (place.right - place.left) / count;
-    const base = new Float64Array(count);
+    const base = new Float64Array(bucketsOf(place));
     for (const [index, role] of mark.series) {
       const values = column(index);
       pen.fillStyle = color(role);
-      for (let i = 0; i < count; i++) {
-        const step = Math.floor(place.low + ((i + 0.5) * (place.high - place.low)) / count);
-        if (step < 0 || step >= values.length) continue;
-        const share = clamp(values[step] || 0, 0, 1 - base[i]);
-        pen.fillRect(place.left + i * wide, mark.y + place.down + mark.h * (1 - base[i] - share), wide, mark.h * share);
-        base[i] += share;
-      }
+      stack(pen, base.map((_, i) => values[Math.floor(place.low + ((i + 0.5) * (place.high - place.low)) / base.length)] || 0), base, 0, mark, place);
     }
   },
 
@@ -421,20 +409,18 @@ const DRAW = {
   },
 };
 
-function apart(pen, { starts, stops, first, last }, y, { h: tall, gap = 0, least = 0.5 }, place) {
-  for (let i = first; i < last; i++) {
-    const left = Math.max(xOf(place, starts[i]), place.left);
-    const wide = Math.min(xOf(place, stops[i]), place.right) - left;
-    if (wide >= 0 && stops[i] > starts[i]) pen.fillRect(left, y, Math.max(wide - (wide > 3 * gap ? gap : 0), least), tall);
-  }
+function apart(pen, start, stop, { y, h: tall, gap = 0, least = 0.5 }, place) {
+  const left = Math.max(xOf(place, start), place.left);
+  const wide = Math.min(xOf(place, stop), place.right) - left;
+  if (wide >= 0 && stop > start) pen.fillRect(left, y + place.down, Math.max(wide - (wide > 3 * gap ? gap : 0), least), tall);
 }
 
-function crowd(pen, { starts, stops, first, last }, base, y, tall, place) {
+/** Draw shares above `least` in columns of pixels, on top of `base`, which grows by them. */
+function stack(pen, shares, base, least, { y, h: tall }, place) {
   const wide = (place.right - place.left) / base.length;
-  const shares = spent(starts, stops, first, last, place.low, place.high, new Float64Array(base.length));
-  for (let i = 0; i < base.length; i++) {
-    const share = clamp(shares[i], 0, 1 - base[i]);
-    if (share > 0.01) pen.fillRect(place.left + i * wide, y + tall * (1 - base[i] - share), wide, tall * share);
+  shares.forEach((full, i) => {
+    const share = clamp(full, 0, 1 - base[i]);
     base[i] += share;
-  }
+    if (share > least) pen.fillRect(place.left + i * wide, y + place.down + tall * (1 - base[i]), wide, tall * share);
+  });
 }

@@ -39,10 +39,8 @@ export class Playhead {
     this.ticks = new Set();
     this.carry = 0;
     this.frame = 0;
-    for (const channel of [this.channels.t, this.channels.speed, this.channels.loop, this.channels.range]) {
-      channel.subscribe(() => this.notify());
-    }
-    this.channels.playing.subscribe((on, origin) => { this.run(on, origin); this.notify(); });
+    this.channels.playing.subscribe((on, origin) => this.run(on, origin));
+    for (const channel of Object.values(this.channels)) channel.subscribe(() => this.notify());
     this.onLength = () => {
       this.length = Math.max(model.get("length") ?? 1, 0);
       this.channels.t.fromModel(); // of one message the step may have come before the length that it needs
@@ -92,8 +90,6 @@ export class Playhead {
 
   pause() { this.channels.playing.set(false); }
   toggle() { if (this.playing) this.pause(); else this.play(); }
-  setSpeed(speed) { this.channels.speed.set(speed); }
-  setLoop(on) { this.channels.loop.set(on); }
 
   /** fn() is called on every change. Returns a function that stops it. */
   subscribe(fn) {

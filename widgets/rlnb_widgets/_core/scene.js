@@ -18,14 +18,7 @@ export function fit(width, height, w, h) {
 /** Draw a scene into a box of w x h pixels. */
 export function paintScene(pen, { marks, width, height }, w, h, params, color) {
   const { scale, x, y } = fit(width, height, w, h);
-  pen.save();
-  pen.translate(x, y);
-  pen.scale(scale, scale);
-  pen.beginPath();
-  pen.rect(0, 0, width, height);
-  pen.clip();
-  paint(pen, marks, { width, params, color });
-  pen.restore();
+  paint(pen, [{ kind: "group", at: [x, y, 0], scale, size: [width, height], marks }], { width: w, params, color });
 }
 
 /** Build the drawing: { el, show(frame), destroy }; its element names the parts that are seen. */

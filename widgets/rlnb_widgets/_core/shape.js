@@ -2,8 +2,10 @@
 
 import { h } from "./dom.js";
 
-const DIM_CLASS = { b: "batch", t: "time", n: "nested", f: "feature" };
+const COLORS = { b: "batch", t: "time", n: "nested", f: "ink" };
 const NAMES = { b: "B batch", t: "T time", n: "N nested batch", f: "features" };
+
+const coloured = (role, text) => h("span", { style: `color:var(--rlnb-${COLORS[role]})` }, text);
 
 /** A shape with its roles told apart by colour and by letter. */
 export function shapeOf(dims) {
@@ -12,7 +14,7 @@ export function shapeOf(dims) {
     const same = i > 0 && dims[i - 1][0] === role;
     if (i) box.append(same ? "," : " | ");
     const tag = same || role === "f" ? "" : `${role.toUpperCase()}=`;
-    box.append(h("span", { class: `rlnb-${DIM_CLASS[role]}` }, `${tag}${size ?? -1}`));
+    box.append(coloured(role, `${tag}${size ?? -1}`));
   });
   box.append("]");
   return box;
@@ -21,7 +23,6 @@ export function shapeOf(dims) {
 /** What the colours of shapes mean, for the roles that occur in `shapes`, a list of lists of [role, size]. */
 export function shapeLegend(shapes) {
   const found = new Set(shapes.flat().map(([role]) => role));
-  const parts = Object.keys(NAMES).filter((role) => found.has(role))
-    .map((role) => h("span", { class: `rlnb-${DIM_CLASS[role]}` }, NAMES[role]));
+  const parts = Object.keys(NAMES).filter((role) => found.has(role)).map((role) => coloured(role, NAMES[role]));
   return h("span", { class: "rlnb-legend", "aria-label": "colours of the dimensions" }, ...parts);
 }

@@ -74,8 +74,8 @@ class Svg:
         self.width, self.height = float(width), float(height)
         self.title, self.desc = title, desc
         self._body: list[str] = []
-        self._styles: list[str] = []
-        self._definitions: list[str] = []
+        self._styles: dict[str, None] = {}
+        self._definitions: dict[str, None] = {}
         self._shared: set[str] = set()
         self._roles: set[str] = {"paper"}
 
@@ -95,15 +95,13 @@ class Svg:
 
     def polyline(self, points: Iterable[Sequence[float]], stroke: str = "accent", **style: Any) -> None:
         """Add a line through points (x, y); a point that is not finite breaks it."""
-        path, pen = [], "M"
+        path, pen = "", "M"
         for x, y in points:
-            if not (np.isfinite(x) and np.isfinite(y)):
-                pen = "M"
-                continue
-            path.append(f"{pen}{coordinate(x)} {coordinate(y)}")
-            pen = "L"
+            finite = math.isfinite(x) and math.isfinite(y)
+            path += f"{pen}{coordinate(x)} {coordinate(y)}" if finite else ""
+            pen = "L" if finite else "M"
         if path:
-            self.path("".join(path), None, stroke=stroke, **style)
+            self.path(path, None, stroke=stroke, **style)
 
     def polygon(self, points: Iterable[Sequence[float]], fill: str | None = "ink", **style: Any) -> None:
         """Add a closed shape through points (x, y)."""
@@ -144,7 +142,7 @@ class Svg:
     def image_from(self, x: float, y: float, w: float, h: float, source: str) -> None:
         """Add a raster picture by its ``data:`` address."""
         attrs = {"x": x, "y": y, "width": w, "height": h, "href": source, "image-rendering": "auto"}
-        self._shape("image", attrs, None, {}, paint=False)
+        self._body.append(f"<image{_attributes(attrs)}/>")
 
     def open(self, transform: str = "", **attrs: Any) -> None:
         """Open a group, to be closed with `close`."""
@@ -160,8 +158,7 @@ class Svg:
 
     def define(self, fragment: str) -> None:
         """Add SVG text to the definitions, for ``<use>``; once however often it is given."""
-        if fragment not in self._definitions:
-            self._definitions.append(fragment)
+        self._definitions[fragment] = None
 
     @contextmanager
     def shared(self, name: str) -> Iterator[bool]:
@@ -176,32 +173,21 @@ class Svg:
 
     def style(self, css: str) -> None:
         """Add style rules, once however often they are given."""
-        if css not in self._styles:
-            self._styles.append(css)
+        self._styles[css] = None
 
     def _shape(
-        self,
-        tag: str,
-        attrs: dict[str, Any],
-        fill: str | None,
-        style: dict[str, Any],
-        content: str = "",
-        paint: bool = True,
+        self, tag: str, attrs: dict[str, Any], fill: str | None, style: dict[str, Any], content: str = ""
     ) -> None:
         hint = style.pop("hint", None)
         stroke = style.pop("stroke", None)
-        classes = [str(attrs.pop("class"))] if attrs.get("class") else []
-        attrs.pop("class", None)
+        classes = [attrs.pop("class", None)]
         for prefix, role in (("f", fill), ("s", stroke)):
-            if role is None:
-                continue
-            role = role_of(role)
-            self._roles.add(role)
-            classes.append(f"{prefix}-{role}")
-        if paint:
-            attrs["fill"] = "none" if fill is None else self._plain(fill)
-            attrs["stroke"] = None if stroke is None else self._plain(stroke)
-        attrs["class"] = " ".join(classes) or None
+            if role is not None:
+                self._roles.add(role_of(role))
+                classes.append(f"{prefix}-{role_of(role)}")
+        attrs["fill"] = "none" if fill is None else self._plain(fill)
+        attrs["stroke"] = None if stroke is None else self._plain(stroke)
+        attrs["class"] = " ".join(filter(None, classes)) or None
         attrs.update(style)
         inner = (f"<title>{escape(str(hint), quote=False)}</title>" if hint is not None else "") + content
         end = f">{inner}</{tag}>" if inner else "/>"

@@ -10,10 +10,10 @@ const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16];
  * Build the bar of controls.
  *
  * marks() returns an object of kind -> sorted steps, at this moment; unit is what the playhead counts, and place(), if it
- * is given, says where it stands in other words. The buttons that jump to marks are part of the bar; with `jumpsApart`
+ * is given, says where it stands in other words. The buttons that jump to marks are the last part of the bar, unless
  * the caller puts them elsewhere. Returns { el, jumps, keys, paint, destroy }; hand `keys` to `keyboard` on the root.
  */
-export function timelineBar(playhead, marks = () => ({}), unit = "step", place = null, { jumpsApart = false } = {}) {
+export function timelineBar(playhead, marks = () => ({}), unit = "step", place = null) {
   const keys = {};
   const act = (key, icon, label, onclick) => keyButton(keys, key, { icon, label, onclick });
   const play = keyButton(keys, " ", { icon: "play", label: "play", class: "rlnb-play", onclick: () => playhead.toggle() });
@@ -21,9 +21,9 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   const where = h("output", { class: "rlnb-where" });
   const speed = select({
     options: SPEEDS.map((s) => [s, `${s}×`]), value: playhead.speed, label: "speed",
-    onchange: (value) => playhead.setSpeed(Number(value)),
+    onchange: (value) => playhead.channels.speed.set(Number(value)),
   });
-  const loop = button({ icon: "loop", label: "loop", title: "start over at the end", onclick: () => playhead.setLoop(!playhead.loop) });
+  const loop = button({ icon: "loop", label: "loop", title: "start over at the end", onclick: () => playhead.channels.loop.set(!playhead.loop) });
   const kind = select({ options: [], value: "", label: "kind of mark to jump to", onchange: () => paint() });
 
   const jump = (direction) => {
@@ -46,7 +46,7 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   const jumps = h("span", { class: "rlnb-group", role: "group", "aria-label": "jump to a mark" }, before, kind, after);
 
   const el = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "playback" },
-    moves, where, h("span", { class: "rlnb-group" }, speed, loop, ...limits, whole), jumpsApart ? null : jumps);
+    moves, where, h("span", { class: "rlnb-group" }, speed, loop, ...limits, whole), jumps);
 
   let shownKinds = "";
   let shownPlaying = null;

@@ -1,7 +1,7 @@
 // A tree in the page: only the rows near the window are there, so that a thousand leaves cost what forty cost.
 
 import { clamp } from "./data.js";
-import { h } from "./dom.js";
+import { button, h, toggle } from "./dom.js";
 import { watchTheme } from "./theme.js";
 import { depthOf, foldable, label, move, printable, siblings, visibleRows } from "./tree.js";
 
@@ -10,6 +10,8 @@ const KEYS = {
   ArrowDown: "next row", ArrowUp: "previous row", ArrowLeft: "fold, or go to the parent", ArrowRight: "unfold, or go to the first child",
   PageDown: "ten rows down", PageUp: "ten rows up", Home: "first row", End: "last row", Enter: "fold or unfold",
 };
+
+let made = 0;
 
 /** Make the element of a row with its key; `place` comes from the tree, `spoken` is what a screen reader says of it. */
 export function rowOf(row, i, place, { spoken, badges = [] }) {
@@ -27,33 +29,38 @@ export function rowOf(row, i, place, { spoken, badges = [] }) {
 }
 
 /**
- * Make the tree.
+ * Make the tree, and the tools above it: a search field, buttons that fold all, and one that leaves only flagged rows.
  *
- * rows: the rows, parents before children, as high as the style sheet says; name: of the whole, for screen readers; id: a
- * prefix unique in the page; header: the element above the rows;
- * traits(row): what a search looks at beside the key; flagged(row): whether it stays where `filtering` is on; opening():
- * the indices that show where nothing is searched, null for all that are not folded away;
+ * rows: the rows, parents before children, as high as the style sheet says; name: of the whole, for screen readers;
+ * heads: the elements above the columns;
+ * label: what a search looks through, beside the key traits(row); flags: name and title of the last button;
+ * flagged(row): whether it leaves a row; opening(): the indices that show where nothing is searched, null for all that
+ * are not folded away;
  * build(row, i, place): the element of a row, see rowOf;
  * update(element, row) and paint(element, row): its values, and its pictures in the colours of the theme;
  * onSelect(row or null); onPaint(): the tree is in the page now, or its size or the theme has changed.
+ *
+ * Of its tools { search, folds, only, count }, folds or only is null where there is nothing to fold or flagged.
  */
-export function treeView({ rows, name, id, header: head, traits, flagged, opening = () => null, build: make, update, paint, onSelect, onPaint = () => {} }) {
+export function treeView({ rows, name, heads, label: searched, traits, flags, flagged, opening = () => null, build: make, update, paint, onSelect, onPaint = () => {} }) {
+  const id = `rlnb-tree-${(made += 1)}`;
   const canFold = new Set(foldable(rows));
   const folded = new Set();
   const inPage = new Map(); // the rows that are made; the slots of others are empty
-  let search = "";
+  let filtering = false;
   let active = -1;
   let shown = [];
   let places = null;
 
   const spacer = h("div", { class: "rlnb-spacer", role: "none" });
+  const head = h("div", { class: "rlnb-row rlnb-header", "aria-hidden": "true" }, ...heads);
   const scroller = h("div", { class: "rlnb-tree", role: "tree", tabindex: 0, "aria-label": name }, head, spacer);
-  head.classList.add("rlnb-row", "rlnb-header");
-  head.setAttribute("aria-hidden", "true");
   const empty = h("p", { class: "rlnb-note rlnb-empty" }, "Nothing matches.");
   const el = h("div", { class: `rlnb-table${canFold.size ? "" : " rlnb-flat"}` }, scroller, empty);
   const idOf = (i) => `${id}-${i}`;
-  const searching = () => search !== "" || tree.filtering;
+  const search = h("input", { type: "search", class: "rlnb-field rlnb-search", placeholder: "Search (/)", "aria-label": searched, title: `${searched} (/)` });
+  const count = h("span", { class: "rlnb-note", role: "status" });
+  const searching = () => search.value.trim() !== "" || filtering;
 
   const slotOf = (i, k) => h("div", { class: `rlnb-slot${rows[i].node ? " rlnb-node" : ""}${k % 2 ? " rlnb-odd" : ""}`, role: "none" });
   const build = (i) => {
@@ -83,7 +90,7 @@ export function treeView({ rows, name, id, header: head, traits, flagged, openin
   };
 
   const arrange = () => {
-    shown = (searching() ? null : opening()) ?? visibleRows(rows, folded, search, tree.filtering, { traits, flagged });
+    shown = (searching() ? null : opening()) ?? visibleRows(rows, folded, search.value, filtering, { traits, flagged });
     places = siblings(rows, shown);
     inPage.clear();
     spacer.replaceChildren(...shown.map(slotOf));
@@ -122,6 +129,22 @@ export function treeView({ rows, name, id, header: head, traits, flagged, openin
     refresh();
   };
 
+  const filter = () => {
+    refresh();
+    count.textContent = searching() ? `${shown.length} of ${rows.length}` : "";
+  };
+  search.addEventListener("input", filter);
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && search.value) { search.value = ""; filter(); event.stopPropagation(); }
+    else if (event.key === "ArrowDown" || event.key === "Enter") { event.preventDefault(); event.stopPropagation(); scroller.focus(); }
+  });
+  const foldAll = (words, all) => button({ text: words, label: words.toLowerCase(), onclick() {
+    folded.clear();
+    for (const i of all) folded.add(i);
+    refresh();
+  } });
+  const found = rows.filter(flagged).length;
+
   const onKey = (event) => {
     const next = move(event.key, active, shown, rows, folded, searching());
     if (next.fold) setFold(...next.fold);
@@ -146,16 +169,14 @@ export function treeView({ rows, name, id, header: head, traits, flagged, openin
   const tree = {
     el,
     focusable: scroller,
-    flagged: rows.filter(flagged).length,
-    filtering: false,
-    keys: Object.fromEntries(Object.entries(KEYS).map(([key, words]) => [key, [words, onKey]])),
-    focus: () => scroller.focus(),
-    filter(text) { search = text.trim(); refresh(); return shown.length; },
-    foldAll(fold) {
-      folded.clear();
-      if (fold) for (const i of canFold) folded.add(i);
-      refresh();
+    tools: {
+      search, count,
+      folds: canFold.size ? h("span", { class: "rlnb-group" }, foldAll("Expand all", []), foldAll("Collapse all", canFold)) : null,
+      only: found ? toggle(`${flags[0]} (${found})`, flags[1], false, (on) => { filtering = on; filter(); }) : null,
     },
+    keys: Object.fromEntries(Object.entries(KEYS).map(([key, words]) => [key, [words, onKey]])),
+    filter,
+    find() { search.focus(); search.select(); },
     select(path) {
       const i = rows.findIndex((row) => row.path.length === path.length && row.path.every((key, k) => key === path[k]));
       activate(i >= 0 ? i : active >= 0 ? active : shown[0] ?? -1);

@@ -32,8 +32,7 @@ export function visualizer(name, render) {
           frame(root, el, model.get("_label") ?? "");
           requestAnimationFrame(() => requestAnimationFrame(() => root.setAttribute("data-ready", "1")));
         } catch (error) {
-          console.error(error);
-          root.replaceChildren(errorBox("This cannot be drawn.", error));
+          root.replaceChildren(errorBox(error));
           root.setAttribute("data-ready", "error");
         }
         return () => {

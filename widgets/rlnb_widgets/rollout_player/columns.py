@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-# Integer kinds tried from the smallest; JavaScript reads them by the same names.
+from rlnb_widgets._core.display import narrowest
+
 _LONG = 64  # the fewest rows for which runs are tried
-_INTEGERS = (("i1", np.int8), ("u1", np.uint8), ("i2", np.int16), ("i4", np.int32))
 
 
 class PackedColumns:
@@ -114,16 +114,10 @@ def _whole(column: np.ndarray) -> bool:
 
 
 def _narrow(column: np.ndarray) -> tuple[str, np.ndarray]:
-    if column.dtype == bool:
-        return "u1", column.astype(np.uint8)
     if column.dtype.kind == "f" and _whole(column):
         column = column.astype(np.int64)
-    if column.dtype.kind in "iu" and len(column):
-        low, high = int(column.min()), int(column.max())
-        for kind, dtype in _INTEGERS:
-            info = np.iinfo(dtype)
-            if info.min <= low and high <= info.max:
-                return kind, column.astype(dtype)
+    if column.dtype.kind in "biu" and (found := narrowest(column))[0] != "f8":
+        return found
     if column.dtype == np.float32:
         return "f4", column
     wide = column.astype(np.float64)

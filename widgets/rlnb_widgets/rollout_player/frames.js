@@ -53,42 +53,37 @@ function sceneFrames(frames, columns) {
 }
 
 function pictureFrames(frames, index, data, ready) {
-  const decoded = new Map(); // In the order of use, so that the first is the one to let go; null until it is decoded.
+  const decoded = new Map(); // pictures by their numbers, the oldest first; null until one is decoded
   let shown = null;
   let broken = false;
 
   const fetch = (k) => {
-    if (decoded.has(k) || k < 0 || k + 1 >= frames.offsets.length) return;
+    if (decoded.has(k) || k + 1 >= frames.offsets.length) return;
     decoded.set(k, null);
     const part = data.slice(frames.offsets[k], frames.offsets[k + 1]);
-    createImageBitmap(new Blob([part], { type: frames.mime })).then((bitmap) => {
-      decoded.set(k, bitmap);
+    // Not an image of the page: some hosts of notebooks admit none from memory.
+    createImageBitmap(new Blob([part], { type: frames.mime })).then((picture) => {
+      decoded.set(k, picture);
       if (decoded.size > KEPT) {
-        const [[oldest, picture]] = decoded;
-        picture?.close();
+        const [[oldest, gone]] = decoded;
         decoded.delete(oldest);
+        if (gone !== shown) gone?.close();
       }
-      ready();
-    }, () => { broken = true; ready(); });
+    }, () => { broken = true; }).finally(ready);
   };
 
   return (context, frame, width, height, color) => {
     const k = index[frame];
-    if (decoded.get(k)) shown = k;
-    const bitmap = decoded.get(shown);
-    if (bitmap) {
-      decoded.delete(shown);
-      decoded.set(shown, bitmap);
-    }
+    shown = decoded.get(k) ?? shown;
     for (const near of [k, k + 1, k + 2]) fetch(near);
-    if (!bitmap && broken) {
+    if (shown) {
+      const { scale, x, y } = fit(frames.width, frames.height, width, height);
+      context.imageSmoothingEnabled = scale < 3; // Large pixels stay square.
+      context.drawImage(shown, x, y, frames.width * scale, frames.height * scale);
+    } else if (broken) {
       context.fillStyle = color("muted");
       context.font = "12px system-ui, sans-serif";
       context.fillText("this picture cannot be decoded", 8, 20);
     }
-    if (!bitmap) return;
-    const { scale, x, y } = fit(frames.width, frames.height, width, height);
-    context.imageSmoothingEnabled = scale < 3; // Large pixels stay square.
-    context.drawImage(bitmap, x, y, frames.width * scale, frames.height * scale);
   };
 }

@@ -1,4 +1,7 @@
-"""Display lists of the player: episodes and strips over time, with the playhead and the zoomed view as parameters."""
+"""Display lists of the player: episodes and strips over time, with the playhead and the zoomed view as parameters.
+
+The static view has a film strip of selected frames above them.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,16 @@ import base64
 import numpy as np
 
 from rlnb_widgets._core.display import Columns, Display, Param
-from rlnb_widgets._core.display_svg import WIDTH
+from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
 from rlnb_widgets._core.ends import ENDS
+from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import number
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
 from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS, episode_numbers
+from rlnb_widgets.rollout_player.legend import legend_display
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.strips import Strip, category_role, line_role
+from rlnb_widgets.rollout_player.text import player_explanation
 from rlnb_widgets.scenes.scene import Limit
 
 LEFT, RIGHT = 132.0, 8.0
@@ -283,3 +289,13 @@ def _end(value: float) -> str:
 def _y(value: float, low: float, high: float, y: float, h: float) -> float:
     share = (value - low) / (high - low) if high > low else 0.5
     return y + h - 1 - share * (h - 2)
+
+
+def player_svg(model: PlayerModel, title: str, t: int, env: int) -> Svg:
+    """Return the static view, with step ``t`` at the playhead and environment ``env`` selected."""
+    scene = PlayerScene(model, env)
+    notes = [model.frames.note] if model.frames.note and model.frames.kind != "pixels" else []
+    if model.parting:
+        notes.append(str(model.parting))
+    parts: list[Part | None] = [*notes, scene.film(t), scene.strips(), legend_display(model, scene.envs)]
+    return stacked(title, player_explanation(model), [part for part in parts if part], scene.params(t))

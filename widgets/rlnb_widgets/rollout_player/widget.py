@@ -16,7 +16,7 @@ from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.rollout_player.model import PlayerModel, player_model
 from rlnb_widgets.rollout_player.payload import player_payload
 from rlnb_widgets.rollout_player.recordings import opened
-from rlnb_widgets.rollout_player.static import player_svg
+from rlnb_widgets.rollout_player.scene import player_svg
 from rlnb_widgets.rollout_player.text import player_explanation, player_headline, player_text
 
 _HERE = Path(__file__).parent
@@ -136,7 +136,7 @@ class RolloutPlayer(TimeTraits, Visualizer):
         return player_text(self.model, "RolloutPlayer", self.t, self.selected_env)
 
     def _svg(self) -> Svg:
-        return player_svg(self.model, "RolloutPlayer", self.t, self.selected_env)
+        return player_svg(self.model, self._label, self.t, self.selected_env)
 
     def _explain(self) -> str:
         return player_explanation(self.model)

@@ -51,12 +51,12 @@ def stack(frames: int, *poses: npt.NDArray[np.float32]) -> npt.NDArray[np.float3
     return np.stack([np.broadcast_to(p, (frames, 3)) for p in poses], axis=1)
 
 
-def arrow_parts(length: float, role: str = "second") -> tuple[Part, ...]:
+def arrow_parts(length: float) -> tuple[Part, ...]:
     """Return the pieces of a straight arrow that is at most `length` long and points right at angle 0."""
     piece = (length - _HEAD) / _PIECES
     # Each piece reaches a little under the next, or hairlines of paper would show between them.
-    shaft = Shape("rect", (0, -3, piece + 1, 6), fill=role)
-    head = Shape("polygon", (0, -10, _HEAD, 0, 0, 10), fill=role)
+    shaft = Shape("rect", (0, -3, piece + 1, 6), fill="second")
+    head = Shape("polygon", (0, -10, _HEAD, 0, 0, 10), fill="second")
     return (*(Part(f"arrow {k + 1}", (shaft,)) for k in range(_PIECES)), Part("arrow head", (head,)))
 
 
@@ -78,16 +78,16 @@ def arrow_poses(value: Floats, x: Any, y: Any, angle: Any, length: float) -> tup
     return (*out, pose(x + shaft * cos, y + shaft * sin, heading, shown))
 
 
-def arc_parts(radius: float, sweep: float, role: str = "second") -> tuple[Part, ...]:
+def arc_parts(radius: float, sweep: float) -> tuple[Part, ...]:
     """Return the pieces of a round arrow of at most `sweep` radians, drawn clockwise and anticlockwise."""
     step = sweep / _PIECES
     # Each band reaches a little under the next, or hairlines of paper would show between them.
     angles = np.linspace(-0.02, step + 0.02, 5)
     ring = [np.stack([r * np.cos(a), r * np.sin(a)], -1) for r, a in ((radius + 3, angles), (radius - 3, angles[::-1]))]
-    band = Shape("polygon", tuple(np.concatenate(ring).round(2).ravel().tolist()), fill=role)
+    band = Shape("polygon", tuple(np.concatenate(ring).round(2).ravel().tolist()), fill="second")
     parts = [Part(f"arc {k + 1}", (band,)) for k in range(_PIECES)]
     for name, turn in (("clockwise", 1.0), ("anticlockwise", -1.0)):
-        tip = Shape("polygon", (radius - 10, 0, radius, turn * _HEAD, radius + 10, 0), fill=role)
+        tip = Shape("polygon", (radius - 10, 0, radius, turn * _HEAD, radius + 10, 0), fill="second")
         parts.append(Part(f"arc head {name}", (tip,)))
     return tuple(parts)
 

@@ -174,8 +174,6 @@ class FrozenLake(GridWorld):
             desc = kwargs.get("desc")
         if desc is None:
             return FrozenLake(MAPS[kwargs["map_name"]]) if kwargs.get("map_name") in MAPS else self
-        if isinstance(desc[0], (str, bytes)):
-            return FrozenLake([r.decode() if isinstance(r, bytes) else r for r in desc])
         return FrozenLake(["".join(row) for row in np.asarray(desc).astype(str)])
 
 

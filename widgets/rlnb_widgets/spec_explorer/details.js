@@ -9,18 +9,17 @@ import { columnOf } from "./row.js";
 
 const PICKABLE = 24; // numbers that a click may set at once
 
-/** Make the pane. Returns { el, show(row, samples), drawn(samples), copy(), focus(), destroy() }. */
-export function detailsPane(model, pictures) {
-  const [title, facts, more, picture] = ["rlnb-title", "spec-facts", "rlnb-quiet spec-more", "spec-picture"].map((name) => h("div", { class: name }));
+/** Make the pane; drawnOf(row) are the samples of a row. Returns { el, show(row), drawn(), copy(), focus(), destroy() }, drawn() after others came. */
+export function detailsPane(model, pictures, drawnOf) {
+  const [title, facts, more, picture] = ["rlnb-title", "rlnb-blocks spec-facts", "rlnb-quiet spec-more", "spec-picture"].map((name) => h("div", { class: name }));
   const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
   let current = null;
-  let samples = null;
   let dots = null;
   let chart = null;
   const ask = askBox(model, (found) => { dots = found; chart?.invalidate(); });
   const left = h("div", { class: "spec-block" }, picture, more);
   const el = h("div", { class: "rlnb-details", role: "region", "aria-label": "the selected entry" },
-    h("div", { class: "spec-top" }, title, status), facts, h("div", { class: "spec-blocks" }, left, ask.el));
+    h("div", { class: "spec-top" }, title, status), facts, h("div", { class: "rlnb-blocks spec-blocks" }, left, ask.el));
   const copy = copier(status);
 
   const canPick = () => {
@@ -34,7 +33,7 @@ export function detailsPane(model, pictures) {
     if (current.picture === undefined) return;
     const { params, names } = current;
     const list = pictures[current.picture].large;
-    chart = surface(list, (name) => columnOf(samples, dots)(name), {
+    chart = surface(list, (name) => columnOf(drawnOf(current), dots)(name), {
       params: () => params, class: `spec-large${canPick() ? " spec-pickable" : ""}`, "aria-label": `the domain of ${label(current)}: ${printable(current.domain)}`,
     });
     chart.el.addEventListener("click", (event) => {
@@ -47,15 +46,15 @@ export function detailsPane(model, pictures) {
   };
 
   const describe = () => {
+    const samples = drawnOf(current);
     const notes = [
       current.more && `+${current.more} more`, samples?.n && `bars: ${samples.n} draws of rand(), not data`, samples?.note, canPick() && "click to pick",
     ].filter(Boolean);
     more.textContent = notes.join(" · ");
     left.hidden = !chart && notes.length === 0;
   };
-  const show = (row, drawn) => {
+  const show = (row) => {
     current = row;
-    samples = drawn;
     dots = null;
     status.replaceChildren();
     el.hidden = !row;
@@ -70,7 +69,7 @@ export function detailsPane(model, pictures) {
   return {
     el,
     show,
-    drawn(next) { samples = next; if (current) { describe(); chart?.invalidate(); } },
+    drawn() { if (current) { describe(); chart?.invalidate(); } },
     copy: () => current && copy(current.code),
     focus: () => ask.focus(),
     destroy() { chart?.destroy(); ask.destroy(); },

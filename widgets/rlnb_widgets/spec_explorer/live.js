@@ -1,14 +1,12 @@
 // The live spec explorer: search, tree, samples, details and the box to try a value.
 
-import { Channel, button, clamp, h, keyboard, visualizer } from "../_core/core.js";
+import { Channel, button, clamp, h, inWords, keyboard, toggle, visualizer } from "../_core/core.js";
 import { shapeLegend } from "../_core/shape.js";
-import { inWords, toggle, treeTools } from "../_core/treetools.js";
 import { treeView } from "../_core/treeview.js";
 import { hasKernel } from "./ask.js";
 import { detailsPane } from "./details.js";
 import { paintRow, rowElement, traits } from "./row.js";
 
-let made = 0;
 const MOST_SEED = 2 ** 31 - 1;
 
 export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
@@ -20,33 +18,31 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
   let samples = drawn();
   let showSamples = true;
   const drawnOf = (row) => (showSamples ? samples.rows[rows.indexOf(row)] ?? null : null);
-  const details = own(detailsPane(model, data.pictures));
-  let current = null;
+  const details = own(detailsPane(model, data.pictures, drawnOf));
   let atLeaves = data.leaves;
   // Where Composites outnumber leaves, it opens with leaves, and what differs.
   const leafRows = rows.flatMap((row, i) => (row.node && !row.diff ? [] : [i]));
   const domainHead = h("div", {});
   const tree = own(treeView({
-    rows, name: "entries of the spec", id: `spec-${(made += 1)}`,
-    header: h("div", {}, h("div", {}, "key"), h("div", {}, "spec"), domainHead, h("div", {}, "gymnasium space")),
-    traits, flagged: (row) => Boolean(row.diff), opening: () => (atLeaves ? leafRows : null),
+    rows, name: "entries of the spec", heads: [h("div", {}, "key"), h("div", {}, "spec"), domainHead, h("div", {}, "gymnasium space")],
+    label: "search keys, classes, dtypes, shapes", traits, flagged: (row) => Boolean(row.diff),
+    flags: ["Differences", "show only what differs from the other spec"], opening: () => (atLeaves ? leafRows : null),
     build: (row, i, place) => rowElement(row, i, place, atLeaves),
     update: () => {},
     paint: (element, row) => paintRow(element, row, data.pictures, drawnOf(row)),
     onSelect: (row) => {
-      current = row;
-      details.show(row, row && drawnOf(row));
+      details.show(row);
       selected.set(row ? row.path : []);
     },
   }));
   // For screen readers: what is seen of it is in the head of the table and in the field of the seed.
   const words = h("span", { class: "spec-drawn rlnb-sr", role: "status" });
-  const tools = treeTools(tree, rows, "search keys, classes, dtypes, shapes", ["Differences", "show only what differs from the other spec"]);
+  const { search, folds, only, count } = tree.tools;
   const repaint = () => {
     words.textContent = `${samples.words}, seed ${seed.value}`;
     domainHead.textContent = showSamples ? `domain, ${samples.words}` : "domain";
     tree.repaint();
-    if (current) details.drawn(drawnOf(current));
+    details.drawn();
   };
   listen("change:samples", () => { samples = drawn(); repaint(); });
   const arrange = () => {
@@ -58,17 +54,17 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
     atLeaves = !on;
     whole.set(on);
     arrange();
-    tools.filter();
+    tree.filter();
   };
   const whole = toggle("Whole tree", "show the Composites that hold the entries, too", false, showWhole);
-  tools.folds?.classList.add("spec-folds");
+  folds?.classList.add("spec-folds");
   const shapes = rows.map((row) => row.dims);
   root.append(h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree and samples" },
-    tools.search, data.leaves ? whole : null, tools.folds, tools.only, tools.count,
+    search, data.leaves ? whole : null, folds, only, count,
     sampleTools({ seed, kernel: hasKernel(model), words, show: (on) => { showSamples = on; repaint(); } }),
     shapes.flat().some(([role]) => role !== "f") ? shapeLegend(shapes) : null), tree.el, details.el, inWords(data.words));
 
-  const common = { c: ["copy the code", () => details.copy()], "/": ["search", tools.find], t: ["try a value", () => details.focus()] };
+  const common = { c: ["copy the code", () => details.copy()], "/": ["search", tree.find], t: ["try a value", () => details.focus()] };
   const inTree = (key) => [tree.keys[key][0], (event) => { if (!atLeaves) tree.keys[key][1](event); }];
   keyboard(tree.focusable, { ...tree.keys, ArrowLeft: inTree("ArrowLeft"), ArrowRight: inTree("ArrowRight"), ...common });
   keyboard(root, common);
@@ -76,7 +72,7 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
     const row = rows.find((other) => other.path.join("\0") === path.join("\0"));
     if (atLeaves && path.length && row?.node && !row.diff) showWhole(true);
     if (!atLeaves || path.length) tree.select(path);
-    else details.show(current = rows[0], null);
+    else details.show(rows[0]);
   };
   selected.subscribe((path, origin) => { if (origin !== "here") select(path); });
   arrange();
@@ -85,7 +81,7 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
 });
 
 function sampleTools({ seed, kernel, words, show }) {
-  const field = h("input", { type: "number", class: "rlnb-field spec-seed", min: 0, max: MOST_SEED, value: seed.value, "aria-label": "seed of the samples", disabled: !kernel });
+  const field = h("input", { type: "number", class: "rlnb-field", min: 0, max: MOST_SEED, value: seed.value, "aria-label": "seed of the samples", disabled: !kernel });
   field.addEventListener("change", () => { if (field.value !== "") seed.set(Number(field.value)); field.value = seed.value; });
   seed.subscribe((value) => { field.value = value; });
   const again = button({
@@ -93,5 +89,5 @@ function sampleTools({ seed, kernel, words, show }) {
     title: kernel ? "draw anew, with the next seed" : "drawing anew needs a Python kernel; these samples were stored",
   });
   return h("span", { class: "rlnb-group spec-tools" }, toggle("Random samples", "show random samples of the domains; they are not data of an environment", true, show), again,
-    h("label", { class: "spec-label" }, "seed", field), words);
+    h("label", { class: "rlnb-picker" }, "seed", field), words);
 }

@@ -128,9 +128,6 @@ class SpecExplorer(Visualizer):
     def _svg(self) -> Svg:
         return spec_svg(self.model, self._samples, self.seed)
 
-    def _alt(self) -> str:
-        return f"SpecExplorer({spec_headline(self.model)})"
-
 
 def _first_shown(model: SpecModel) -> Keys:
     """Return the path that is selected at first: the first leaf with a picture, so that a domain is visible."""

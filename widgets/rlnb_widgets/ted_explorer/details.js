@@ -64,7 +64,7 @@ export function detailsPane(view) {
     if (row.findings) {
       body.append(h("ul", { class: "rlnb-findings" }, ...row.findings.map(([text, fix]) => h("li", {}, text, fix ? h("span", { class: "rlnb-fix" }, fix) : null))));
     }
-    body.append(h("div", { class: "ted-blocks" }, ...sides.map((side) => sideBlock(row, side))));
+    body.append(h("div", { class: "rlnb-blocks" }, ...sides.map((side) => sideBlock(row, side))));
     update();
   };
   return { el, show, update, copyText: copy, copy: () => copyFirst() };

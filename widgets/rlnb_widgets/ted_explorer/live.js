@@ -1,17 +1,14 @@
 // The live TED explorer: playhead, tabs, search, tree and details; all of it in the page.
 
-import { Channel, clamp, h, keyboard, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, clamp, h, inWords, keyboard, tabs, timelineBar, toggle, visualizer } from "../_core/core.js";
 import { shapeLegend } from "../_core/shape.js";
 import { markStrip } from "../_core/strip.js";
-import { inWords, toggle, treeTools } from "../_core/treetools.js";
 import { detailsPane } from "./details.js";
 import { formsPanel } from "./forms.js";
 import { tedTree } from "./row.js";
 import { rulesPanel } from "./rules.js";
 import { jumpsOf, longestWords, marksOf, stepWords } from "./values.js";
 import { walkPanel } from "./walk.js";
-
-let made = 0;
 
 export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   const data = JSON.parse(model.get("payload"));
@@ -21,30 +18,28 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   const shown = own(new Channel(model, "view", (v) => (Object.hasOwn(data.tabs, v) ? v : "entries")));
   const view = {
     ted: data.ted, batch: data.batch, steps: data.steps, store: model.get("values"), rows: data.rows, thumbs: data.thumbs,
-    element: element.value, t: playhead.t, showRange: data.steps === null, id: `ted-${(made += 1)}`,
+    element: element.value, t: playhead.t, showRange: data.steps === null,
   };
   const details = detailsPane(view);
   const tree = own(tedTree(view, (row) => {
     details.show(row);
     selected.set(row ? row.path : []);
   }, () => details.update()));
-  const tools = treeTools(tree, data.rows, "search keys, dtypes, shapes", ["Findings", "show only rows that break a rule, contain NaN or inf, or differ"]);
 
   const timed = data.steps > 1;
   const [words, longest] = [h("span", {}), h("span", { style: "visibility:hidden", "aria-hidden": "true" })];
-  let known = { element: -1 };
-  const here = () => {
-    if (known.element !== view.element) {
-      const ends = marksOf(data, view.element);
-      const past = new Set(data.past[view.element]);
-      // It is not seen, and keeps the room of the sentence, below which nothing may move.
-      longest.textContent = longestWords(ends, data.steps, past);
-      known = { element: view.element, ends, past, jumps: jumpsOf(ends, data.found[view.element]) };
-    }
-    return known;
+  let here = null; // where episodes of the element end, where steps go past an end, and where to jump
+  const turn = () => {
+    const ends = marksOf(data, element.value);
+    const past = new Set(data.past[element.value]);
+    // It is not seen, and keeps the room of the sentence, below which nothing may move.
+    longest.textContent = longestWords(ends, data.steps, past);
+    here = { ends, past, jumps: jumpsOf(ends, data.found[element.value]) };
   };
-  const bar = own(timed ? timelineBar(playhead, () => here().jumps, "step", null, { jumpsApart: true }) : null);
-  const strip = own(timed ? markStrip(data.line, playhead, () => here().ends) : null);
+  turn();
+  element.subscribe(turn);
+  const bar = own(timed ? timelineBar(playhead, () => here.jumps) : null);
+  const strip = own(timed ? markStrip(data.line, playhead, () => here.ends) : null);
   // The jumps stand beside the words, which say what one has jumped to.
   const said = timed ? h("div", { class: "ted-said" }, h("p", { class: "ted-words" }, words, longest), bar.jumps) : null;
   // Whether an episode ends at the playhead and is followed by a reset, and whether the data end there.
@@ -57,7 +52,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   };
   const broken = data.rules.reduce((n, rule) => n + rule.places.length, 0);
   const parts = [
-    { name: "entries", el: h("div", {}, toolbar(view, data.rows, tree, tools, elements > 1 ? elementPicker(elements, element) : null), tree.el), onshow: () => tree.repaint() },
+    { name: "entries", el: h("div", {}, toolbar(view, tree, elements > 1 ? elementPicker(elements, element) : null), tree.el), onshow: () => tree.repaint() },
     data.rules.length && { name: "rules", note: broken ? `✗ ${broken}` : "✓", el: rulesPanel(data.rules, data.rulesLine, go, details.copyText) },
     data.forms && { name: "forms", el: formsPanel(data.forms, own) }, walk && { name: "steps", el: walk.el, onshow: () => walk.show() },
   ].filter(Boolean).map((part) => ({ ...part, title: data.tabs[part.name] }));
@@ -70,7 +65,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
     root.dataset.view = name;
   };
 
-  const find = () => { shown.set("entries"); tools.find(); };
+  const find = () => { shown.set("entries"); tree.find(); };
   const moves = timed ? { ",": bar.keys.ArrowLeft, ".": bar.keys.ArrowRight } : {};
   keyboard(tree.focusable, { ...tree.keys, ...moves });
   if (walk) keyboard(walk.focusable, { ...walk.keys, ArrowUp: tree.keys.ArrowUp, ArrowDown: tree.keys.ArrowDown });
@@ -81,7 +76,7 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
     view.t = playhead.t;
     view.element = element.value;
     Object.assign(root.dataset, { t: view.t, element: view.element });
-    const { ends, past } = here();
+    const { ends, past } = here;
     view.ends = Object.values(ends).some((steps) => steps.includes(view.t));
     view.past = past.has(view.t + 1);
     if (timed) words.textContent = stepWords(ends, data.steps, view.t, past);
@@ -96,18 +91,19 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   tree.select(selected.value);
 });
 
-function toolbar(view, rows, tree, { search, folds, only, count }, picker) {
+function toolbar(view, tree, picker) {
+  const { search, folds, only, count } = tree.tools;
   const ranges = (on) => { view.showRange = on; tree.update(); };
   const parts = [search, picker, folds,
     view.steps === null ? null : toggle("Ranges", "show minimum / mean / maximum instead of the value at the playhead", false, ranges),
-    only, count, shapeLegend(rows.flatMap((row) => [row.root?.dims ?? [], row.next?.dims ?? []]))];
+    only, count, shapeLegend(view.rows.flatMap((row) => [row.root?.dims ?? [], row.next?.dims ?? []]))];
   return h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree" }, ...parts);
 }
 
 function elementPicker(elements, element) {
-  const field = h("input", { type: "number", class: "rlnb-field ted-element", min: 0, max: elements - 1, value: element.value, "aria-label": "batch element" });
+  const field = h("input", { type: "number", class: "rlnb-field", min: 0, max: elements - 1, value: element.value, "aria-label": "batch element" });
   field.addEventListener("input", () => { if (field.value !== "") element.set(Number(field.value)); });
   field.addEventListener("change", () => { field.value = element.value; });
   element.subscribe((value) => { if (document.activeElement !== field) field.value = value; });
-  return h("label", { class: "ted-picker" }, "element", field, h("span", { class: "rlnb-note" }, `of ${elements}`));
+  return h("label", { class: "rlnb-picker" }, "element", field, h("span", { class: "rlnb-note" }, `of ${elements}`));
 }

@@ -16,8 +16,9 @@ export const traits = (row) => [row.carry ?? "", ...SIDES.filter((side) => row[s
 export function tedTree(view, onSelect, onPaint) {
   const [rootHead, nextHead, markHead] = [h("div", {}), h("div", {}), h("div", {})];
   const tree = treeView({
-    rows: view.rows, name: "entries of the TensorDict", id: view.id, traits, flagged: (row) => row.flag, onSelect, onPaint,
-    header: h("div", {}, h("div", {}, "key"), rootHead, ...(view.ted ? [nextHead, markHead] : [])),
+    rows: view.rows, name: "entries of the TensorDict", heads: [h("div", {}, "key"), rootHead, ...(view.ted ? [nextHead, markHead] : [])],
+    label: "search keys, dtypes, shapes", traits, flagged: (row) => row.flag, onSelect, onPaint,
+    flags: ["Findings", "show only rows that break a rule, contain NaN or inf, or differ"],
     build: (row, i, place) => rowElement(row, i, view, place),
     update: (element, row) => updateRow(element, row, view),
     paint: (element, row) => {

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rlnb_widgets._core.display import Columns, Display, Number, Param
-from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
+from rlnb_widgets._core.display_svg import WIDTH, Part
 from rlnb_widgets._core.ends import ENDS
 from rlnb_widgets._core.measures import text_width
-from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.table import CHAR, draw_shape, lines_display, table_display
 from rlnb_widgets._core.text import path_text, shorten, visible
 from rlnb_widgets.ted_explorer.carrying import FATES, Fate
@@ -162,22 +161,22 @@ def _carry(display: Display, carry: Carry) -> None:
         display.text(_MARK + 46, 16, list(carry.index), fill=role, size=10, within=WIDTH - _MARK - 46)
 
 
-def entries_svg(model: TedModel, title: str, words: str) -> Svg:
+def entries_parts(model: TedModel) -> list[Part]:
     """Return the static view of the entries, with the first findings."""
     parts: list[Part] = [entries_display(model), *model.notes]
     if lines := finding_lines(model):
         parts.append(lines_display([(line, "bad") for line in lines], MAX_FINDINGS))
-    return stacked(title, words, parts, {})
+    return parts
 
 
-def rules_svg(verdicts: tuple[Verdict, ...], title: str, words: str) -> Svg:
+def rules_parts(verdicts: tuple[Verdict, ...]) -> list[Part]:
     """Return the static view of the rules: those that are kept, and where one is broken."""
     tall = [20.0 + 48 * len(verdict.places) for verdict in verdicts]
     display = Display(sum(tall))
     for verdict, y in zip(verdicts, np.cumsum([0.0, *tall]).tolist(), strict=False):
         with display.moved(y):
             _rule(display, verdict)
-    return stacked(title, words, [rules_line(verdicts) or "TED rules: nothing to check", display], {})
+    return [rules_line(verdicts) or "TED rules: nothing to check", display]
 
 
 def _rule(display: Display, verdict: Verdict) -> None:
@@ -242,7 +241,7 @@ def kinds_display() -> Display:
     return display
 
 
-def forms_svg(forms: Sequence[Form], layouts: dict[str, tuple[Line, ...]], title: str, words: str) -> Svg:
+def forms_parts(forms: Sequence[Form], layouts: dict[str, tuple[Line, ...]]) -> list[Part]:
     """Return the static view of the forms: what each stores of the first trajectories, and its bytes."""
     parts: list[Part] = [bytes_display(forms), kinds_display()]
     for form in forms:
@@ -251,7 +250,7 @@ def forms_svg(forms: Sequence[Form], layouts: dict[str, tuple[Line, ...]], title
         head.text(60, 14, form.made, mono=True, size=10)
         head.text(0, 31, form.why or form.stores, fill="bad" if form.why else "muted", within=WIDTH)
         parts += [head, form_display(layouts.get(form.name, ()) if form.nbytes is not None else ())]
-    return stacked(title, words, parts, {})
+    return parts
 
 
 _COLUMNS = (0.0, 142.0, 330.0, 554.0)
@@ -289,8 +288,3 @@ def _way(display: Display, fate: Fate) -> None:
     else:
         display.glyph(stop, 22, "right", 7, role)
     display.line(x, 22, stop - 3, 22, role, 1.4, (2, 3) if kind in ("replaced", "waits") else None)
-
-
-def steps_svg(fates: Sequence[Fate], t: int, steps: int, title: str, words: str) -> Svg:
-    """Return the static view of the walk from step ``t`` to the next one."""
-    return stacked(title, words, [steps_display(fates, t, steps)], {})

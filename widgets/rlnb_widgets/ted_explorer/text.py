@@ -92,7 +92,7 @@ def side_texts(cell: Cell | None) -> tuple[str, str]:
     return cell_text(cell), range_text(cell)
 
 
-def stats_text(stats: Stats, digits: int = 4) -> str:
+def stats_text(stats: Stats) -> str:
     """Return minimum, mean and maximum, with counts of NaN and inf if there are any.
 
     Example:
@@ -103,7 +103,7 @@ def stats_text(stats: Stats, digits: int = 4) -> str:
         return "no elements"
     parts = []
     if stats.low is not None and stats.mean is not None and stats.high is not None:
-        text = " / ".join(number(v, digits) for v in (stats.low, stats.mean, stats.high))
+        text = " / ".join(number(v) for v in (stats.low, stats.mean, stats.high))
         parts.append(f"|z| {text}" if stats.of == "|z|" else text)
     parts += [f"{count:,} {word}" for count, word in ((stats.nan, "NaN"), (stats.inf, "inf")) if count]
     if stats.sampled:

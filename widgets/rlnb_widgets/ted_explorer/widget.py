@@ -9,6 +9,7 @@ from typing import Any
 import traitlets
 
 from rlnb.data.ted.keys import as_keys
+from rlnb_widgets._core.display_svg import stacked
 from rlnb_widgets._core.esm import TREE_CSS, bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.timeline import TimeTraits
@@ -20,7 +21,7 @@ from rlnb_widgets.ted_explorer.forms import Form, forms_of
 from rlnb_widgets.ted_explorer.layouts import layouts_of, runs_of
 from rlnb_widgets.ted_explorer.model import next_of, ted_model
 from rlnb_widgets.ted_explorer.payload import ted_payload
-from rlnb_widgets.ted_explorer.scene import entries_svg, forms_svg, rules_svg, steps_svg
+from rlnb_widgets.ted_explorer.scene import entries_parts, forms_parts, rules_parts, steps_display
 from rlnb_widgets.ted_explorer.schema import TedModel
 from rlnb_widgets.ted_explorer.text import ted_headline, ted_text
 from rlnb_widgets.ted_explorer.values import BUDGET, pack_values
@@ -165,17 +166,16 @@ class TEDExplorer(TimeTraits, Visualizer):
         return ted_words(self.model)
 
     def _svg(self) -> Svg:
-        headline, words = ted_headline(self.model), self._explain()
+        model = self.model
         if self.view == "rules":
-            return rules_svg(self.model.verdicts, f"TEDExplorer, rules: {headline}", words)
-        if self.view == "forms":
-            return forms_svg(self._forms, self._layouts, f"TEDExplorer, forms: {headline}", words)
-        if self.view == "steps" and self.model.is_ted and self.model.steps:
-            return steps_svg(self._fates(), self.t, self.model.steps, f"TEDExplorer, step {self.t}: {headline}", words)
-        return entries_svg(self.model, f"TEDExplorer: {headline}", words)
-
-    def _alt(self) -> str:
-        return f"TEDExplorer({ted_headline(self.model)})"
+            what, parts = ", rules", rules_parts(model.verdicts)
+        elif self.view == "forms":
+            what, parts = ", forms", forms_parts(self._forms, self._layouts)
+        elif self.view == "steps" and model.is_ted and model.steps:
+            what, parts = f", step {self.t}", [steps_display(self._fates(), self.t, model.steps)]
+        else:
+            what, parts = "", entries_parts(model)
+        return stacked(f"TEDExplorer{what}: {ted_headline(model)}", self._explain(), parts, {})
 
 
 def _keys(given: Any, spec: Any, name: str) -> tuple[Any, ...]:
