@@ -11,8 +11,10 @@ import torch
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets._core.colors import agent_role
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
+from rlnb_widgets.rollout_player.legend import legend_entries
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.rollout_player.payload import player_payload
+from rlnb_widgets.rollout_player.scene import PlayerScene
 from rlnb_widgets.rollout_player.strips import line_role
 from tensordict import TensorDict
 
@@ -192,6 +194,20 @@ def test_a_player_has_the_colour_of_its_pieces(game):
     for k, sign in enumerate("XO"):
         assert (pieces[sign].fill or pieces[sign].stroke) == agent_role(k)
         assert line_role(strips[f"player{k} reward"], 0) == line_role(strips["return so far"], k) == agent_role(k)
+
+
+def test_the_legend_has_the_colours_of_the_actions_that_occur():
+    actions = torch.tensor([0, 7, 8, 8, 2, 0])
+    steps = torch.zeros(6, 1)
+    td = TensorDict({"action": actions, "next": {"reward": steps, "done": steps.bool()}}, [6])
+    model = player_model(td)
+    named = {int(e.words): e.mark for e in legend_entries(model, [0]) if e.kind == "box"}
+    assert sorted(named) == [0, 2, 7, 8]
+    scene = PlayerScene(model)
+    strips, arrays = json.dumps(scene.strips().payload()), scene.columns.arrays
+    series = max(map(json.loads, re.findall(r'"series": (\[\[.*?\]\])', strips)), key=len)
+    drawn = {t: role for starts, _, role in series for t in arrays[starts].tolist()}
+    assert [drawn[t] for t in range(6)] == [named[a] for a in actions.tolist()]
 
 
 def test_without_an_env_agents_are_counted_by_the_numbers_in_their_names():

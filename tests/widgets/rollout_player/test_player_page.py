@@ -107,6 +107,31 @@ def test_a_click_leaves_controls_and_selected_text_alone(browse, cartpole):
     assert browse(player, act) == ("forward 1 step", "speed", "terminated")
 
 
+SIZES = """() => [".rlnb-now canvas", "[data-rlnb]"].map((name) => {
+  const { width, height } = document.querySelector(name).getBoundingClientRect();
+  return [Math.round(width), Math.round(height)];
+})"""
+
+
+def test_the_whole_window_shows_larger_pictures_and_escape_goes_back(browse, cartpole):
+    def act(page):
+        page.set_viewport_size({"width": 1280, "height": 760})
+        settle(page)
+        before = page.evaluate(SIZES)
+        page.get_by_role("button", name="whole window").click()
+        page.keyboard.press("ArrowRight")
+        moved, there = step(page), page.evaluate(SIZES)
+        page.keyboard.press("Escape")
+        settle(page)
+        focus = page.evaluate("document.activeElement.getAttribute('aria-label')")
+        return before, moved, there, page.evaluate(SIZES) == before, focus
+
+    before, moved, there, is_back, focus = browse(RolloutPlayer(cartpole, "CartPole-v1"), act)
+    assert there[1] == [1280, 760] and moved == 1
+    assert there[0][0] > 1.3 * before[0][0] and there[0][1] > 1.3 * before[0][1]
+    assert is_back and focus == "whole window"
+
+
 def test_the_menu_of_marks_begins_with_done(browse, cartpole):
     read = "document.querySelector('[aria-label=\"jump to a mark\"] select').value"
     assert browse(RolloutPlayer(cartpole), lambda page: page.evaluate(read)) == "done"
@@ -259,7 +284,7 @@ def test_the_style_sheet_of_the_player_reaches_no_other_visualizer():
     rules = re.findall(r"([^{}]+)\{[^{}]*\}", re.sub(r"/\*.*?\*/", "", own, flags=re.DOTALL))
     selectors = [selector.strip() for rule in rules for selector in rule.split(",")]
     assert len(selectors) > 30
-    assert [selector for selector in selectors if not selector.startswith(".rlnb-rollout-player ")] == []
+    assert [selector for selector in selectors if not re.match(r"\.rlnb-rollout-player(?![\w-])", selector)] == []
 
 
 CUT = """() => [...document.querySelectorAll('.rlnb-ted-row :is(th, td), .rlnb-cell .rlnb-caption')]

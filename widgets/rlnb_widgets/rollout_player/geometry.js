@@ -34,11 +34,11 @@ export function marksOf(head, columns, e) {
 /** The columns of the list for the environments drawn: a function from the number of a column, as `_made` in scene.py. */
 export function recipeColumns(head, columns, envs) {
   const known = new Map();
-  const make = ([kind, lane, number, a = 0, b = 0]) => {
+  const make = ([kind, lane, number, a = 0, b = 0, of = 8]) => {
     const e = envs()[lane];
     const where = (test, plus) => stepsWhere(head, columns[number], e, test, plus);
     if (kind === "values") return columns[number].subarray(e * head.steps, (e + 1) * head.steps);
-    if (kind === "mod") return where((v) => v >= 0 && v % 8 === a, b);
+    if (kind === "mod") return where((v) => v >= 0 && v % of === a, b);
     const found = where((v, t, all) => v > 0 && v !== all[a ? t + 1 : t - 1], a);
     return kind === "cuts" ? found.slice(1) : found;
   };

@@ -44,7 +44,7 @@ def legend_entries(model: PlayerModel, envs: Sequence[int]) -> list[Entry]:
     found += [Entry(kind, kind, "end") for kind in ENDS if (model.code[drawn] == KINDS.index(kind)).any()]
     resets = set(np.unique(model.resets[drawn]).tolist())
     found += [Entry(RESET_SIGNS[kind], kind, "reset") for k, kind in enumerate(RESETS) if kind and k in resets]
-    return [*found, *_colours(model)]
+    return [*found, *_colours(model, drawn)]
 
 
 def meanings(model: PlayerModel) -> list[tuple[str, str]]:
@@ -55,15 +55,16 @@ def meanings(model: PlayerModel) -> list[tuple[str, str]]:
     return [*found, *((kind, RESET_RULES[kind]) for k, kind in enumerate(RESETS) if k in resets and kind)]
 
 
-def _colours(model: PlayerModel) -> Iterator[Entry]:
+def _colours(model: PlayerModel, drawn: list[int]) -> Iterator[Entry]:
     agents: dict[tuple[str, ...], list[str]] = {}
     for strip in model.strips:
         if strip.role and 1 < len(strip.names) <= _MOST:
             agents[strip.names] = [line_role(strip, k) for k in range(len(strip.names))]
         names = strip.values if strip.kind == "bands" else strip.names
         if strip.kind in ("band", "bands", "area") and 1 < len(names) <= _MOST:
+            occurs = range(len(names)) if strip.kind == "area" else np.unique(strip.data[drawn]).tolist()
             yield Entry("", strip.label, "heading")
-            yield from (Entry(category_role(k), name, "box") for k, name in enumerate(names))
+            yield from (Entry(category_role(k), name, "box") for k, name in enumerate(names) if k in occurs)
     for shown, roles in agents.items():
         yield Entry("", "players" if model.turns else "agents", "heading")
         yield from (Entry(role, name, "box") for role, name in zip(roles, shown, strict=True))

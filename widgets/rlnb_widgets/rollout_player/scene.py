@@ -18,7 +18,7 @@ from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
 from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS, episode_numbers
 from rlnb_widgets.rollout_player.legend import legend_display
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.strips import Strip, category_role, line_role
+from rlnb_widgets.rollout_player.strips import CATEGORY_COLORS, Strip, category_role, line_role
 from rlnb_widgets.rollout_player.text import player_explanation
 from rlnb_widgets.scenes.scene import Limit
 
@@ -26,7 +26,6 @@ LEFT, RIGHT = 132.0, 8.0
 _TOP, _GAP, _LANE = 8.0, 6.0, 12.0
 _BESIDE = 8.0  # between frames
 _HEIGHTS = {"line": 30.0, "area": 30.0, "band": 16.0}
-_CATEGORIES = 8
 _MOST_CUTS = 60
 _FAR = 1e6
 #: How the page makes a column of numbers that it has: a kind, the lane, the numbers ``[E, T]``, and settings.
@@ -213,8 +212,8 @@ class PlayerScene:
     def _band(self, display: Display, strip: Strip, k: int, lane: int, y: float, h: float) -> None:
         most = len(strip.values if strip.kind == "bands" else strip.names)
         series = []
-        for value in range(min(most, _CATEGORIES)):
-            starts, stops = (self._column("mod", lane, strip.data[..., k], value, plus) for plus in (0, 1))
+        for value in range(min(most, CATEGORY_COLORS)):
+            starts, stops = (self._column("mod", lane, strip.data[..., k], value, j, CATEGORY_COLORS) for j in (0, 1))
             series.append((starts, stops, category_role(value)))
         display.spans(series, y, h, gap=1)
 
@@ -251,17 +250,17 @@ class PlayerScene:
         return self.columns.add(_made(kind, of[self.envs[lane]], *settings))
 
 
-def _made(kind: str, values: np.ndarray, a: int = 0, b: int = 0) -> np.ndarray:
+def _made(kind: str, values: np.ndarray, a: int = 0, b: int = 0, of: int = RESTART) -> np.ndarray:
     """Return a column of some numbers ``[T]``; `recipeColumns` in geometry.js does the same in the page.
 
-    ``"values"`` are the numbers, ``"mod"`` the steps, ``b`` added, at which they are ``a`` (of 8, for more categories
-    than there are colours), ``"runs"`` the first steps of runs of equal numbers above 0, or for ``a = 1`` where they
-    end, and ``"cuts"`` all but the first of them.
+    ``"values"`` are the numbers, ``"mod"`` the steps, ``b`` added, at which they are ``a`` modulo ``of`` (the number of
+    colours of categories, or that of the codes of lanes), ``"runs"`` the first steps of runs of equal numbers above 0,
+    or for ``a = 1`` where they end, and ``"cuts"`` all but the first of them.
     """
     if kind == "values":
         return values
     if kind == "mod":
-        return np.flatnonzero((values >= 0) & (values % _CATEGORIES == a)).astype(np.int32) + b
+        return np.flatnonzero((values >= 0) & (values % of == a)).astype(np.int32) + b
     parted = np.insert(values[1:] != values[:-1], len(values) - 1 if a else 0, True)
     found = np.flatnonzero(parted & (values > 0)).astype(np.int32) + a
     if kind == "cuts":

@@ -4,8 +4,6 @@ import { h, text } from "../_core/core.js";
 import { frameSource, frameView, nextFrame } from "./frames.js";
 import { episodeAt, namesAt, turnWords } from "./strips.js";
 
-const TALLEST = 130; // Pixels; frames, controls and strips fit on a laptop's screen together.
-
 /** An environment at a step: its episode, and whose turn it is, or the return so far. */
 function summary(head, columns, e, t) {
   if (namesAt(head, columns, e, t)[0] === "padding") return "has ended";
@@ -21,12 +19,11 @@ export function screensPanel(head, columns, blob, pictures, playhead, selected, 
   const source = frameSource(head, blob, pictures, () => stages.forEach((s) => s.invalidate()));
   const many = head.labels.length > 1;
   const seen = source.kind !== "none";
-  const wide = Math.round((TALLEST * source.width) / source.height);
   const captions = [];
 
   const screen = (frameAt) => {
     if (!seen) return null;
-    stages.push(own(frameView(source, frameAt, { class: "rlnb-screen", style: `max-width:${wide}px` })));
+    stages.push(own(frameView(source, frameAt, { class: "rlnb-screen" })));
     return stages.at(-1).el;
   };
 
@@ -53,13 +50,12 @@ export function screensPanel(head, columns, blob, pictures, playhead, selected, 
   };
 
   const el = h("div", { class: `rlnb-screens ${many ? "rlnb-grid" : ""} ${head.parting ? "rlnb-pair" : ""}` });
+  el.style.setProperty("--rlnb-ratio", source.width / source.height);
   if (many) {
     el.setAttribute("role", "group");
     el.setAttribute("aria-label", head.parting ? "two rollouts" : "environments");
     el.append(...head.labels.map(cell));
   } else if (seen) {
-    // What two frames do not need is the table's.
-    el.style.setProperty("--rlnb-screens", `${2 * Math.max(wide, 160) + 12}px`);
     el.append(figure("root", false, () => [playhead.t]), figure('"next"', true, () => [nextFrame(head, 0, playhead.t), true]));
   }
   if (head.frames.note) el.append(h("p", { class: seen ? "rlnb-note" : "rlnb-note rlnb-empty" }, head.frames.note));

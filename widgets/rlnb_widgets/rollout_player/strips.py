@@ -59,6 +59,7 @@ def line_role(strip: Strip, k: int) -> str:
 
 #: Colours of categories: that of lines comes last, and orange, which is much like an agent's, is left out.
 _CATEGORIES = ("c2", "c4", "c5", "c6", "c7", "c3", "c0")
+CATEGORY_COLORS = len(_CATEGORIES)
 
 
 def category_role(k: int) -> str:
@@ -68,7 +69,7 @@ def category_role(k: int) -> str:
         >>> category_role(0), category_role(7)
         ('c2', 'c2')
     """
-    return _CATEGORIES[k % len(_CATEGORIES)]
+    return _CATEGORIES[k % CATEGORY_COLORS]
 
 
 def choose_strips(
