@@ -38,28 +38,18 @@ LEVEL = 22.0
 #: Number of values of a curve of weights, for beta from 0 to 1.
 BETAS = 61
 
+# Looks of cells by the kinds of their insides and outlines.
 _AGES: list[dict[str, Any]] = [
     {},
     {"fill": "muted", "opacity": 0.35},
     *({"fill": "c0", "opacity": round(1 - 0.85 * k / SHADES, 3)} for k in range(SHADES + 1)),
 ]
-_EDGES: list[dict[str, Any]] = [
-    {"stroke": "muted", "opacity": 0.6},
-    {"stroke": "c0"},
-    *({"stroke": "c0"} for _ in range(2)),
-]
+_EDGES: list[dict[str, Any]] = [{"stroke": "muted", "opacity": 0.6}, *[{"stroke": "c0"}] * 3]
 # Within the innermost ring, by the kinds of outlines: what was written, and what was overwritten.
-_WRITTEN: list[dict[str, Any]] = [
-    {},
-    {},
-    {"stroke": "good", "width": 4},
-    {"stroke": "good", "width": 4, "dash": [4, 2]},
-]
-_ARCS: list[dict[str, Any]] = [
-    {"stroke": "ink", "width": 3},
-    {"stroke": "muted", "width": 3},
-    {"stroke": "bad", "width": 3, "dash": [3, 3]},
-]
+_GREEN: dict[str, Any] = {"stroke": "good", "width": 4}
+_WRITTEN = [{}, {}, _GREEN, {**_GREEN, "dash": [4, 2]}]
+_TONES = [{"stroke": role, "width": 3} for role in ("ink", "muted")]
+_ARCS: list[dict[str, Any]] = [*_TONES, {"stroke": "bad", "width": 3, "dash": [3, 3]}]
 _LIFTS = (6.0, 10.0, 14.0)
 _MOST_LEVELS, _MOST_SETTINGS, _MOST_KEYS, _MOST_LINES = 6, 8, 8, 5
 

@@ -153,19 +153,20 @@ def _places(model: TreeModel) -> tuple[dict[int, tuple[float, float]], float, fl
     deepest = max(int(max(depth[node] for node in model.open)), 1)
     column = min((WIDTH - _LEFT - _RIGHT) / deepest, _COLUMN)
     y: dict[int, float] = {}
-    top, stack = _ROW, [(0, False)]
-    started: dict[int, float] = {}
-    while stack:
-        node, done = stack.pop()
+
+    def put(node: int, top: float) -> float:
+        """Put leaves into rows and a node between its children; return where the next row begins."""
         below = sorted(children[node], key=lambda child: int(model.nodes.action[child]))
+        y[node], end = top, top
+        for child in below:
+            end = put(child, end)
         if not below:
-            y[node], top = top, top + _ROW
-        elif done:
-            y[node], top = (y[below[0]] + y[below[-1]]) / 2, max(top, started[node] + _INNER)
-        else:
-            started[node] = top
-            stack += [(node, True), *((child, False) for child in below[::-1])]
-    return {node: (_LEFT + column * float(depth[node]), y[node]) for node in model.open}, top, column
+            return top + _ROW
+        y[node] = (y[below[0]] + y[below[-1]]) / 2
+        return max(end, top + _INNER)
+
+    height = put(0, _ROW)
+    return {node: (_LEFT + column * float(depth[node]), y[node]) for node in model.open}, height, column
 
 
 def _curve(start: tuple[float, float], end: tuple[float, float], steps: int = 16) -> list[tuple[float, float]]:
