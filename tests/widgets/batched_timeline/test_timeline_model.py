@@ -26,7 +26,6 @@ def test_turns_are_counted_from_the_first_ones_start(serial):
 def test_a_reset_belongs_to_the_step_before_it_and_the_first_to_step_0(serial):
     run = batch_run("a", serial)
     assert run.step_of.tolist() == [0, 0, 1, 1, 2]
-    assert [list(run.turns_of(step)) for step in range(4)] == [[0, 1], [2, 3], [4], []]
     assert run.first.tolist() == [True, True]
     assert run.mask.tolist() == [[False, False], [False, True], [False, False]]
     assert timeline_model([run]).opening == 1
