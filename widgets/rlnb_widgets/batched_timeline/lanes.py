@@ -102,26 +102,22 @@ class LaneScene:
         strip = _ABOVE + _STRIP if self.strip else 0.0
         runs, height = self._placed(self.sizes.overview, strip)
         display = Display(height + 20, self.columns)
-        # What moves lies in groups of its own, so that the page repaints nothing else.
-        for i, (_, top, end) in enumerate(runs):
-            with display.shown(Param(f"has{i}")), display.frame(LEFT, RIGHT, (0, self.whole)):
-                y = top + TITLE - 4
-                display.rect(Param(f"from{i}"), Param(f"to{i}"), y, end + 2 - y, fill="highlight", least=2, grow=1)
         for i, (kept, top, end) in enumerate(runs):
+            x, y = Param(f"from{i}"), top + TITLE - 4
             with display.frame(LEFT, RIGHT, (0, self.whole)):
+                with display.shown(Param(f"has{i}")):
+                    display.rect(x, Param(f"to{i}"), y, end + 2 - y, fill="highlight", least=2, grow=1)
                 self._draw_lanes(display, kept, top, self.sizes.overview, 0.0, kept.stop)
                 if self.strip:
                     self._draw_strip(display, kept, end)
                 display.hit(0, self.whole, top, end - top + (strip or self.sizes.gap), name=f"run{i}")
+                with display.shown(Param(f"has{i}")):
+                    display.line(x, y, x, end + (strip or 2), stroke="ink")
             self._draw_names(display, kept, top, self.sizes.overview)
             if self.strip:
                 display.text(LEFT - 8, end + _ABOVE + 12, self.strip, fill="muted", size=10, anchor="end")
         with display.frame(LEFT, RIGHT, (0, self.whole)):
             display.axis(height + 4, "duration")
-        for i, (_, top, end) in enumerate(runs):
-            with display.shown(Param(f"has{i}")), display.frame(LEFT, RIGHT, (0, self.whole)):
-                x = Param(f"from{i}")
-                display.line(x, top + TITLE - 4, x, end + (strip or 2), stroke="ink")
         return display
 
     def detail(self) -> Display:

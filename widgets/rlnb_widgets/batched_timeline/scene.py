@@ -125,7 +125,6 @@ class TimelineScene(LaneScene):
                     if len(at):
                         display.spans([(at, at + 1, "c1")], y + env * lane, tall, least=1, gap=1)
                 display.hit(0, self.model.length, y - 2, lane * run.envs + 2, name="steps")
-            with display.frame(LEFT, RIGHT, (0, self.model.length)):
                 display.rect(Param("t"), Param("t", 1), y - 2, lane * run.envs + 2, stroke="ink", least=1.5)
             self.draw_lane_names(display, kept, y, lane)
             y += lane * run.envs + 2

@@ -125,10 +125,10 @@ def bars_display(column: StateColumns, name: str, role: str, expected: bool = Fa
     display.text(0, 12, name, size=12, bold=True)
     display.text(0, 28, Param(f"{name} to"), fill="muted")
     display.text(0, 43, Param(f"{name} about"), fill="muted", within=LEFT - 6)
-    with display.shown(Param("selected")), display.frame(LEFT, RIGHT, (0, Param("cells"))):
-        display.rect(Param("slot"), Param("slot", 1), 0, height, fill="accent", opacity=0.25, least=3)
-        display.line(Param("slot"), height + 4, Param("slot", 1), height + 4, stroke="accent", width=2)
     with display.frame(LEFT, RIGHT, (0, Param("cells"))):
+        with display.shown(Param("selected")):
+            display.rect(Param("slot"), Param("slot", 1), 0, height, fill="accent", opacity=0.25, least=3)
+            display.line(Param("slot"), height + 4, Param("slot", 1), height + 4, stroke="accent", width=2)
         display.bars(column(name), 2, height - 2, Param(f"{name} most"), role)
         if expected:
             display.curve(column("expected"), 1, height, 0, Param(f"{name} most"), "ink", 1.2, dash=(4, 3))
@@ -146,7 +146,6 @@ def sum_tree_display(column: StateColumns, levels: int) -> Display:
             nodes = column(f"node{depth}"), column(f"node{depth} to")
             display.spans([(*nodes, "c4")], y, LEVEL - 3, gap=1.5, opacity=0.35)
             display.labels(*nodes, y + 14, values=column(f"sum{depth}"), anchor="middle")
-    with display.frame(2, 2, (0, Param("total"))):
         for depth in range(levels):
             with display.shown(Param(f"on{depth}")):
                 way = (Param(f"way{depth}"), Param(f"way{depth} to"), LEVEL * depth + 3, LEVEL - 3)
@@ -167,7 +166,6 @@ def weights_display(column: StateColumns) -> Display:
             display.text((BETAS - 1) * share + 0.5, 144, number(share), fill="muted", anchor="middle")
         for name, dash in (("smallest", (6, 3)), ("largest", (2, 3)), ("here", None)):
             display.curve(column(name), 7, 122, 0, 1, "c4" if name == "here" else "ink", 2, dash=dash)
-    with display.frame(34, 10, (0, BETAS)):
         display.line(Param("beta"), 8, Param("beta"), 128, stroke="muted", dash=(4, 3))
         for name in ("smallest", "largest", "here"):
             with display.shown(Param(f"{name} shown")):
