@@ -1,6 +1,6 @@
 // The TrainingMonitor: progress, a panel for each curve, the agents under one playhead, and the value map.
 
-import { columnsOf, framed, h, keyboard, surface, timelineBar, visualizer } from "../_core/core.js";
+import { bytes, columnsOf, framed, h, keyboard, surface, timelineBar, visualizer } from "../_core/core.js";
 import { frameSource, frameView } from "../rollout_player/frames.js";
 import { nearest, said } from "./readout.js";
 
@@ -65,9 +65,8 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
     agents.hidden = rollouts.length === 0;
     shown = rollouts.map((one) => {
       const [start, size] = one.pictures;
-      const pictures = model.get("_pictures");
-      const part = size ? new DataView(pictures.buffer ?? pictures, (pictures.byteOffset ?? 0) + start, size) : null;
-      const source = frameSource(one, model.get("_poses"), part, () => view.invalidate());
+      const pictures = bytes(model.get("_pictures")).subarray(start, start + size);
+      const source = frameSource(one, model.get("_poses"), pictures, () => view.invalidate());
       const caption = h("figcaption", {});
       const last = one.steps + one.extra.length - 1;
       const view = frameView(source, () => [Math.min(playhead.t, last), playhead.t >= one.steps], { class: "tm-screen" });
