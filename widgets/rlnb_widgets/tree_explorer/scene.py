@@ -169,12 +169,12 @@ def _places(model: TreeModel) -> tuple[dict[int, tuple[float, float]], float, fl
     return {node: (_LEFT + column * float(depth[node]), y[node]) for node in model.open}, height, column
 
 
-def _curve(start: tuple[float, float], end: tuple[float, float], steps: int = 16) -> list[tuple[float, float]]:
+def _curve(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[float, float]]:
     """Return points of a curve that leaves and arrives level."""
     (x0, y0), (x1, y1) = start, end
     points = []
-    for i in range(steps + 1):
-        s = i / steps
+    for i in range(17):
+        s = i / 16
         x = x0 * (1 - s) ** 3 + x1 * s**3 + 3 * s * (1 - s) * (x0 + x1) / 2
         points.append((x, y0 * (1 - s) ** 2 * (1 + 2 * s) + y1 * s**2 * (3 - 2 * s)))
     return points
