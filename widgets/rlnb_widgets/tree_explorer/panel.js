@@ -179,17 +179,18 @@ function sceneBox() {
         const read = scene.marks.filter((mark) => mark.kind !== "text" || (mark.size * BOARD) / scene.width >= SMALL);
         view = sceneView({ ...scene, marks: read });
       }
-      if (board?.frame && view) {
-        if (view.el.parentNode !== el) el.replaceChildren(view.el);
-        view.show(board.frame);
-        el.setAttribute("role", "img");
-        el.setAttribute("aria-label", board.caption || board.label || "position");
-      } else if (board?.pairs?.length) {
-        el.removeAttribute("role");
-        el.replaceChildren(h("dl", { class: "rlnb-facts" }, ...factList(board.pairs)));
-      } else el.replaceChildren(h("p", { class: "rlnb-note" }, "The position of this node needs a running kernel."));
-      el.classList.toggle("tx-text", !board?.frame);
-      el.setAttribute("data-board", board ? (board.frame ? "scene" : "pairs") : "none");
+      const kind = board?.frame && view ? "scene" : board?.pairs?.length ? "pairs" : "none";
+      const content = {
+        scene: () => view.el,
+        pairs: () => h("dl", { class: "rlnb-facts" }, ...factList(board.pairs)),
+        none: () => h("p", { class: "rlnb-note" }, "The position of this node needs a running kernel."),
+      }[kind]();
+      if (content !== el.firstChild) el.replaceChildren(content);
+      if (kind === "scene") view.show(board.frame);
+      el.role = kind === "scene" ? "img" : null;
+      el.ariaLabel = kind === "scene" ? board.caption || board.label || "position" : null;
+      el.classList.toggle("tx-text", kind !== "scene");
+      el.dataset.board = kind;
     },
     destroy: () => view?.destroy(),
   };
