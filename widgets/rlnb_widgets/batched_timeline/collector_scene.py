@@ -21,10 +21,10 @@ from rlnb_widgets.batched_timeline.lanes import (
     RIGHT,
     STRIP_ROLE,
     UNIT,
-    Lane,
     LaneScene,
     RunLanes,
     Sizes,
+    WorkerLane,
     crowded,
     draw_shares,
 )
@@ -73,7 +73,7 @@ def collector_lanes(run: CollectorRun, oldest: int, columns: Columns) -> RunLane
     return RunLanes(run.label, run.name, whole, page, "first", [learns, takes], lanes, tuple(strip), above)
 
 
-def _lane(run: CollectorRun, worker: int, columns: Columns, unit: float) -> Lane:
+def _lane(run: CollectorRun, worker: int, columns: Columns, unit: float) -> WorkerLane:
     mine = np.flatnonzero(run.worker[: run.drawn] == worker)
     good, bad = mine[run.version[mine] >= 0], mine[run.version[mine] < 0]
     since = [run.unfinished[worker]] if worker in run.unfinished else []
@@ -82,7 +82,7 @@ def _lane(run: CollectorRun, worker: int, columns: Columns, unit: float) -> Lane
     lost = columns.add(run.began[bad], unit), columns.add(run.written[bad], unit), "bad"
     unfinished = columns.add(np.array(since), unit), columns.add(np.full(len(since), run.seconds * 1e6), unit), "c0"
     failed = run.failure is not None and worker in run.failure.workers
-    return Lane(
+    return WorkerLane(
         f"worker {worker}" if run.in_processes else "env",
         [(began, collected, "c0"), unfinished, (collected, written, "c2"), lost],
         failed,

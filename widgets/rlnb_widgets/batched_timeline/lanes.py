@@ -31,7 +31,7 @@ Series = list[tuple[int, int, str]]
 
 
 @dataclass(frozen=True)
-class Lane:
+class WorkerLane:
     """What one env or worker did."""
 
     name: str  #: its name
@@ -51,7 +51,7 @@ class RunLanes:
     page: dict[str, Any]  #: what the page looks up: facts, and columns, of which "end" is when a position ended
     first: str  #: name in `page` of the column of when a position of the playhead began
     learner: Series  #: what the learner did and when
-    lanes: tuple[Lane, ...]  #: what each env or worker did
+    lanes: tuple[WorkerLane, ...]  #: what each env or worker did
     strip: tuple[tuple[float, int, int], ...] = ()  #: of each height in the strip: the height, starts and stops
     above: tuple[int, int, int] = (0, 0, 0)  #: starts, stops and values of the numbers above the strip
 

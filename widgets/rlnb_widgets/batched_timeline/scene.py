@@ -11,10 +11,10 @@ from rlnb_widgets.batched_timeline.lanes import (
     LEFT,
     RIGHT,
     UNIT,
-    Lane,
     LaneScene,
     RunLanes,
     Sizes,
+    WorkerLane,
     bar_height,
     crowded,
     draw_shares,
@@ -46,7 +46,7 @@ def run_lanes(run: BatchRun, columns: Columns) -> RunLanes:
         spans += [(acted, written, ROLES["write"]) for _, acted, written in (of_step, of_reset)]
         failed = failure is not None and env in failure.workers
         cross = failure is not None and (failed or not failure.workers) and whole
-        lanes.append(Lane(f"env {env}", spans, failed, cross))
+        lanes.append(WorkerLane(f"env {env}", spans, failed, cross))
         moments.append([*of_step, *of_reset])
     page = {
         "label": shorten(run.label, 40),
