@@ -55,7 +55,7 @@ def _film() -> Made:
 def _map() -> Made:
     grid = monitor().model.value_map
     assert grid is not None
-    return map_display(grid), {}
+    return map_display(grid, Columns()), {}
 
 
 SCENES: dict[str, Callable[[], Made]] = {

@@ -119,14 +119,15 @@ def test_columns_hold_every_batch_once(schedule):
         (worker, tuple(row), version)
         for worker, lane in enumerate(kept.lanes)
         for *row, version in zip(
-            *(arrays[c].tolist() for c in (lane.began, lane.collected, lane.written, lane.version)), strict=True
+            *(arrays[c].tolist() for c in (*lane.spans[0][:2], lane.spans[2][1], lane.numbers[2])), strict=True
         )
     ]
     assert sorted(found) == sorted(
         (worker, tuple(map(float, moments)), version) for worker, moments, version, *_ in parts
     )
-    assert arrays[kept.parts[0]].tolist() == list(range(len(calls)))
-    ages = sorted((a, start) for a, starts, _ in kept.ages for start in arrays[starts].tolist())
+    assert arrays[kept.page["parts"][0]].tolist() == list(range(len(calls)))
+    oldest = max(scene.model.oldest, 1)
+    ages = sorted((round(oldest * age), start) for age, starts, _ in kept.strip for start in arrays[starts].tolist())
     assert ages == sorted(
         (current - version, got) for (_, got, _), (_, _, version, _, current) in zip(calls, parts, strict=True)
     )

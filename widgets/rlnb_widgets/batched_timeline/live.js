@@ -46,19 +46,14 @@ export default visualizer("batched-timeline", ({ model, root, playhead, own }) =
     });
     return found;
   };
-  const charts = {};
-  const chart = (name, label, attributes = {}) => {
-    if (lists[name]) charts[name] = own(surface(lists[name], column, { params, class: "bt-chart", "aria-label": label, ...attributes }));
-    return charts[name]?.el ?? null;
-  };
-  const invalidate = () => { for (const part of Object.values(charts)) part.invalidate(); };
-
+  const chart = (name, label, attributes = {}) => (lists[name] ? own(surface(lists[name], column, { params, class: "bt-chart", "aria-label": label, ...attributes })) : null);
   const summary = chart("summary", ofCollectors
     ? "frames per second, and how the time of a worker and of the learner divides"
     : "steps per second, and how the time of an env divides");
   const overview = chart("overview", `all ${units}, over time`, { tabindex: 0, role: "slider" });
   const detail = chart("detail", `the ${unit} at the playhead`);
   const resets = chart("resets", "which envs were reset after which step");
+  const invalidate = () => { for (const one of [overview, detail, resets]) one?.invalidate(); };
   const blocks = runs.map((run) => (ofCollectors ? batchesPanel : rowsPanel)(run, column));
   const words = h("p", { class: ofCollectors && runs.length > 1 ? "bt-words bt-long" : "bt-words", "aria-live": "polite" });
 
@@ -72,14 +67,14 @@ export default visualizer("batched-timeline", ({ model, root, playhead, own }) =
     "zoom", knob("+", "zoom in", "in", 0.5), knob("-", "zoom out", "out", 2), knob("0", `show all of the ${unit}`, "all", 0)));
   bar.keys["="] = bar.keys["+"];
   const parts = [
-    { name: "step", title: `This ${unit}`, el: h("div", {}, detail) },
+    { name: "step", title: `This ${unit}`, el: h("div", {}, detail?.el) },
     { name: "rows", title: ofCollectors ? "Versions" : "Rows", el: h("div", { class: "bt-blocks" }, ...blocks.map((block) => block.el)) },
-    ...(resets ? [{ name: "resets", title: "Resets", el: h("div", {}, resets) }] : []),
+    ...(resets ? [{ name: "resets", title: "Resets", el: h("div", {}, resets.el) }] : []),
   ];
   // What went wrong comes first.
   root.append(...failures.map((failure) => failurePanel(failure, [unit, units])));
   if (runs.length) {
-    root.append(summary, h("p", { class: "bt-insight" }, insight), overview, legend(meanings), bar.el, words, tabs(parts).el);
+    root.append(summary.el, h("p", { class: "bt-insight" }, insight), overview.el, legend(meanings), bar.el, words, tabs(parts).el);
     slide(overview, (hit) => {
       const run = runs[Number(hit.name.slice(3))];
       return clamp(search(column(run.begin), hit.value, true) - 1, 0, column(run.begin).length - 1);
@@ -87,11 +82,10 @@ export default visualizer("batched-timeline", ({ model, root, playhead, own }) =
     if (resets) slide(resets, (hit) => clamp(Math.floor(hit.value), 0, playhead.last));
   }
   root.append(noteList(notes).el);
-  keyboard(root, bar.keys, overview);
+  keyboard(root, bar.keys, overview?.el);
 
   /** Move the playhead to the step under the pointer while it is pressed. */
-  function slide(el, stepOf) {
-    const { at } = Object.values(charts).find((part) => part.el === el);
+  function slide({ el, at }, stepOf) {
     drag(el, (event) => { const hit = at(event); if (hit?.name) playhead.seek(stepOf(hit)); });
   }
 
@@ -99,7 +93,7 @@ export default visualizer("batched-timeline", ({ model, root, playhead, own }) =
     const t = playhead.t;
     const said = runs.length ? (ofCollectors ? spokenBatch : spoken)(runs, column, t) : "";
     words.textContent = said ? `${said[0].toUpperCase()}${said.slice(1)}.` : "";
-    if (overview) tellSlider(overview, playhead.last, t, said);
+    if (overview) tellSlider(overview.el, playhead.last, t, said);
     root.setAttribute("data-t", String(t));
     for (const block of blocks) block.update(t);
     invalidate();

@@ -63,11 +63,6 @@ class BatchRun:
         """Whether each env has a process of its own."""
         return self.name == "ParallelEnv"
 
-    def turns_of(self, step: int) -> range:
-        """Return the turns that belong to a step."""
-        low, high = np.searchsorted(self.step_of, (step, step + 1))
-        return range(int(low), int(high))
-
 
 @dataclass(frozen=True, eq=False)
 class TimelineModel:

@@ -56,7 +56,7 @@ export function batchesPanel(run, column) {
 }
 
 /** A worker that failed: what it said, and its traceback, the lines to look at first in bold. */
-export function failurePanel({ label, headline, lines, step }, [unit, units] = ["step", "steps"]) {
+export function failurePanel({ label, headline, lines, step }, [unit, units]) {
   const trace = lines.length
     ? h("pre", { class: "bt-traceback", tabindex: 0, "aria-label": "the worker's traceback" },
       ...lines.map(([text, own]) => h("span", { class: own ? "bt-own" : null }, `${text}\n`)))

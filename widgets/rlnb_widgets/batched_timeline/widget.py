@@ -146,7 +146,7 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
             _check_for_envs(learner)
             self.model = timeline_model(_runs(named, error, _STEPS if steps is None else operator.index(steps), policy))
             self._scene, self._words = TimelineScene(self.model), _OF_ENVS
-        head, turns = timeline_payload(self._scene)
+        head, turns = timeline_payload(self._scene, self._words.insight(self.model))
         super().__init__(
             length=self.model.length, t=self.model.opening if t is None else t, fps=4.0, _head=head, _turns=turns,
             _label=f"BatchedEnvTimeline: {self._words.headline(self.model)}",
@@ -165,7 +165,7 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
             parts += [scene.summary(), insight, scene.legend(), scene.overview(), here, scene.detail()]
         resets = scene.resets()
         parts += [resets] if resets is not None else []
-        parts += [scene.failure(run) for run in self.model.runs if run.failure]
+        parts += [scene.failure(run.label, run.failure) for run in self.model.runs if run.failure]
         return stacked(title, self._words.explanation(self.model), parts, scene.params(self.t))
 
     def _explain(self) -> str:

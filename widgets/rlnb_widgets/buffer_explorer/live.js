@@ -23,7 +23,6 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   let sliceLen = moment().slicing?.[0] ?? 1;
   let phase = 1;
   let shown = here();
-  let version = 0;
 
   const before = () => (here() > 0 ? frame(here() - 1) : null);
   const cellNow = () => cellOf(moment(), selection.value);
@@ -33,26 +32,23 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     if (selection.value < first || selection.value >= after) selection.set(first);
   };
 
-  // The columns and parameters of the lists, computed when what they depend on changes; curves depend on the cell, too.
-  let made = { state: null };
-  const numbers = () => {
-    const state = [version, here(), order.value, phase, sliceLen, beta].join(" ");
-    if (state !== made.state) {
-      const tree = sumTree(moment());
-      const [bars, lengths] = [barNumbers(moment(), order.value, beta), lengthNumbers(moment(), sliceLen)];
-      const columns = { ...ringColumns(moment(), before(), phase, sliceLen), ...bars.columns, ...tree.columns, ...lengths.columns };
-      made = { state, tree, columns, params: { ...bars.params, ...lengths.params } };
-    }
-    return made;
-  };
-  const curves = () => curveNumbers(moment(), cellNow(), beta);
-  // A picture that is about to be replaced may ask for what this state has not.
-  const columnOf = (name) => numbers().columns[name] ?? curves().columns[name] ?? [];
-  const params = () => ({ ...ringParams(moment(), before(), phase, order.value, selection.value, column.value), ...numbers().params });
+  // The columns and parameters of the lists, computed anew for each picture.
+  let made;
+  function compute() {
+    const [m, old] = [moment(), before()];
+    const [tree, bars] = [sumTree(m), barNumbers(m, order.value, beta)];
+    const [lengths, curves] = [lengthNumbers(m, sliceLen), curveNumbers(m, cellNow(), beta)];
+    const ring = { columns: ringColumns(m, old, phase, sliceLen), params: ringParams(m, old, phase, order.value, selection.value, column.value) };
+    const all = (name) => Object.assign({}, ...[ring, bars, tree, lengths, curves].map((part) => part[name]));
+    made = { tree, curves: curves.curves, columns: all("columns"), params: all("params") };
+  }
+  compute();
+  // A picture that is about to be replaced may ask for what this moment has not.
+  const columnOf = (name) => made.columns[name] ?? [];
   const charts = new Map();
   const chart = (name, more = () => ({}), attributes = { class: "be-chart", role: "img" }) => {
     if (!charts.has(name) && lists()[name]) {
-      charts.set(name, own(surface(lists()[name], columnOf, { params: () => ({ ...params(), ...more() }), ...attributes })));
+      charts.set(name, own(surface(lists()[name], columnOf, { params: () => ({ ...made.params, ...more() }), ...attributes })));
     }
     return charts.get(name);
   };
@@ -64,13 +60,13 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   const barsOfState = h("div", { class: "be-bars" });
   const row = () => selection.value;
   const tree = own(treePanel({
-    moment, tree: () => numbers().tree, row, column: () => column.value, starts: head.slices,
+    moment, tree: () => made.tree, row, column: () => column.value, starts: head.slices,
     onLeaf: (at, col) => select(cellOf(moment(), at), col), repaint: () => update(),
     chart: (levels) => chart(`tree${levels}`, () => tree.params()),
   }));
   const weights = weightsPanel({
-    moment, curves: () => curves().curves, row, beta: () => beta, onBeta: (value) => { beta = value; update(); },
-    chart: () => chart("curves", () => ({ ...curves().params, cell: cellNow() })),
+    moment, curves: () => made.curves, row, beta: () => beta, onBeta: (value) => { beta = value; update(); },
+    chart: () => chart("curves"),
   });
   const slices = slicesPanel({
     moment, size: () => sliceLen, onSize: (size) => { sliceLen = size; update(); }, strict: head.strict, chart: () => chart("lengths"),
@@ -125,7 +121,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     const m = moment();
     const picture = chart(`ring${m.columns}`, undefined, { class: "be-disk" });
     if (ring.firstChild !== picture.el) ring.replaceChildren(picture.el);
-    const said = numbers().params;
+    const said = made.params;
     for (const [name, el] of bars()) el.setAttribute("aria-label", `${name} by cell, ${said[`${name} to`]}; ${said[`${name} about`]}`);
     // What this moment does not show keeps its room.
     const occurs = ([role]) => (role === "bad" ? m.arcs.some((arc) => arc.length < sliceLen) : m.legend.includes(role));
@@ -159,6 +155,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   const pictures = { el: ring, update: mount };
   const update = own(framed(paint));
   function paint() {
+    compute();
     const m = moment();
     const [at, col] = [selection.value, column.value];
     words.textContent = `Moment ${here()} of ${head.moments.length - 1}: ${m.words}.`;
@@ -173,7 +170,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     Object.assign(root.dataset, { t: here(), row: at, column: col, order: order.value, moments: head.moments.length, slice: sliceLen });
   }
 
-  const arrival = own(motion(ANIMATE_MS, (share) => { phase = share; charts.get(`ring${moment().columns}`)?.invalidate(); }));
+  const arrival = own(motion(ANIMATE_MS, (share) => { phase = share; compute(); charts.get(`ring${moment().columns}`)?.invalidate(); }));
   /** Let what a moment wrote or drew appear one after the other. */
   function animate() {
     const m = moment();
@@ -184,7 +181,6 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   }
 
   const onHead = () => {
-    version += 1;
     arrange();
     meanings.replaceChildren(legend(head.legend));
     root.setAttribute("aria-label", model.get("_label"));

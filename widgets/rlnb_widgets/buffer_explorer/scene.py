@@ -38,28 +38,18 @@ LEVEL = 22.0
 #: Number of values of a curve of weights, for beta from 0 to 1.
 BETAS = 61
 
+# Looks of cells by the kinds of their insides and outlines.
 _AGES: list[dict[str, Any]] = [
     {},
     {"fill": "muted", "opacity": 0.35},
     *({"fill": "c0", "opacity": round(1 - 0.85 * k / SHADES, 3)} for k in range(SHADES + 1)),
 ]
-_EDGES: list[dict[str, Any]] = [
-    {"stroke": "muted", "opacity": 0.6},
-    {"stroke": "c0"},
-    *({"stroke": "c0"} for _ in range(2)),
-]
+_EDGES: list[dict[str, Any]] = [{"stroke": "muted", "opacity": 0.6}, *[{"stroke": "c0"}] * 3]
 # Within the innermost ring, by the kinds of outlines: what was written, and what was overwritten.
-_WRITTEN: list[dict[str, Any]] = [
-    {},
-    {},
-    {"stroke": "good", "width": 4},
-    {"stroke": "good", "width": 4, "dash": [4, 2]},
-]
-_ARCS: list[dict[str, Any]] = [
-    {"stroke": "ink", "width": 3},
-    {"stroke": "muted", "width": 3},
-    {"stroke": "bad", "width": 3, "dash": [3, 3]},
-]
+_GREEN: dict[str, Any] = {"stroke": "good", "width": 4}
+_WRITTEN = [{}, {}, _GREEN, {**_GREEN, "dash": [4, 2]}]
+_TONES = [{"stroke": role, "width": 3} for role in ("ink", "muted")]
+_ARCS: list[dict[str, Any]] = [*_TONES, {"stroke": "bad", "width": 3, "dash": [3, 3]}]
 _LIFTS = (6.0, 10.0, 14.0)
 _MOST_LEVELS, _MOST_SETTINGS, _MOST_KEYS, _MOST_LINES = 6, 8, 8, 5
 
@@ -135,10 +125,10 @@ def bars_display(column: StateColumns, name: str, role: str, expected: bool = Fa
     display.text(0, 12, name, size=12, bold=True)
     display.text(0, 28, Param(f"{name} to"), fill="muted")
     display.text(0, 43, Param(f"{name} about"), fill="muted", within=LEFT - 6)
-    with display.shown(Param("selected")), display.frame(LEFT, RIGHT, (0, Param("cells"))):
-        display.rect(Param("slot"), Param("slot", 1), 0, height, fill="accent", opacity=0.25, least=3)
-        display.line(Param("slot"), height + 4, Param("slot", 1), height + 4, stroke="accent", width=2)
     with display.frame(LEFT, RIGHT, (0, Param("cells"))):
+        with display.shown(Param("selected")):
+            display.rect(Param("slot"), Param("slot", 1), 0, height, fill="accent", opacity=0.25, least=3)
+            display.line(Param("slot"), height + 4, Param("slot", 1), height + 4, stroke="accent", width=2)
         display.bars(column(name), 2, height - 2, Param(f"{name} most"), role)
         if expected:
             display.curve(column("expected"), 1, height, 0, Param(f"{name} most"), "ink", 1.2, dash=(4, 3))
@@ -156,7 +146,6 @@ def sum_tree_display(column: StateColumns, levels: int) -> Display:
             nodes = column(f"node{depth}"), column(f"node{depth} to")
             display.spans([(*nodes, "c4")], y, LEVEL - 3, gap=1.5, opacity=0.35)
             display.labels(*nodes, y + 14, values=column(f"sum{depth}"), anchor="middle")
-    with display.frame(2, 2, (0, Param("total"))):
         for depth in range(levels):
             with display.shown(Param(f"on{depth}")):
                 way = (Param(f"way{depth}"), Param(f"way{depth} to"), LEVEL * depth + 3, LEVEL - 3)
@@ -177,7 +166,6 @@ def weights_display(column: StateColumns) -> Display:
             display.text((BETAS - 1) * share + 0.5, 144, number(share), fill="muted", anchor="middle")
         for name, dash in (("smallest", (6, 3)), ("largest", (2, 3)), ("here", None)):
             display.curve(column(name), 7, 122, 0, 1, "c4" if name == "here" else "ink", 2, dash=dash)
-    with display.frame(34, 10, (0, BETAS)):
         display.line(Param("beta"), 8, Param("beta"), 128, stroke="muted", dash=(4, 3))
         for name in ("smallest", "largest", "here"):
             with display.shown(Param(f"{name} shown")):

@@ -41,31 +41,22 @@ export default visualizer("game", ({ model, root, own, listen }) => {
 
   const keys = {};
   const tool = (key, text, label, onclick, title = label) => keyButton(keys, key, { text, label, onclick, title });
+  const whole = head.two ? "game" : "episode";
   const tools = {
-    new: head.two ? tool("n", "New game", "new game", () => ask("new")) : tool("n", "New episode", "new episode", () => ask("new")),
+    new: tool("n", `New ${whole}`, `new ${whole}`, () => ask("new")),
     ...(head.two ? {
       take_back: tool("u", "Take back", "take back", () => ask("take_back"), "take your last move back"),
       swap: tool("s", "Swap sides", "swap sides", () => ask("swap"), "swap sides with the policy"),
     } : {}),
     let_policy: tool("p", "Policy moves for me", "let the policy move for me", () => ask("let_policy")),
-    thoughts: tool("t", "Thoughts", "thoughts of the policy", () => think(), "thoughts of the policy before its last move"),
+    thoughts: tool("t", "Thoughts", "thoughts of the policy", () => { thinking = !thinking; paint(); }, "thoughts of the policy before its last move"),
   };
-  const think = () => {
-    thinking = !thinking;
-    tools.thoughts.setAttribute("aria-pressed", String(thinking));
-    paint();
-  };
-  tools.thoughts.setAttribute("aria-pressed", "false");
 
-  const stage = h("div", { class: "game-stage" });
-  if (view) {
-    stage.style.maxWidth = `${Math.round(Math.min(head.scene.width, (380 * head.scene.width) / head.scene.height))}px`;
-    stage.append(view.el);
-  }
-  if (onBoard) stage.append(places.el);
-  else if (view) Object.entries({ tabindex: 0, role: "application", "aria-roledescription": "environment" }).forEach(([k, v]) => stage.setAttribute(k, v));
+  const widest = view && Math.round(Math.min(head.scene.width, (380 * head.scene.width) / head.scene.height));
+  const shown = onBoard ? {} : { tabindex: 0, role: "application", "aria-roledescription": "environment" };
+  const stage = view && h("div", { class: "game-stage", style: `max-width:${widest}px`, ...shown }, view.el, onBoard ? places.el : null);
   const note = kernel ? null : h("p", { class: "rlnb-note" }, "To play, a Python kernel is needed: run the cell in a notebook.");
-  root.append(...[headline, view ? stage : null, onBoard ? null : places.el, status, problem,
+  root.append(...[headline, stage, onBoard ? null : places.el, status, problem,
     h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "game" }, ...Object.values(tools)), note,
     head.note ? h("p", { class: "rlnb-note" }, head.note) : null].filter(Boolean));
 
@@ -73,7 +64,7 @@ export default visualizer("game", ({ model, root, own, listen }) => {
   head.actions.forEach((action, i) => action.keys.forEach((key) => {
     if (!onBoard || !ARROWS.includes(key)) keys[key] = [onBoard ? "play at the place with this number" : action.name ?? `action ${i}`, () => { places.focusOn?.(i); ask("act", i); }];
   }));
-  keyboard(root, keys, onBoard ? { focus: (options) => places.focus(options) } : (view ? stage : places.first));
+  keyboard(root, keys, onBoard ? places : stage ?? places.first);
 
   // `after`: your move is shown already, since the policy was thinking.
   const showFrames = (after) => {
@@ -93,12 +84,13 @@ export default visualizer("game", ({ model, root, own, listen }) => {
   const paint = () => {
     headline.textContent = state.headline;
     root.setAttribute("aria-label", `Game: ${state.headline}`);
-    stage.setAttribute("aria-label", state.caption);
+    stage?.setAttribute("aria-label", state.caption);
     say(state.status);
     problem.hidden = !state.problem;
     if (problem.textContent !== state.problem) problem.textContent = state.problem;
     places.update(state, thinking ? state.thought : null);
     tools.thoughts.disabled = !state.thought;
+    tools.thoughts.setAttribute("aria-pressed", String(thinking));
     tools.new.disabled = !kernel;
     for (const name of ["take_back", "swap", "let_policy"]) if (tools[name]) tools[name].disabled = !kernel || !state.can[name];
     Object.assign(root.dataset, { steps: state.steps, done: state.done });

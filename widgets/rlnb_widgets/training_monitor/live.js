@@ -1,6 +1,6 @@
 // The TrainingMonitor: progress, a panel for each curve, the agents under one playhead, and the value map.
 
-import { columnsOf, framed, h, keyboard, surface, timelineBar, visualizer } from "../_core/core.js";
+import { bytes, columnsOf, framed, h, keyboard, surface, timelineBar, visualizer } from "../_core/core.js";
 import { frameSource, frameView } from "../rollout_player/frames.js";
 import { nearest, said } from "./readout.js";
 
@@ -10,7 +10,7 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
   const progress = own(surface(null, null, { class: "tm-bar", role: "progressbar", "aria-valuemin": "0" }));
   const curves = h("div", { class: "tm-curves" });
   const note = h("p", { class: "rlnb-note rlnb-small tm-note" });
-  const panels = new Map();
+  const panels = new Map(); // of each curve: its chart, with the list and the columns that it shows
   const screens = h("div", { class: "tm-screens" });
   const bar = own(timelineBar(playhead, () => ({})));
   const agents = h("div", { class: "tm-agents", hidden: true }, screens, bar.el);
@@ -24,6 +24,12 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
   );
   keyboard(root, bar.keys);
 
+  const addPanel = (name) => {
+    const panel = { chart: own(surface(null, null, { class: "tm-curve", role: "img", "data-curve": name, tipOf: (hit) => (hit ? said(nearest(panel, hit.value)) : "") })) };
+    panels.set(name, panel);
+    curves.append(panel.chart.el);
+    return panel;
+  };
   const drawHead = () => {
     const head = model.get("_head");
     const column = columnsOf(head.columns, model.get("_columns"));
@@ -37,27 +43,20 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
     }
     progress.el.setAttribute("aria-valuetext", head.words);
     for (const { name, list, label } of head.curves) {
-      if (!panels.has(name)) {
-        const tipOf = (hit) => (hit ? said(nearest(latest.get(name), hit.value)) : "");
-        panels.set(name, own(surface(null, null, { class: "tm-curve", role: "img", "data-curve": name, tipOf })));
-        curves.append(panels.get(name).el);
-      }
-      latest.set(name, { list, column });
-      panels.get(name).show(list, column);
-      panels.get(name).el.setAttribute("aria-label", label);
+      const panel = panels.get(name) ?? addPanel(name);
+      Object.assign(panel, { list, column });
+      panel.chart.show(list, column);
+      panel.chart.el.setAttribute("aria-label", label);
     }
     note.textContent = head.note;
     map.el.hidden = !head.map;
     if (head.map) {
       map.el.style.width = `${head.map.width}px`;
-      const blob = model.get("_columns");
-      const kept = head.map.columns.map(([kind, start, ...rest]) => [kind, start + head.map.start, ...rest]);
-      map.show(head.map.list, columnsOf(kept, blob));
+      map.show(head.map.list, column);
     }
     root.setAttribute("aria-label", `TrainingMonitor: ${head.words}`);
     Object.assign(root.dataset, { state: head.state, frames: head.frames, curves: head.curves.length });
   };
-  const latest = new Map();
 
   const forget = own(() => { for (const { view } of shown) view.destroy(); });
   const drawShows = () => {
@@ -66,9 +65,8 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
     agents.hidden = rollouts.length === 0;
     shown = rollouts.map((one) => {
       const [start, size] = one.pictures;
-      const pictures = model.get("_pictures");
-      const part = size ? new DataView(pictures.buffer ?? pictures, (pictures.byteOffset ?? 0) + start, size) : null;
-      const source = frameSource(one, model.get("_poses"), part, () => view.invalidate());
+      const pictures = bytes(model.get("_pictures")).subarray(start, start + size);
+      const source = frameSource(one, model.get("_poses"), pictures, () => view.invalidate());
       const caption = h("figcaption", {});
       const last = one.steps + one.extra.length - 1;
       const view = frameView(source, () => [Math.min(playhead.t, last), playhead.t >= one.steps], { class: "tm-screen" });

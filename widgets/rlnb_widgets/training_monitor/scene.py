@@ -173,12 +173,12 @@ def _cell_size(grid: ValueMap) -> float:
     return min(_CELL, _MAP / grid.columns, _MAP / grid.rows)
 
 
-def map_display(grid: ValueMap) -> Display:
+def map_display(grid: ValueMap, columns: Columns) -> Display:
     """Draw the values of a grid's states, the more opaque the higher, with the greedy actions as arrows."""
     cell = _cell_size(grid)
     low, high = _range(grid)
     wide, tall = cell * grid.columns, cell * grid.rows
-    display = Display(tall + 22)
+    display = Display(tall + 22, columns)
     display.box(0, 0, wide, tall, "paper")
     display.heat(grid.values, grid.rows, 0, wide, 0, tall, "accent", low, high if high > low else low + 1)
     for state in range(grid.rows * grid.columns):

@@ -489,7 +489,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
         model = self.model
         columns = Columns()
         panels = curve_displays(model, columns)
-        grid = None if model.value_map is None else map_display(model.value_map)
+        grid = model.value_map
         head: dict[str, Any] = {
             "state": model.progress.state,
             "words": progress_words(model.progress),
@@ -506,20 +506,14 @@ class TrainingMonitor(TimeTraits, Visualizer):
                 for curve, panel in zip(model.curves, panels, strict=True)
             ],
             "note": lines_words(model.curves),
-            "map": None,
+            "map": None
+            if grid is None
+            else {
+                "list": map_display(grid, columns).payload(),
+                "width": map_width(grid),
+            },
         }
-        if model.value_map is not None and grid is not None:
-            head["map"] = {
-                "list": grid.payload(),
-                "columns": grid.columns.payload()[0],
-                "start": 0,
-                "width": map_width(model.value_map),
-            }
-        kept, blob = columns.payload()
-        head["columns"] = kept
-        if grid is not None:
-            head["map"]["start"] = len(blob) + -len(blob) % 8
-            blob += bytes(-len(blob) % 8) + grid.columns.payload()[1]
+        head["columns"], blob = columns.payload()
         with self.hold_sync():
             self._head, self._columns = head, blob
             if fresh:
@@ -549,7 +543,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
         if (film := film_display(model.shown[:_MOST_STATIC])) is not None:
             parts.append(film)
         if model.value_map is not None:
-            parts.append(map_display(model.value_map))
+            parts.append(map_display(model.value_map, Columns()))
         return stacked(f"TrainingMonitor: {monitor_headline(model)}", monitor_explanation(model), parts, {})
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:

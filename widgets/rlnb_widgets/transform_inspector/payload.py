@@ -17,7 +17,7 @@ def inspector_payload(model: InspectorModel) -> str:
     pictures: dict[bytes, int] = {}
     moments = [_moment(model, moment, pictures) for moment in model.moments]
     return json.dumps({
-        "env": model.env, "about": model.about, "note": model.note, "seed": model.seed,
+        "env": model.env, "about": model.about, "note": model.note,
         "given": _changes(model.given), "taken": _changes(model.taken),
         "boxes": [{
             "name": box.name, "title": box_label(model, i), "code": box.code, "settings": box.settings,

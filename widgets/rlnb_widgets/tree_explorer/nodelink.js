@@ -19,7 +19,7 @@ const LARGE = 1.4;
  * onSelect(node) and onFold(node, open) are called for what the reader does; `id` is a prefix unique in the page, `name`
  * for screen readers.
  */
-export function nodeLink({ look, onSelect, onFold = () => {}, id, name }) {
+export function nodeLink({ look, onSelect, onFold, id, name }) {
   let folds = firstFolds(look().tree);
   let layout = layOut(look().tree, folds);
   let active = look().selected; // the id of an item: a node, or a stub

@@ -20,9 +20,9 @@ export const fixed = (x) => (Number.isFinite(x) ? x.toFixed(3).replace(/^-0\.000
 export const brief = (x) => (Number.isNaN(x) ? "–" : x.toFixed(2).replace(/^-0\.00$/, "0.00").replace("-", "−"));
 
 /** A formula with numbers in place of its names; `values` has them by name, of which some may be parts of others. */
-export function filled(formula, values, write = short) {
+export function filled(formula, values) {
   const names = Object.keys(values).sort((a, b) => b.length - a.length).map((name) => name.replace(/[()/+]/g, "\\$&"));
-  return formula.replace(new RegExp(`(?<![^\\s(])(${names.join("|")})(?![^\\s),])`, "g"), (name) => write(values[name]));
+  return formula.replace(new RegExp(`(?<![^\\s(])(${names.join("|")})(?![^\\s),])`, "g"), (name) => short(values[name]));
 }
 
 /** The terms of a formula: strings, and { kind, row } for what stands in brackets, below a root, or is a fraction. */

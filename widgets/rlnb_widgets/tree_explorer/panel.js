@@ -1,6 +1,6 @@
 // What is known of the selected node: its position, its numbers, its actions with their scores, and the formula filled in.
 
-import { button, clamp, factList, h } from "../_core/core.js";
+import { button, clamp, factList, h, keyboard } from "../_core/core.js";
 import { sceneView } from "../_core/scene.js";
 import { LETTERS, ranking, scored, written } from "./formulas.js";
 import { fixed, math, short } from "./notation.js";
@@ -39,7 +39,7 @@ export function nodePanel({ look, onSelect, onC }) {
   const facts = h("dl", { class: "rlnb-facts" });
   const body = h("tbody");
   const heads = h("tr");
-  const table = h("table", { class: "rlnb-data tx-table" }, h("thead", {}, heads), body);
+  const table = h("table", { class: "rlnb-data tx-table", "aria-label": "actions" }, h("thead", {}, heads), body);
   const none = h("p", { class: "rlnb-note rlnb-small" });
   const formula = h("div", { class: "tx-formula", role: "group", "aria-label": "formula of the score" });
   const name = h("span", { class: "tx-cname" });
@@ -52,22 +52,14 @@ export function nodePanel({ look, onSelect, onC }) {
   const el = h("section", { class: "tx-panel", "aria-label": "selected node" }, title, h("div", { class: "tx-position" }, scene.el, facts), none,
     h("div", { class: "tx-scroll" }, table), constant, hint, formula);
 
-  const pick = (row) => { picked = Number(row.getAttribute("data-action")); update(); };
-  body.addEventListener("click", (event) => {
-    const go = event.target.closest("[data-go]");
-    if (go) onSelect(Number(go.getAttribute("data-go")));
-    else pick(event.target.closest("tr"));
-  });
-  body.addEventListener("keydown", (event) => {
-    const way = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    if (!way || event.ctrlKey || event.metaKey || event.altKey) return;
+  const pick = (action) => { picked = action; update(); };
+  const step = (way) => () => {
     const rows = [...body.children];
     const at = rows.findIndex((row) => row.classList.contains("tx-picked"));
-    event.preventDefault();
-    event.stopPropagation();
-    pick(rows[clamp(at + way, 0, rows.length - 1)]);
-    body.querySelector('[tabindex="0"]')?.focus();
-  });
+    pick(Number(rows[clamp(at + way, 0, rows.length - 1)].dataset.action));
+    body.querySelector('[tabindex="0"]').focus();
+  };
+  keyboard(table, { ArrowUp: ["action above", step(-1)], ArrowDown: ["action below", step(1)] });
 
   function update() {
     const state = look();
@@ -89,7 +81,9 @@ export function nodePanel({ look, onSelect, onC }) {
     const listed = order.slice(0, ROWS);
     const hidden = order.length - listed.length;
     if (state.records.count && c === own) listed.sort((a, b) => rows[a].action - rows[b].action);
-    paintTable({ heads, body, rows, listed, order, before, chosen, state });
+    const columns = columnsOf(state);
+    heads.replaceChildren(...headsOf(columns));
+    body.replaceChildren(...listed.map((i) => lineOf(tree, rows[i], columns, { place: order.indexOf(i), before, chosen, pick, onSelect })));
     const slides = rows.length > 0 && Boolean(rule?.known && rule.cName);
     constant.hidden = !slides;
     hint.textContent = [slides && c !== own && "Ranked by this constant; the search itself is unchanged.", hidden && `${hidden.toLocaleString("en")} more actions, with lower scores.`].filter(Boolean).join(" ");
@@ -131,24 +125,25 @@ function arrow(change, now, write = short) {
   return [h("span", {}, h("small", {}, `${write(change[0])} → `), write(change[1])), "tx-new"];
 }
 
-function paintTable({ heads, body, rows, listed, order, before, chosen, state }) {
-  const { tree } = state;
-  const columns = columnsOf(state);
-  heads.replaceChildren(h("th", { scope: "col", style: "width:18%" }, "action"),
-    // Columns that are as wide as what is in them would move while a record is played.
-    ...columns.map(([name, about]) => h("th", { scope: "col", style: `width:${(75 / columns.length).toFixed(1)}%`, title: about, "aria-label": `${name}, ${about}` }, name)), h("td"));
-  body.replaceChildren(...listed.map((i) => {
-    const row = rows[i];
-    const place = order.indexOf(i);
-    const moved = before.get(row.action) - place;
-    const name = actionName(tree, row.action);
-    const marks = [row === chosen && "tx-picked", place === 0 && "tx-first", row.n === 0 && "tx-untried"];
-    const pick = h("button", { type: "button", class: "tx-pick", tabindex: row === chosen ? 0 : -1, "aria-pressed": String(row === chosen), title: `write the formula of action ${name}` }, name,
-      moved ? h("span", { class: moved > 0 ? "tx-up" : "tx-down", title: `${Math.abs(moved)} ${moved > 0 ? "up" : "down"}` }, ` ${moved > 0 ? "▲" : "▼"}${Math.abs(moved)}`) : null);
-    const go = isThere(tree, row.child) ? h("button", { type: "button", class: "tx-go", "data-go": row.child, "aria-label": `go to action ${name}`, title: "go there" }, "›") : null;
-    return h("tr", { "data-action": row.action, class: marks.filter(Boolean).join(" ") },
-      h("th", { scope: "row" }, pick), ...columns.map(([, , cell]) => { const [content, mark] = cell(row); return h("td", { class: mark ?? null }, content); }), h("td", {}, go));
-  }));
+/** The heads of the columns, whose widths do not depend on what is in them: they would move while a record is played. */
+const headsOf = (columns) => [
+  h("th", { scope: "col", style: "width:18%" }, "action"),
+  ...columns.map(([name, about]) => h("th", { scope: "col", style: `width:${(75 / columns.length).toFixed(1)}%`, title: about, "aria-label": `${name}, ${about}` }, name)),
+  h("td"),
+];
+
+/** The line of an action: its place in the ranking, and where it was `before` the reader ranked anew. */
+function lineOf(tree, row, columns, { place, before, chosen, pick, onSelect }) {
+  const { action, child } = row;
+  const moved = before.get(action) - place;
+  const name = actionName(tree, action);
+  const marks = [row === chosen && "tx-picked", place === 0 && "tx-first", row.n === 0 && "tx-untried"];
+  const arrow = moved ? h("span", { class: moved > 0 ? "tx-up" : "tx-down", title: `${Math.abs(moved)} ${moved > 0 ? "up" : "down"}` }, ` ${moved > 0 ? "▲" : "▼"}${Math.abs(moved)}`) : null;
+  const choose = h("button", { type: "button", class: "tx-pick", tabindex: row === chosen ? 0 : -1, "aria-pressed": String(row === chosen), title: `write the formula of action ${name}` }, name, arrow);
+  const go = h("button", { type: "button", class: "tx-go", "aria-label": `go to action ${name}`, title: "go there", onclick: (event) => { event.stopPropagation(); onSelect(child); } }, "›");
+  return h("tr", { "data-action": action, class: marks.filter(Boolean).join(" "), onclick: () => pick(action) },
+    h("th", { scope: "row" }, choose), ...columns.map(([, , cell]) => { const [content, mark] = cell(row); return h("td", { class: mark ?? null }, content); }),
+    h("td", {}, isThere(tree, child) ? go : null));
 }
 
 function paintFormula(box, tree, node, row) {
@@ -184,17 +179,18 @@ function sceneBox() {
         const read = scene.marks.filter((mark) => mark.kind !== "text" || (mark.size * BOARD) / scene.width >= SMALL);
         view = sceneView({ ...scene, marks: read });
       }
-      if (board?.frame && view) {
-        if (view.el.parentNode !== el) el.replaceChildren(view.el);
-        view.show(board.frame);
-        el.setAttribute("role", "img");
-        el.setAttribute("aria-label", board.caption || board.label || "position");
-      } else if (board?.pairs?.length) {
-        el.removeAttribute("role");
-        el.replaceChildren(h("dl", { class: "rlnb-facts" }, ...factList(board.pairs)));
-      } else el.replaceChildren(h("p", { class: "rlnb-note" }, "The position of this node needs a running kernel."));
-      el.classList.toggle("tx-text", !board?.frame);
-      el.setAttribute("data-board", board ? (board.frame ? "scene" : "pairs") : "none");
+      const kind = board?.frame && view ? "scene" : board?.pairs?.length ? "pairs" : "none";
+      const content = {
+        scene: () => view.el,
+        pairs: () => h("dl", { class: "rlnb-facts" }, ...factList(board.pairs)),
+        none: () => h("p", { class: "rlnb-note" }, "The position of this node needs a running kernel."),
+      }[kind]();
+      if (content !== el.firstChild) el.replaceChildren(content);
+      if (kind === "scene") view.show(board.frame);
+      el.role = kind === "scene" ? "img" : null;
+      el.ariaLabel = kind === "scene" ? board.caption || board.label || "position" : null;
+      el.classList.toggle("tx-text", kind !== "scene");
+      el.dataset.board = kind;
     },
     destroy: () => view?.destroy(),
   };

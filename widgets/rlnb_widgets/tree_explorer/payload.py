@@ -23,50 +23,32 @@ from rlnb_widgets.tree_explorer.words import (
 TERMINAL, SHARED, REUSED = 1, 2, 4
 
 
-class _Columns:
-    """Columns as consecutive bytes."""
-
-    def __init__(self, parts: list[bytes], size: int = 0) -> None:
-        self.parts, self.size = parts, size
-        self.places: dict[str, list[Any]] = {}
-
-    def put(self, name: str, kind: str, array: Any) -> None:
-        """Append a column, and store its dtype, first byte and length."""
-        data = np.ascontiguousarray(array).astype(f"<{kind}").tobytes()
-        self.places[name] = [kind, self.size, len(array)]
-        self.parts.append(data)
-        self.size += len(data)
+#: Columns by name: dtype and array of each.
+_Columns = dict[str, tuple[str, Any]]
 
 
 def tree_payload(model: TreeModel, comparison: Comparison | None = None) -> tuple[dict[str, Any], bytes]:
     """Return the description, and the columns of both trees as bytes."""
-    parts: list[bytes] = []
-    head, size = _tree(model, parts, 0, None if comparison is None else comparison.match)
+    blob = bytearray()
+    head = _tree(model, blob, None if comparison is None else comparison.match)
     head["compare"] = None
     head["legend"] = [list(pair) for pair in mark_words(model, comparison is not None)]
     if comparison is not None:
-        other, _ = _tree(comparison.other, parts, size)
         part = comparison.parting
         head["compare"] = {
-            "head": {**other, "compare": None},
+            "head": {**_tree(comparison.other, blob), "compare": None},
             "words": compare_words(model, comparison),
             "part": None if part is None else part.node,
         }
-    return head, b"".join(parts)
+    return head, bytes(blob)
 
 
-def _tree(
-    model: TreeModel, parts: list[bytes], start: int, match: np.ndarray | None = None
-) -> tuple[dict[str, Any], int]:
-    """Describe one tree whose columns start at a byte; also return the byte where they end."""
-    columns = _Columns(parts, start)
-    if match is not None:
-        columns.put("match", "i4", match)
-    _nodes(model, columns)
-    _edges(model, columns)
-    _records(model, columns)
+def _tree(model: TreeModel, blob: bytearray, match: np.ndarray | None = None) -> dict[str, Any]:
+    """Describe one tree, whose columns are appended to the bytes."""
     records, values = model.records, model.values
-    head: dict[str, Any] = {
+    columns: _Columns = {} if match is None else {"match": ("i4", match)}
+    columns |= {**_nodes(model), **_edges(model), **({} if records is None else _records(records))}
+    return {
         "kind": model.kind,
         "nodes": len(model.nodes),
         "actions": model.n_actions,
@@ -77,7 +59,7 @@ def _tree(
         "priors": model.priors,
         "rule": None if model.rule is None else _rule(model.rule),
         "scale": {"middle": (values.low + values.high) / 2, "half": (values.high - values.low) / 2},
-        "columns": columns.places,
+        "columns": {name: _put(blob, kind, array) for name, (kind, array) in columns.items()},
         "changeNames": list(CHANGED),
         "records": None if records is None else _record_facts(model, records),
         "open": list(model.open),
@@ -90,43 +72,49 @@ def _tree(
             "reuse": advance_words(model),
         },
     }
-    return head, columns.size
 
 
-def _nodes(model: TreeModel, columns: _Columns) -> None:
+def _put(blob: bytearray, kind: str, array: Any) -> list[Any]:
+    """Append a column; return its dtype, first byte and length."""
+    start = len(blob)
+    blob += np.ascontiguousarray(array).astype(f"<{kind}").tobytes()
+    return [kind, start, len(array)]
+
+
+def _nodes(model: TreeModel) -> _Columns:
     nodes = model.nodes
     flags = TERMINAL * nodes.terminal.astype(np.uint8) + SHARED * nodes.shared.astype(np.uint8)
     flags[: model.reused] += REUSED
-    for name, kind, array in (
-        ("parent", "i4", nodes.parent),
-        ("action", "i4", nodes.action),
-        ("edge", "i4", nodes.edge),
-        ("depth", "i4", nodes.depth),
-        ("toPlay", "i1", nodes.to_play),
-        ("flags", "u1", flags),
-        ("steps", "i4", nodes.steps),
-        ("visits", "i4", nodes.size),
-        ("valueSum", "f8", _known(model, nodes.value_sum)),
-        ("evaluation", "f8", nodes.evaluation),
-        ("reward", "f4", nodes.reward),
-        ("x0", "f4", nodes.start),
-        ("x1", "f4", nodes.end),
-    ):
-        columns.put(name, kind, array)
+    return {
+        "parent": ("i4", nodes.parent),
+        "action": ("i4", nodes.action),
+        "edge": ("i4", nodes.edge),
+        "depth": ("i4", nodes.depth),
+        "toPlay": ("i1", nodes.to_play),
+        "flags": ("u1", flags),
+        "steps": ("i4", nodes.steps),
+        "visits": ("i4", nodes.size),
+        "valueSum": ("f8", _known(model, nodes.value_sum)),
+        "evaluation": ("f8", nodes.evaluation),
+        "reward": ("f4", nodes.reward),
+        "x0": ("f4", nodes.start),
+        "x1": ("f4", nodes.end),
+    }
 
 
-def _edges(model: TreeModel, columns: _Columns) -> None:
+def _edges(model: TreeModel) -> _Columns:
     edges = model.edges
-    columns.put("edgeStart", "i4", edges.first)
-    columns.put("edgeAction", "i4", edges.action)
-    columns.put("edgeChild", "i4", edges.child)
-    columns.put("edgeVisits", "i4", weights(model))
-    columns.put("edgeSum", "f8", _known(model, edges.value_sum))
-    columns.put("edgePrior", "f4", edges.prior)
-    if edges.extra is not None:
-        columns.put("edgeExtra", "f8", edges.extra)
-    if edges.scores is not None:
-        columns.put("edgeScore", "f8", edges.scores)
+    found: _Columns = {
+        "edgeStart": ("i4", edges.first),
+        "edgeAction": ("i4", edges.action),
+        "edgeChild": ("i4", edges.child),
+        "edgeVisits": ("i4", weights(model)),
+        "edgeSum": ("f8", _known(model, edges.value_sum)),
+        "edgePrior": ("f4", edges.prior),
+        "edgeExtra": ("f8", edges.extra),
+        "edgeScore": ("f8", edges.scores),
+    }
+    return {name: column for name, column in found.items() if column[1] is not None}
 
 
 def _known(model: TreeModel, sums: np.ndarray) -> np.ndarray:
@@ -134,28 +122,24 @@ def _known(model: TreeModel, sums: np.ndarray) -> np.ndarray:
     return sums if model.sized_by == "visits" else np.full(len(sums), np.nan)
 
 
-def _records(model: TreeModel, columns: _Columns) -> None:
-    records = model.records
-    if records is None:
-        return
+def _records(records: Records) -> _Columns:
     # By simulation and stage: 0 expand, 1 evaluate, 2 back up.
     evaluates = records.name == list(CHANGED).index("evaluation")
     stage = 3 * np.repeat(np.arange(len(records)), np.diff(records.change_start))
     stage += np.where(records.phase == 1, 2, evaluates)
     order = np.argsort(stage, kind="stable")
-    for name, kind, array in (
-        ("recPathStart", "i4", records.path_start),
-        ("recEdge", "i4", records.edge),
-        ("recLeaf", "i4", records.leaf),
-        ("recAdded", "u1", records.added),
-        ("recValue", "f8", records.value),
-        ("recStage", "i4", np.searchsorted(stage[order], np.arange(3 * len(records) + 1))),
-        ("chName", "u1", records.name[order]),
-        ("chPlace", "i4", np.where(records.change_edge >= 0, records.change_edge, records.node)[order]),
-        ("chBefore", "f8", records.before[order]),
-        ("chAfter", "f8", records.after[order]),
-    ):
-        columns.put(name, kind, array)
+    return {
+        "recPathStart": ("i4", records.path_start),
+        "recEdge": ("i4", records.edge),
+        "recLeaf": ("i4", records.leaf),
+        "recAdded": ("u1", records.added),
+        "recValue": ("f8", records.value),
+        "recStage": ("i4", np.searchsorted(stage[order], np.arange(3 * len(records) + 1))),
+        "chName": ("u1", records.name[order]),
+        "chPlace": ("i4", np.where(records.change_edge >= 0, records.change_edge, records.node)[order]),
+        "chBefore": ("f8", records.before[order]),
+        "chAfter": ("f8", records.after[order]),
+    }
 
 
 def _record_facts(model: TreeModel, records: Records) -> dict[str, Any]:

@@ -19,9 +19,9 @@ export const lineWidth = (tree, edge) => 0.8 + WIDEST * clamp(tree.edgeVisits[ed
 const fills = (place) => [{ fill: "line" }, ...(place ? [{ fill: place > 0 ? "c0" : "c3", opacity: Math.abs(place) }] : [])];
 
 /** Points of a curve that leaves and arrives level. */
-export function curve([x0, y0], [x1, y1], steps = 16) {
-  return Array.from({ length: steps + 1 }, (_, i) => {
-    const s = i / steps;
+export function curve([x0, y0], [x1, y1]) {
+  return Array.from({ length: 17 }, (_, i) => {
+    const s = i / 16;
     const middle = 3 * s * (1 - s);
     return [x0 * (1 - s) ** 3 + x1 * s ** 3 + (middle * (x0 + x1)) / 2, y0 * (1 - s) ** 2 * (1 + 2 * s) + y1 * s ** 2 * (3 - 2 * s)];
   });

@@ -153,27 +153,28 @@ def _places(model: TreeModel) -> tuple[dict[int, tuple[float, float]], float, fl
     deepest = max(int(max(depth[node] for node in model.open)), 1)
     column = min((WIDTH - _LEFT - _RIGHT) / deepest, _COLUMN)
     y: dict[int, float] = {}
-    top, stack = _ROW, [(0, False)]
-    started: dict[int, float] = {}
-    while stack:
-        node, done = stack.pop()
+
+    def put(node: int, top: float) -> float:
+        """Put leaves into rows and a node between its children; return where the next row begins."""
         below = sorted(children[node], key=lambda child: int(model.nodes.action[child]))
+        y[node], end = top, top
+        for child in below:
+            end = put(child, end)
         if not below:
-            y[node], top = top, top + _ROW
-        elif done:
-            y[node], top = (y[below[0]] + y[below[-1]]) / 2, max(top, started[node] + _INNER)
-        else:
-            started[node] = top
-            stack += [(node, True), *((child, False) for child in below[::-1])]
-    return {node: (_LEFT + column * float(depth[node]), y[node]) for node in model.open}, top, column
+            return top + _ROW
+        y[node] = (y[below[0]] + y[below[-1]]) / 2
+        return max(end, top + _INNER)
+
+    height = put(0, _ROW)
+    return {node: (_LEFT + column * float(depth[node]), y[node]) for node in model.open}, height, column
 
 
-def _curve(start: tuple[float, float], end: tuple[float, float], steps: int = 16) -> list[tuple[float, float]]:
+def _curve(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[float, float]]:
     """Return points of a curve that leaves and arrives level."""
     (x0, y0), (x1, y1) = start, end
     points = []
-    for i in range(steps + 1):
-        s = i / steps
+    for i in range(17):
+        s = i / 16
         x = x0 * (1 - s) ** 3 + x1 * s**3 + 3 * s * (1 - s) * (x0 + x1) / 2
         points.append((x, y0 * (1 - s) ** 2 * (1 + 2 * s) + y1 * s**2 * (3 - 2 * s)))
     return points
