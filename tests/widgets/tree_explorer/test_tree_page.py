@@ -36,6 +36,34 @@ def test_keys_walk_the_tree_and_open_it(browse):
     assert nodes[7] == explorer.model.principal[-1] and active == str(nodes[7])
 
 
+def test_the_keyboard_stays_in_the_table_of_actions(browse):
+    def act(page):
+        found = []
+
+        def note():
+            settle(page)
+            there = "(name) => document.activeElement.closest(name) !== null"
+            picked = page.locator(".tx-picked").get_attribute("data-action")
+            found.append((picked, page.evaluate(there, ".tx-picked"), *at(page, "node")))
+
+        page.locator('.tx-table [data-action="3"] .tx-pick').click()
+        note()
+        page.keyboard.press("ArrowDown")
+        note()
+        page.locator('.tx-table [data-action="6"] td').nth(1).click()
+        note()
+        page.keyboard.press("ArrowUp")
+        note()
+        page.locator('.tx-table [data-action="5"] .tx-go').click()
+        note()
+        return found
+
+    explorer = TreeExplorer(search(record=True))
+    found = browse(explorer, act)
+    assert found[:4] == [(action, True, "0") for action in ("3", "4", "6", "5")]
+    assert found[4][1] and explorer.model.nodes.parent[int(found[4][2])] == 0, "at the child, in its table"
+
+
 def test_enter_folds_and_unfolds_and_a_stub_shows_more(browse):
     def act(page):
         items = ".tx-node"

@@ -34,7 +34,7 @@ export function factsOf(tree, node) {
 export function nodePanel({ look, onSelect, onC }) {
   let picked = -1; // the action whose formula is written; -1: the best one
   let seen = -1;
-  const title = h("h4", { class: "tx-title" });
+  const title = h("h4", { class: "tx-title", tabindex: -1 });
   const scene = sceneBox();
   const facts = h("dl", { class: "rlnb-facts" });
   const body = h("tbody");
@@ -52,12 +52,13 @@ export function nodePanel({ look, onSelect, onC }) {
   const el = h("section", { class: "tx-panel", "aria-label": "selected node" }, title, h("div", { class: "tx-position" }, scene.el, facts), none,
     h("div", { class: "tx-scroll" }, table), constant, hint, formula);
 
-  const pick = (action) => { picked = action; update(); };
+  // The lines are made anew, and with them the one that had the focus.
+  const focusPicked = () => (body.querySelector('[tabindex="0"]') ?? title).focus({ preventScroll: true });
+  const pick = (action) => { picked = action; update(); focusPicked(); };
   const step = (way) => () => {
     const rows = [...body.children];
     const at = rows.findIndex((row) => row.classList.contains("tx-picked"));
     pick(Number(rows[clamp(at + way, 0, rows.length - 1)].dataset.action));
-    body.querySelector('[tabindex="0"]').focus();
   };
   keyboard(table, { ArrowUp: ["action above", step(-1)], ArrowDown: ["action below", step(1)] });
 
@@ -82,8 +83,10 @@ export function nodePanel({ look, onSelect, onC }) {
     const hidden = order.length - listed.length;
     if (state.records.count && c === own) listed.sort((a, b) => rows[a].action - rows[b].action);
     const columns = columnsOf(state);
+    const held = body.contains(document.activeElement);
     heads.replaceChildren(...headsOf(columns));
     body.replaceChildren(...listed.map((i) => lineOf(tree, rows[i], columns, { place: order.indexOf(i), before, chosen, pick, onSelect })));
+    if (held) focusPicked();
     const slides = rows.length > 0 && Boolean(rule?.known && rule.cName);
     constant.hidden = !slides;
     hint.textContent = [slides && c !== own && "Ranked by this constant; the search itself is unchanged.", hidden && `${hidden.toLocaleString("en")} more actions, with lower scores.`].filter(Boolean).join(" ");
@@ -140,8 +143,12 @@ function lineOf(tree, row, columns, { place, before, chosen, pick, onSelect }) {
   const marks = [row === chosen && "tx-picked", place === 0 && "tx-first", row.n === 0 && "tx-untried"];
   const arrow = moved ? h("span", { class: moved > 0 ? "tx-up" : "tx-down", title: `${Math.abs(moved)} ${moved > 0 ? "up" : "down"}` }, ` ${moved > 0 ? "▲" : "▼"}${Math.abs(moved)}`) : null;
   const choose = h("button", { type: "button", class: "tx-pick", tabindex: row === chosen ? 0 : -1, "aria-pressed": String(row === chosen), title: `write the formula of action ${name}` }, name, arrow);
-  const go = h("button", { type: "button", class: "tx-go", "aria-label": `go to action ${name}`, title: "go there", onclick: (event) => { event.stopPropagation(); onSelect(child); } }, "›");
-  return h("tr", { "data-action": action, class: marks.filter(Boolean).join(" "), onclick: () => pick(action) },
+  const go = h("button", { type: "button", class: "tx-go", "aria-label": `go to action ${name}`, title: "go there", onclick: () => onSelect(child) }, "›");
+  const onclick = (event) => {
+    event.stopPropagation(); // else the tree would take the focus
+    if (!go.contains(event.target)) pick(action);
+  };
+  return h("tr", { "data-action": action, class: marks.filter(Boolean).join(" "), onclick },
     h("th", { scope: "row" }, choose), ...columns.map(([, , cell]) => { const [content, mark] = cell(row); return h("td", { class: mark ?? null }, content); }),
     h("td", {}, isThere(tree, child) ? go : null));
 }
