@@ -76,6 +76,7 @@ def _timeline() -> BatchedEnvTimeline:
 
 
 def _buffer() -> BufferExplorer:
+    torch.manual_seed(0)
     sampler = PrioritizedSampler(64, alpha=0.7, beta=0.5)
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(64), sampler=sampler, batch_size=8)
     explorer = BufferExplorer(buffer)

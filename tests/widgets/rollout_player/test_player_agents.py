@@ -79,6 +79,8 @@ def test_agents_in_words_and_in_the_text():
     words = player.explain()
     assert 'The group "agents" has 2 agents.' in words
     assert "agents 0 ends alone at step 2; agents 1 ends alone at step 1; agents 1 is reset alone at step 4." in words
+    two = RolloutPlayer(torch.stack([team(), team()])).explain()
+    assert "In env 0, agents 0 ends alone at step 2; agents 1 ends alone at step 1; " in two
     text = repr(player)
     assert (
         "  agents 0              return 6\n" in text and "  agents 1 acts         =T..RT==  = acts, . waits\n" in text

@@ -142,8 +142,8 @@ def _own_code(lane: np.ndarray | None, code: np.ndarray) -> np.ndarray:
     return own
 
 
-def agents_note(groups: tuple[Group, ...], code: np.ndarray, env: int = 0) -> list[str]:
-    """Describe the agents of environment ``env``, and which of them end or start separately."""
+def agents_note(groups: tuple[Group, ...], code: np.ndarray, label: str = "") -> list[str]:
+    """Describe the agents, and which of them end or start separately in the first environment, named by ``label``."""
     said = []
     for group in groups:
         if len(group.agents) > 1:
@@ -152,18 +152,19 @@ def agents_note(groups: tuple[Group, ...], code: np.ndarray, env: int = 0) -> li
     for agent in [agent for group in groups for agent in group.agents]:
         if agent.lane is None:
             continue
-        kinds = agent.lane[env] % RESTART
-        early = [int(t) for t in np.flatnonzero((kinds > 0) & (kinds < LANES.index("waits")) & (code[env] == 0))]
-        again = [int(t) for t in np.flatnonzero(agent.lane[env] >= RESTART)]
+        kinds = agent.lane[0] % RESTART
+        early = [int(t) for t in np.flatnonzero((kinds > 0) & (kinds < LANES.index("waits")) & (code[0] == 0))]
+        again = [int(t) for t in np.flatnonzero(agent.lane[0] >= RESTART)]
         for verb, steps in (("ends", early), ("is reset", again)):
             if steps:
                 more = f" and {plural(len(steps) - 3, 'more time')}" if len(steps) > 3 else ""
                 at = ", ".join(map(str, steps[:3]))
                 alone.append(f"{agent.name} {verb} alone at step {at}{more}")
     if alone:
+        where, more = f"In {label}, " if label else "", f"; and {len(alone) - 8} more" if len(alone) > 8 else ""
         said.append(
-            f"{'; '.join(alone[:8])}{f'; and {len(alone) - 8} more' if len(alone) > 8 else ''}. The others go on: an "
-            "end of one agent is a mark in its own lane, and bootstraps only its own value."
+            f"{where}{'; '.join(alone[:8])}{more}. The others go on: an end of one agent is a mark in its own lane, "
+            "and bootstraps only its own value."
         )
     return said
 

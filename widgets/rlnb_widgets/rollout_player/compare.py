@@ -40,8 +40,8 @@ class RolloutDivergence:
         return f"{text} {extras}." if extras else text
 
 
-def first_parting(a: dict[Key, RolloutLeaf], b: dict[Key, RolloutLeaf], env: int = 0) -> RolloutDivergence:
-    """Compare environment ``env`` of two rollouts entry by entry.
+def first_parting(a: dict[Key, RolloutLeaf], b: dict[Key, RolloutLeaf]) -> RolloutDivergence:
+    """Compare the first environments of two rollouts entry by entry.
 
     NaN equals NaN. An entry that only one of them has, or whose shape differs, is listed and does not count as a
     divergence.
@@ -56,24 +56,24 @@ def first_parting(a: dict[Key, RolloutLeaf], b: dict[Key, RolloutLeaf], env: int
         elif a[key].shape != b[key].shape or a[key].kind != b[key].kind:
             only.append((key, f"has shape {list(a[key].shape)} in a and {list(b[key].shape)} in b"))
         else:
-            differs = np.flatnonzero(_differs(a[key], b[key], env, steps))
+            differs = np.flatnonzero(_differs(a[key], b[key], steps))
             if differs.size:
                 firsts[key] = int(differs[0])
     if not firsts:
         return RolloutDivergence(None, (), "", "", tuple(only), lengths)
     t = min(firsts.values())
     keys = tuple(key for key, first in firsts.items() if first == t)
-    return RolloutDivergence(t, keys, a[keys[0]].text_at(env, t), b[keys[0]].text_at(env, t), tuple(only), lengths)
+    return RolloutDivergence(t, keys, a[keys[0]].text_at(0, t), b[keys[0]].text_at(0, t), tuple(only), lengths)
 
 
 def _steps(leaves: dict[Key, RolloutLeaf]) -> int:
     return next((leaf.values.shape[1] for leaf in leaves.values()), 0)
 
 
-def _differs(a: RolloutLeaf, b: RolloutLeaf, env: int, steps: int) -> np.ndarray:
+def _differs(a: RolloutLeaf, b: RolloutLeaf, steps: int) -> np.ndarray:
     if a.kind == "text":
-        x = np.array(a.texts, dtype=object)[a.values[env, :steps]]
-        y = np.array(b.texts, dtype=object)[b.values[env, :steps]]
+        x = np.array(a.texts, dtype=object)[a.values[0, :steps]]
+        y = np.array(b.texts, dtype=object)[b.values[0, :steps]]
         return np.asarray(x != y, dtype=bool)
-    left, right = a.columns()[env, :steps], b.columns()[env, :steps]
+    left, right = a.columns()[0, :steps], b.columns()[0, :steps]
     return np.asarray(((left != right) & ~((left != left) & (right != right))).any(-1))

@@ -153,7 +153,7 @@ def player_explanation(model: PlayerModel) -> str:
             parts.append(f"{plural(counts[kind], 'episode')} {'ends' if counts[kind] == 1 else 'end'} {kind}: {rule}.")
     if returns := _returns(model):
         parts.append(f"The return of an episode is {_returns_text(returns).removeprefix('return ')}.")
-    parts += agents_note(model.groups, model.code)
+    parts += agents_note(model.groups, model.code, model.labels[0] if len(model.labels) > 1 else "")
     if model.turns is not None:
         parts.append(f"It is a game in turns: {model.turns.results(model.episodes)}.")
     for kind, rule in RESET_RULES.items():
