@@ -340,16 +340,16 @@ def test_bytes_are_counted(sync):
 
 
 def test_an_actor_that_hangs_is_named_in_time(sync):
-    sync._workers._pool.timeout = 1.0
+    sync._workers._pool.timeout = 5.0
     place = sync.places()[0]
     sync.update_policy_weights_(commanded(HANG), worker_ids=[0])
     start = time.monotonic()
     with pytest.raises(TimeoutError) as caught:
         sync.next()
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 30
     assert str(caught.value) == (
         f"Worker 0 of 2 (actor {place['actor'][:8]}, process {place['pid']} on node {place['ip']} "
-        f"({place['node'][:8]})) did not finish batch {sync.iterations + 1} within 1 s. All workers were ended; "
+        f"({place['node'][:8]})) did not finish batch {sync.iterations + 1} within 5 s. All workers were ended; "
         "collector.next() starts new ones. If it takes that long, give more time: RayCollector(..., timeout=600)."
     )
     assert sync.stats()["workers_alive"] == 0 and sync.places() == [None, None]
