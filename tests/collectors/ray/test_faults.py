@@ -182,7 +182,7 @@ def test_actors_with_several_envs(cluster, kind, kwargs):
         for batch in batches:
             assert torch.equal(batch["action"].flatten(), 0.5 * batch["policy_version"].flatten())
         rows = torch.cat([batch.reshape(-1) for batch in batches])
-        assert len(rows[IDS].unique()) == 4
+        assert len((rows[IDS] % 4).unique()) == 4, "of four envs, some of which may have had several episodes"
         for one in rows[IDS].unique():
             check_no_holes(rows[rows[IDS] == one])
         state = collector.state_dict()
