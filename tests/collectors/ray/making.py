@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from tensordict.nn import TensorDictModule
 from torch import nn
 
 from rlnb.envs import GymEnv, GymWrapper
+from tests.collectors.multi.making import wait_for
 
 FAIL, HANG = 1000.0, 2000.0
 
@@ -44,6 +46,15 @@ def shut(collector: Any) -> Iterator[Any]:
         yield collector
     finally:
         collector.shutdown()
+
+
+def kill(collector: Any, i: int) -> None:
+    """Kill an actor, and wait until its process has ended: Ray does not wait, and a batch may still come of it."""
+    import ray
+
+    place = collector.places()[i]
+    ray.kill(collector.remote_collectors[i])
+    wait_for(lambda: not os.path.exists(f"/proc/{place['pid']}"))
 
 
 class Pixels(gymnasium.Env):

@@ -21,7 +21,7 @@ from rlnb.data import LazyTensorStorage, RayReplayBuffer, TensorDictReplayBuffer
 from rlnb.envs.batched import WorkerError
 from tests.collectors.multi.making import IDS, counted
 from tests.collectors.ray.conftest import add_node, ray_processes
-from tests.collectors.ray.making import FAIL, commanded, shut
+from tests.collectors.ray.making import FAIL, commanded, kill, shut
 from tests.collectors.test_lost_batches import check_no_holes
 
 pytestmark = pytest.mark.deep
@@ -232,15 +232,13 @@ def test_a_buffer_whose_actor_is_killed(cluster):
 
 
 def test_an_actor_that_replaces_another_writes_to_the_buffer_itself(cluster):
-    import ray
-
     buffer = RayReplayBuffer(storage=partial(LazyTensorStorage, 500), remote_config=FREE)
     options = {"frames_per_batch": 50, "remote_configs": FREE, "replay_buffer": buffer, "timeout": 120}
     with shut(buffer), shut(RayCollector(counted, commanded(), **options)) as collector:
         collector.next()
         collector.next()
         received = collector.stats()["bytes_received"]
-        ray.kill(collector.remote_collectors[0])
+        kill(collector, 0)
         with pytest.warns(RuntimeWarning, match="its process has ended"):
             for _ in range(3):
                 collector.next()

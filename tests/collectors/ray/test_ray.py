@@ -26,7 +26,7 @@ from rlnb.data import (
 from rlnb.envs.batched import WorkerError
 from rlnb.envs.transforms import RewardScaling
 from tests.collectors.multi.making import IDS, counted
-from tests.collectors.ray.making import ENVS, FAIL, HANG, PICTURES, POLICIES, commanded
+from tests.collectors.ray.making import ENVS, FAIL, HANG, PICTURES, POLICIES, commanded, kill
 from tests.collectors.test_lost_batches import check_no_holes
 
 FREE = {"num_cpus": 0}
@@ -144,12 +144,10 @@ def test_what_cannot_be_pickled_in_an_actor_is_reported(sync):
     assert sync.next().shape == (2, 10)
 
 
-def test_a_killed_actor_is_replaced(sync, cluster):
-    import ray
-
+def test_a_killed_actor_is_replaced(sync):
     sync.update_policy_weights_(commanded(0.5))
     before, place, restarts = sync.next(), sync.places()[1], sync.stats()["restarts"]
-    ray.kill(sync.remote_collectors[1])
+    kill(sync, 1)
     with pytest.warns(RuntimeWarning) as caught:
         after = sync.next()
     (warning,) = caught
