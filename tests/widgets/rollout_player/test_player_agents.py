@@ -203,12 +203,13 @@ def test_the_legend_has_the_colours_of_the_actions_that_occur():
     steps = torch.zeros(6, 1)
     td = TensorDict({"action": actions, "next": {"reward": steps, "done": steps.bool()}}, [6])
     model = player_model(td)
-    named = {int(e.words): e.mark for e in legend_entries(model, [0]) if e.kind == "box"}
+    named = {int(e.words): (e.mark, e.part) for e in legend_entries(model, [0]) if e.kind == "box"}
     assert sorted(named) == [0, 2, 7, 8]
+    assert len(set(named.values())) == 4, "of two actions with one colour, one is above the other"
     scene = PlayerScene(model)
     strips, arrays = json.dumps(scene.strips().payload()), scene.columns.arrays
-    series = max(map(json.loads, re.findall(r'"series": (\[\[.*?\]\])', strips)), key=len)
-    drawn = {t: role for starts, _, role in series for t in arrays[starts].tolist()}
+    bands = list(map(json.loads, re.findall(r'"series": (\[\[.*?\]\])', strips)))[-2:]
+    drawn = {t: (role, (row, 2)) for row, band in enumerate(bands) for a, _, role in band for t in arrays[a].tolist()}
     assert [drawn[t] for t in range(6)] == [named[a] for a in actions.tolist()]
 
 

@@ -130,6 +130,28 @@ export function keepsFocus(root, target) {
   return (own !== null && own !== root && root.contains(own)) || root.ownerDocument.getSelection()?.isCollapsed === false;
 }
 
+const usable = (element) => element.isConnected && !element.disabled && element.tabIndex >= 0 && element.checkVisibility();
+
+/**
+ * Give the focus to the nearest button where what has it is disabled, hidden or removed. The page would take it, and
+ * with it the keys.
+ */
+export function holdFocus(root) {
+  root.addEventListener("focusout", ({ target, relatedTarget }) => {
+    if (relatedTarget) return;
+    const around = []; // what is removed has no parents afterwards
+    for (let up = target.parentElement; up && root.contains(up); up = up.parentElement) around.push(up);
+    requestAnimationFrame(() => {
+      const { activeElement, body } = root.ownerDocument;
+      if (activeElement !== body || usable(target)) return;
+      for (const place of around) {
+        const near = [...place.querySelectorAll("button, [tabindex]")].find(usable);
+        if (near) { near.focus({ preventScroll: true }); return; }
+      }
+    });
+  });
+}
+
 // What the keys of an element do, for the help of its visualizer.
 const told = new WeakMap();
 
@@ -143,7 +165,8 @@ export function keysOf(root) {
   const found = new Map();
   for (const element of [root, ...root.querySelectorAll("[data-lm-suppress-shortcuts]")]) {
     const place = element === root ? "" : PLACES[element.getAttribute("role")] ?? element.getAttribute("aria-label") ?? "";
-    for (const [key, words] of told.get(element) ?? []) {
+    for (const [key, words, when] of told.get(element) ?? []) {
+      if (when && !when()) continue;
       if (place && found.get("")?.get(words)?.includes(key)) continue;
       if (!found.has(place)) found.set(place, new Map());
       const keys = found.get(place);
@@ -154,7 +177,7 @@ export function keysOf(root) {
 }
 
 /**
- * Let `root` take keys: actions maps KeyboardEvent.key to [what it does in words, function].
+ * Let `root` take keys: actions maps KeyboardEvent.key to [what it does in words, function, whether it does so now].
  *
  * JupyterLab listens for single letters and arrows too; it leaves them alone only where the focused element itself
  * carries the attribute, so it is put on whatever inside `root` takes the focus. Keys not listed stay the page's.
@@ -163,7 +186,7 @@ export function keysOf(root) {
 export function keyboard(root, actions, home = null) {
   const mark = (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true");
   root.setAttribute("data-lm-suppress-shortcuts", "true");
-  told.set(root, [...(told.get(root) ?? []), ...Object.entries(actions).map(([key, [words]]) => [key, words])]);
+  told.set(root, [...(told.get(root) ?? []), ...Object.entries(actions).map(([key, [words, , when]]) => [key, words, when])]);
   root.addEventListener("focusin", mark);
   // On click, which comes last: JupyterLab moves the focus when the button goes down and when it comes up.
   if (home) root.addEventListener("click", (event) => { if (!keepsFocus(root, event.target)) home.focus({ preventScroll: true }); });

@@ -11,7 +11,9 @@ export function frame(root, el, title) {
   root.prepend(h("div", { class: "rlnb-titlebar" }, h("span", { class: "rlnb-title-text" }, title), ask, grow), help);
 
   function tell(on) {
-    help.replaceChildren(...(on ? [...keysOf(root)] : []).flatMap(([place, keys]) => [
+    const found = keysOf(root);
+    found.get("").set("close this list, or go back to the page", ["Escape"]);
+    help.replaceChildren(...(on ? [...found] : []).flatMap(([place, keys]) => [
       place ? h("p", { class: "rlnb-small" }, h("b", {}, place)) : null,
       h("dl", { class: "rlnb-keys" }, ...[...keys].flatMap(([words, names]) => [
         h("dt", {}, ...names.map((key) => h("kbd", {}, signOf(key)))), h("dd", {}, words)])),
@@ -20,13 +22,18 @@ export function frame(root, el, title) {
     ask.setAttribute("aria-expanded", String(on));
   }
 
+  // What the window is covered by keeps the focus: nobody sees where it is below.
+  const inside = ({ target }) => { if (!root.contains(target)) grow.focus(); };
+
   // In the top layer of the page the visualizer covers the window, whatever its ancestors clip or move.
   function fill(on) {
     el.style.minHeight = on ? `${el.offsetHeight}px` : "";
     if (on) {
       root.setAttribute("popover", "manual");
       root.showPopover();
+      root.ownerDocument.addEventListener("focusin", inside);
     } else {
+      root.ownerDocument.removeEventListener("focusin", inside);
       root.hidePopover();
       root.removeAttribute("popover");
     }

@@ -39,8 +39,10 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
     act("ArrowRight", "forward", "forward 1 step", () => playhead.step(1)),
     act("PageDown", "forward10", "forward 10 steps", () => playhead.step(10)),
     act("End", "last", "last step", () => playhead.seek(playhead.last)));
+  const marked = () => !jumps.hidden;
   const before = act("p", "previous", "previous mark", () => jump(-1));
   const after = act("n", "next", "next mark", () => jump(1));
+  for (const key of ["p", "n"]) keys[key].push(marked);
   const limits = [limit("[", "from here", "play from here", "start"), limit("]", "to here", "play up to here", "stop")];
   const whole = limit("\\", "×", "play all", "all");
   const jumps = h("span", { class: "rlnb-group", role: "group", "aria-label": "jump to a mark" }, before, kind, after);

@@ -1,6 +1,6 @@
 // What every visualizer's module exports by default: its start and end, with errors shown and not thrown.
 
-import { errorBox, h } from "./dom.js";
+import { errorBox, h, holdFocus } from "./dom.js";
 import { frame } from "./frame.js";
 import { Playhead } from "./playhead.js";
 
@@ -30,6 +30,7 @@ export function visualizer(name, render) {
         try {
           render({ model, root, playhead: shared(model), own, listen });
           frame(root, el, model.get("_label") ?? "");
+          holdFocus(root);
           requestAnimationFrame(() => requestAnimationFrame(() => root.setAttribute("data-ready", "1")));
         } catch (error) {
           root.replaceChildren(errorBox(error));

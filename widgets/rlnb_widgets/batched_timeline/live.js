@@ -55,7 +55,7 @@ export default visualizer("batched-timeline", ({ model, root, playhead, own }) =
   const resets = chart("resets", "which envs were reset after which step");
   const invalidate = () => { for (const one of [overview, detail, resets]) one?.invalidate(); };
   const blocks = runs.map((run) => (ofCollectors ? batchesPanel : rowsPanel)(run, column));
-  const words = h("p", { class: ofCollectors && runs.length > 1 ? "bt-words bt-long" : "bt-words", "aria-live": "polite" });
+  const words = h("p", { class: ofCollectors ? "bt-words bt-long" : "bt-words", "aria-live": "polite" });
 
   const zoom = (factor) => {
     zoomed = factor ? clamp(params().span * factor, 2, whole) : 0;

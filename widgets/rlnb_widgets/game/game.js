@@ -52,9 +52,9 @@ export default visualizer("game", ({ model, root, own, listen }) => {
     thoughts: tool("t", "Thoughts", "thoughts of the policy", () => { thinking = !thinking; paint(); }, "thoughts of the policy before its last move"),
   };
 
-  const widest = view && Math.round(Math.min(head.scene.width, (380 * head.scene.width) / head.scene.height));
+  const sizes = view && `--game-width:${head.scene.width}px;--game-ratio:${head.scene.width / head.scene.height}`;
   const shown = onBoard ? {} : { tabindex: 0, role: "application", "aria-roledescription": "environment" };
-  const stage = view && h("div", { class: "game-stage", style: `max-width:${widest}px`, ...shown }, view.el, onBoard ? places.el : null);
+  const stage = view && h("div", { class: "game-stage", style: sizes, ...shown }, view.el, onBoard ? places.el : null);
   const note = kernel ? null : h("p", { class: "rlnb-note" }, "To play, a Python kernel is needed: run the cell in a notebook.");
   root.append(...[headline, stage, onBoard ? null : places.el, status, problem,
     h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "game" }, ...Object.values(tools)), note,

@@ -51,7 +51,10 @@ def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     bits = sum(where.astype(np.uint8) << k for k, where in enumerate(marks.values()))
     head |= {"marks": list(marks), "marked": columns.add(np.asarray(bits).ravel())}
     legend = legend_entries(model, range(count))
-    head["legend"] = [[e.kind, ENDS[e.mark] if e.kind == "end" else e.mark, e.words] for e in legend]
+    head["legend"] = [
+        [e.kind, ENDS[e.mark] if e.kind == "end" else e.mark, e.words, *(e.part if e.part[1] > 1 else ())]
+        for e in legend
+    ]
     head["rules"] = meanings(model)
     head["turns"] = _turns(model.turns, model.code == KINDS.index("terminated"), columns)
     head["entries"] = _entries(model, columns)

@@ -18,7 +18,7 @@ from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
 from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS, episode_numbers
 from rlnb_widgets.rollout_player.legend import legend_display
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.strips import CATEGORY_COLORS, Strip, category_role, line_role
+from rlnb_widgets.rollout_player.strips import CATEGORY_COLORS, Strip, category_role, category_rounds, line_role
 from rlnb_widgets.rollout_player.text import player_explanation
 from rlnb_widgets.scenes.scene import Limit
 
@@ -211,11 +211,14 @@ class PlayerScene:
 
     def _band(self, display: Display, strip: Strip, k: int, lane: int, y: float, h: float) -> None:
         most = len(strip.values if strip.kind == "bands" else strip.names)
-        series = []
-        for value in range(min(most, CATEGORY_COLORS)):
-            starts, stops = (self._column("mod", lane, strip.data[..., k], value, j, CATEGORY_COLORS) for j in (0, 1))
-            series.append((starts, stops, category_role(value)))
-        display.spans(series, y, h, gap=1)
+        rows = category_rounds(most)
+        for row in range(rows):
+            series, first = [], row * CATEGORY_COLORS
+            for value in range(first, min(most, first + CATEGORY_COLORS)):
+                settings = [(value, j, rows * CATEGORY_COLORS) for j in (0, 1)]
+                starts, stops = (self._column("mod", lane, strip.data[..., k], *each) for each in settings)
+                series.append((starts, stops, category_role(value)))
+            display.spans(series, y + row * h / rows, h / rows, gap=1)
 
     def _lane(self, display: Display, strip: Strip, k: int, lane: int, y: float, h: float) -> None:
         codes = strip.data[..., k]

@@ -9,8 +9,8 @@ from typing import Any
 from rlnb_widgets._core.text import bytes_text
 from rlnb_widgets.ted_explorer.explain import ted_row_words, ted_words
 from rlnb_widgets.ted_explorer.forms import Form
-from rlnb_widgets.ted_explorer.layouts import Line
-from rlnb_widgets.ted_explorer.scene import bytes_display, ends_display, form_display, kinds_display, thumb_lists
+from rlnb_widgets.ted_explorer.layouts import KINDS, Line
+from rlnb_widgets.ted_explorer.scene import bytes_display, ends_display, form_groups, kinds_display, thumb_lists
 from rlnb_widgets.ted_explorer.schema import Cell, Row, TedModel, Thumb, Verdict
 from rlnb_widgets.ted_explorer.text import stats_text
 from rlnb_widgets.ted_explorer.values import Refs
@@ -70,13 +70,15 @@ def _forms(forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> dic
         lines = layouts.get(form.name, ()) if form.nbytes is not None else ()
         said = "; ".join(f"{line.label}: {' '.join(text for text, _ in line.boxes if text)}" for line in lines)
         part = {"name": form.name, "made": form.made, "stores": form.stores, "why": form.why, "said": said}
-        parts.append({**part, "list": form_display(lines).payload()})
+        groups = form_groups(lines)
+        drawn = [[label, [[width, display.payload()] for width, display in pictures]] for label, pictures in groups]
+        parts.append({**part, "lines": drawn})
     whole = max(forms[0].nbytes or 0, 1) if forms else 1
     said = "; ".join(f"{form.name}: {share_text(form, whole)}" for form in forms)
     return {
         "bytes": bytes_display(forms).payload(),
         "said": said,
-        "kinds": kinds_display().payload(),
+        "kinds": [kinds_display([kind]).payload() for kind in KINDS],
         "parts": parts,
     }
 

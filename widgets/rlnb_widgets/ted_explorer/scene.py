@@ -207,18 +207,51 @@ def bytes_display(forms: Sequence[Form]) -> Display:
 def form_display(lines: Sequence[Line]) -> Display:
     """Draw what a form stores of the first trajectories."""
     display = Display((_HIGH + 4) * len(lines))
-    box = max([_BOX, *(text_width(text, 10) + 8 for line in lines for text, _ in line.boxes)])
+    box = _box_width(lines)
     for i, line in enumerate(lines):
         with display.moved((_HIGH + 4) * i):
             display.text(0, 13, line.label, fill="muted", size=10)
             x = _LEFT
-            for text, kind in line.boxes:
-                if kind in _LOOKS:
-                    _box(display, x, box, kind)
-                if text:
-                    display.text(x + box / 2, 13, text, size=10, anchor="middle")
-                x += _GAP if kind == "gap" else box
+            for group in _groups(line):
+                _boxes(display, x, box, group)
+                x += box * len(group) + _GAP
     return display
+
+
+def form_groups(lines: Sequence[Line]) -> list[tuple[str, list[tuple[float, Display]]]]:
+    """Return width and picture of each group of boxes, by the label of its line: the page stacks them."""
+    box = _box_width(lines)
+    found = []
+    for line in lines:
+        pictures = []
+        for group in _groups(line):
+            pictures.append((box * len(group), Display(_HIGH)))
+            _boxes(pictures[-1][1], 0, box, group)
+        found.append((line.label, pictures))
+    return found
+
+
+def _box_width(lines: Sequence[Line]) -> float:
+    return max([_BOX, *(text_width(text, 10) + 8 for line in lines for text, _ in line.boxes)])
+
+
+def _groups(line: Line) -> list[list[tuple[str, str]]]:
+    """Return the boxes of a line between its gaps."""
+    groups: list[list[tuple[str, str]]] = [[]]
+    for text, kind in line.boxes:
+        if kind == "gap":
+            groups.append([])
+        else:
+            groups[-1].append((text, kind))
+    return groups
+
+
+def _boxes(display: Display, x: float, w: float, group: Sequence[tuple[str, str]]) -> None:
+    for i, (text, kind) in enumerate(group):
+        if kind in _LOOKS:
+            _box(display, x + i * w, w, kind)
+        if text:
+            display.text(x + (i + 0.5) * w, 13, text, size=10, anchor="middle")
 
 
 def _box(display: Display, x: float, w: float, kind: str) -> None:
@@ -230,14 +263,14 @@ def _box(display: Display, x: float, w: float, kind: str) -> None:
         display.box(x + 1, 0.5, w - 2, _HIGH - 1, look.get("fill"), stroke=look["stroke"], radius=3)
 
 
-def kinds_display() -> Display:
+def kinds_display(kinds: Sequence[str] = tuple(KINDS)) -> Display:
     """Draw the legend of the boxes, in two columns."""
-    display = Display(24.0 * -(-len(KINDS) // 2))
-    for i, (kind, name) in enumerate(KINDS.items()):
+    display = Display(24.0 * -(-len(kinds) // 2))
+    for i, kind in enumerate(kinds):
         x = 220.0 * (i % 2)
         with display.moved(24.0 * (i // 2)):
             _box(display, x, 22, kind)
-            display.text(x + 30, 13, name, fill="muted")
+            display.text(x + 30, 13, KINDS[kind], fill="muted")
     return display
 
 
