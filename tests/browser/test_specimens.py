@@ -1,4 +1,4 @@
-"""Specimens of all visualizers, opened at three widths in both themes: nothing sticks out, and axe finds no fault."""
+"""Specimens of all visualizers, opened at three widths in both themes: nothing sticks out or moves, and axe finds no fault."""
 
 from __future__ import annotations
 
@@ -26,6 +26,31 @@ OUTSIDE = """() => [...document.querySelectorAll('.rlnb *')].filter((e) => {
 AXE = """async () => {
   const found = await axe.run(document.querySelector('.rlnb'), { resultTypes: ['violations'] });
   return found.violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(' ')}`));
+}"""
+TABS = "() => [...document.querySelectorAll('.rlnb [role=tab]')].map((tab) => tab.dataset.tab)"
+SHOW = "(name) => document.querySelector(`.rlnb [role=tab][data-tab='${name}']`).click()"
+#: Which controls and pictures move while the playhead does, and by how much.
+MOVED = """async () => {
+  const frames = () => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)));
+  const press = async (name) => {
+    const button = [...document.querySelectorAll('.rlnb button')].find((e) => e.getAttribute('aria-label') === name);
+    if (button && !button.disabled && button.checkVisibility()) button.click();
+    await frames();
+  };
+  const seen = [...document.querySelectorAll('.rlnb :is(.rlnb-bar button, select, input, canvas, [role=tab])')];
+  const places = () => seen.filter((e) => e.checkVisibility()).map((e) => [e, e.getBoundingClientRect()]);
+  await press('first step');
+  const before = new Map(places());
+  const found = new Set();
+  for (const name of [...Array(13).fill('forward 1 step'), ...Array(3).fill('next mark')]) {
+    await press(name);
+    for (const [element, { left, top }] of places()) {
+      const was = before.get(element);
+      const far = was && Math.max(Math.abs(was.left - left), Math.abs(was.top - top));
+      if (far > 1) found.add(`${element.getAttribute('aria-label') ?? element.className} by ${Math.round(far)}`);
+    }
+  }
+  return [...found];
 }"""
 
 
@@ -67,10 +92,31 @@ def test_a_specimen_fits_each_width_and_has_no_barrier(
     resize(page, 680)
     opened(page, page_of)
     page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
-    assert page.evaluate(AXE) == []
+    found = page.evaluate(AXE)
+    for name in page.evaluate(TABS):
+        page.evaluate(SHOW, name)
+        settle(page)
+        found += page.evaluate(AXE)
+    assert found == []
     outside = {}
     for width in WIDTHS:  # a page that is loaded anew for each takes half of the time
         resize(page, width)
         settle(page)
         outside[width] = page.evaluate(OUTSIDE)
     assert outside == {width: [] for width in WIDTHS}
+
+
+@pytest.mark.parametrize("page_of", SPECIMENS, indirect=True, scope="module")
+def test_nothing_moves_while_it_plays(page: Page, page_of: Path) -> None:
+    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    opened(page, page_of)
+    moved = {}
+    playing = page.locator(".rlnb-play").count()
+    for width in (480, 680) if playing else ():
+        resize(page, width)
+        for name in [None, *page.evaluate(TABS)]:
+            if name:
+                page.evaluate(SHOW, name)
+            settle(page)
+            moved[width, name] = page.evaluate(MOVED)
+    assert {place: found for place, found in moved.items() if found} == {}

@@ -2,7 +2,7 @@
 
 import { clamp, h, motion, paint, reducedMotion, stage } from "../_core/core.js";
 import { firstFolds, layOut, moveTo } from "./layout.js";
-import { brief } from "./notation.js";
+import { brief, many } from "./notation.js";
 import { itemMarks, lineMarks } from "./scene.js";
 import { TERMINAL, TRANSPOSITION, actionName, edgesOf, hasFlag, isKept, isThere, lineTo } from "./store.js";
 
@@ -270,7 +270,6 @@ export function nodeLink({ look, onSelect, onFold, id, name }) {
 /** An item in words: for screen readers, and as a tooltip. */
 function spoken({ tree, line }, item, value, fold, differs) {
   const at = item.node;
-  const many = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
   return [
     at === 0 ? "root" : `action ${actionName(tree, tree.edgeAction[item.edge])}`,
     tree.head.size === "nodes" ? `${many(tree.visits[at], "node")} at and below it` : many(tree.visits[at], "visit"), Number.isNaN(value) ? "no value" : `value ${brief(value)}`,
