@@ -1,4 +1,4 @@
-"""Specimens of all visualizers, opened at three widths in both themes: nothing sticks out or moves, and axe finds no fault."""
+"""Specimens of all visualizers at three widths in both themes: nothing sticks out or moves, and axe finds no fault."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import Literal, NoReturn
 
 import pytest
 from playwright.sync_api import Browser, Page
+from rlnb_widgets import RolloutPlayer
+from rlnb_widgets._core.colors import ROLES
 
 from tests.browser.specimens import SPECIMENS, THEMES, WIDTHS, opened
+from tests.widgets import displays_player
 from tests.widgets.pages import settle
 
 #: What reaches beyond the right edge of the window.
@@ -51,6 +54,34 @@ MOVED = """async () => {
     }
   }
   return [...found];
+}"""
+#: Texts of an SVG whose contrast with what is below their middle is under 4.5 to 1.
+FAINT = """() => {
+  const rgb = (paint) => {
+    const [r, g, b, a = 1] = paint.match(/[\\d.]+/g).map(Number);
+    return { color: [r, g, b], a };
+  };
+  const luminance = (color) => color.map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + [0.2126, 0.7152, 0.0722][i] * v, 0);
+  const below = (text) => {
+    const box = text.getBoundingClientRect();
+    const shapes = document.elementsFromPoint(box.left + box.width / 2, box.top + box.height / 2)
+      .filter((e) => ['rect', 'path', 'polygon', 'circle'].includes(e.tagName) && getComputedStyle(e).fill !== 'none');
+    let color = rgb(getComputedStyle(document.body).backgroundColor).color;
+    for (const shape of shapes.reverse()) {
+      const style = getComputedStyle(shape);
+      const over = rgb(style.fill);
+      const opacity = over.a * style.fillOpacity * style.opacity;
+      color = color.map((v, i) => opacity * over.color[i] + (1 - opacity) * v);
+    }
+    return color;
+  };
+  return [...document.querySelectorAll('svg text')].flatMap((text) => {
+    const [low, high] = [rgb(getComputedStyle(text).fill).color, below(text)].map(luminance).sort((a, b) => a - b);
+    const ratio = (high + 0.05) / (low + 0.05);
+    return ratio < 4.5 ? [`${text.textContent} ${ratio.toFixed(2)}`] : [];
+  });
 }"""
 
 
@@ -120,3 +151,19 @@ def test_nothing_moves_while_it_plays(page: Page, page_of: Path) -> None:
             settle(page)
             moved[width, name] = page.evaluate(MOVED)
     assert {place: found for place, found in moved.items() if found} == {}
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_text_in_pictures_is_readable_on_what_is_below_it(page: Page, theme: Literal["light", "dark"]) -> None:
+    page.set_viewport_size({"width": 800, "height": 3000})
+    page.emulate_media(color_scheme=theme)
+    page.goto("about:blank")
+    paper = ROLES["paper"][THEMES.index(theme)]
+    made = {name: make().to_svg() for name, make in SPECIMENS.items()}
+    two = [displays_player.rollout_of(40, period) for period in (7, 9)]
+    made["compared"] = RolloutPlayer.compare(*two, "CartPole-v1").to_svg()
+    faint = {}
+    for name, svg in made.items():
+        page.set_content(f"<body style='margin:0;background:{paper}'>{svg}")
+        faint[name] = page.evaluate(FAINT)
+    assert faint == {name: [] for name in made}

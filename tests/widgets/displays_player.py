@@ -11,7 +11,7 @@ from rlnb_widgets.rollout_player.scene import PlayerScene
 from tensordict import TensorDict
 
 
-def _rollout(steps: int, period: int) -> TensorDict:
+def rollout_of(steps: int, period: int) -> TensorDict:
     """A rollout of a wave, with an end after every ``period`` steps, terminated and truncated in turn."""
     t = torch.arange(steps + 1.0)
     state = torch.stack([torch.sin(t / 9), torch.cos(t / 5), 0.2 * torch.sin(t / 4), torch.cos(t / 3)], -1)
@@ -27,15 +27,22 @@ def _rollout(steps: int, period: int) -> TensorDict:
 
 def _of(steps: int, period: int, t: int, **view: float) -> Callable[[], tuple[Display, dict[str, float]]]:
     def made() -> tuple[Display, dict[str, float]]:
-        scene = PlayerScene(RolloutPlayer(_rollout(steps, period), "CartPole-v1").model)
+        scene = PlayerScene(RolloutPlayer(rollout_of(steps, period), "CartPole-v1").model)
         return scene.strips(), {**scene.params(t), **view}
 
     return made
 
 
 def _compared() -> tuple[Display, dict[str, float]]:
-    left, right = (_rollout(40, period) for period in (7, 9))
+    left, right = (rollout_of(40, period) for period in (7, 9))
     scene = PlayerScene(RolloutPlayer.compare(left, right).model)
+    return scene.strips(), scene.params(5)
+
+
+def _many_actions() -> tuple[Display, dict[str, float]]:
+    rollout = rollout_of(60, 14)
+    rollout["action"] = (torch.arange(60) // 2) % 16
+    scene = PlayerScene(RolloutPlayer(rollout).model)
     return scene.strips(), scene.params(5)
 
 
@@ -44,4 +51,5 @@ SCENES = {
     "player strips zoomed": _of(400, 14, 120, **{"from": 100, "to": 150, "start": 110, "stop": 140}),
     "player strips of many steps": _of(5_000, 21, 900),
     "players compared": _compared,
+    "player strips of many actions": _many_actions,
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.display import Columns, Display
+from rlnb_widgets._core.display import Columns, Display, Param
 from rlnb_widgets._core.text import duration, plural, shorten
 from rlnb_widgets.batched_timeline.collector_model import (
     LEARNER_PHASES,
@@ -118,7 +118,8 @@ class CollectorScene(LaneScene):
             with display.frame(0, RIGHT):
                 work = f"{run.at_work:.2g} of {plural(run.workers, 'worker')} at work"
                 words = f"{duration(1e6 * run.seconds)}, {work}"
-                display.text(1, y + 13, words, fill="muted", size=10, anchor="end", within=270)
+                with display.shown(Param("wide")):
+                    display.text(1, y + 13, words, fill="muted", size=10, anchor="end", within=270)
             bars = (
                 ("workers", "a worker", run.shares, WORKER_PHASES, WORKER_ROLES),
                 ("learner", "the learner", run.learner_shares, LEARNER_PHASES, LEARNER_ROLES),

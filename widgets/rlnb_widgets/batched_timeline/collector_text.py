@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rlnb_widgets._core.text import duration, plural, shorten, table
+from rlnb_widgets._core.text import duration, percent, plural, shorten, table
 from rlnb_widgets.batched_timeline.collector_model import LEARNER_PHASES, WORKER_PHASES, CollectorRun, CollectorsModel
 from rlnb_widgets.batched_timeline.text import three_digits
 
@@ -63,7 +63,7 @@ def collectors_insight(model: CollectorsModel) -> str:
     if len(measured) == 1:
         run = measured[0]
         work = f"On average {run.at_work:.2g} of {plural(run.workers, 'worker')} collect"
-        return f"{work}, and the learner waits {_percent(run.learner_shares[-1])} of its time. {_age_words(run)}"
+        return f"{work}, and the learner waits {percent(run.learner_shares[-1])} of its time. {_age_words(run)}"
     fast, slow = max(measured, key=lambda run: run.rate), min(measured, key=lambda run: run.rate)
     times = fast.rate / slow.rate
     often = f"{times:.2g} times" if times >= 1.05 else "about"
@@ -79,10 +79,6 @@ def _age_words(run: CollectorRun) -> str:
         return "Each batch was made with the weights that the learner has when it gets it."
     mean, most = f"{run.age.mean():.2g}", int(run.age.max())
     return f"When the learner gets a batch, its weights are on average {mean} versions old, at most {most}."
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def _run_words(run: CollectorRun) -> str:
@@ -102,4 +98,4 @@ def _run_words(run: CollectorRun) -> str:
 
 def _shares(shares: list[float], phases: dict[str, str]) -> str:
     parts = zip(shares, phases.values(), strict=True)
-    return "; ".join(f"{_percent(share)} {what}" for share, what in parts if share > 0)
+    return "; ".join(f"{percent(share)} {what}" for share, what in parts if share > 0)

@@ -10,8 +10,8 @@ import numpy as np
 
 from rlnb_widgets._core.display import Columns, Display, Number, Param
 from rlnb_widgets._core.display_svg import WIDTH
-from rlnb_widgets._core.measures import SPAN_ROOM
-from rlnb_widgets._core.text import plural, shorten
+from rlnb_widgets._core.measures import SPAN_ROOM, text_width
+from rlnb_widgets._core.text import percent, plural, shorten
 from rlnb_widgets.batched_timeline.failure import Failure
 
 #: What the legend says of a picture in which many spans share a pixel.
@@ -86,7 +86,7 @@ class LaneScene:
 
     def params(self, t: int) -> dict[str, float]:
         """Return the parameters at position t: where it lies in each run, and how much time the detail shows."""
-        found: dict[str, float] = {"t": t}
+        found: dict[str, float] = {"t": t, "wide": 1}
         lengths = [0.0]
         for i, kept in enumerate(self.of_run):
             begin, end = (self.columns.arrays[kept.page[name]] for name in (kept.first, "end"))
@@ -243,12 +243,15 @@ def draw_shares(
     x = 0.0
     for share, (phase, means) in zip(shares.tolist(), phases.items(), strict=True):
         display.rect(x, x + share, y, tall, fill=roles[phase])
-        display.hit(x, x + share, y, tall, tip=f"{100 * share:.0f} % of its time {who} {means}")
+        display.hit(x, x + share, y, tall, tip=f"{percent(share)} of its time {who} {means}")
         if share >= 0.08:
             waits = roles[phase] == "panel"
-            words = f"{100 * share:.0f} %{' for the learner' if phase == 'learner' and share >= 0.2 else ''}"
-            ink = "muted" if waits else "paper"
-            display.text(x + share / 2, y + tall / 2 + 4, words, size=10, anchor="middle", fill=ink)
+            words = f"{percent(share)}{' for the learner' if phase == 'learner' and share >= 0.2 else ''}"
+            middle = x + share / 2
+            if not waits:
+                room = text_width(words, 10) / 2 + 3
+                display.rect(middle, middle, y + tall / 2 - 6, 12, fill="paper", radius=3, grow=room)
+            display.text(middle, y + tall / 2 + 4, words, size=10, anchor="middle", fill="muted" if waits else "ink")
         if x and roles[phase] == "panel" and share > 0:
             display.line(x, y, x, y + tall, stroke="line")
         x += share

@@ -39,7 +39,8 @@ export default visualizer("batched-timeline", ({ model, root, playhead, own }) =
   const params = () => {
     const spans = runs.map((run) => spanOf(run, column, playhead.t));
     const span = zoomed || 1.04 * Math.max(0, ...spans.map((own) => (own ? own[1] - own[0] : 0))) || 1;
-    const found = { t: playhead.t, span };
+    // Beside another visualizer the summary has no room for all of its words.
+    const found = { t: playhead.t, span, wide: Number(root.clientWidth >= 480) };
     spans.forEach((own, i) => {
       const [from, to] = own ?? [0, 0];
       Object.assign(found, { [`from${i}`]: from, [`to${i}`]: to, [`end${i}`]: from + span, [`has${i}`]: own ? 1 : 0 });

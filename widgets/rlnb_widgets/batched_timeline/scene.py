@@ -90,7 +90,8 @@ class TimelineScene(LaneScene):
                 words = (
                     f"{duration(1e6 * run.seconds)}, on average {run.at_work:.2g} of {plural(run.envs, 'env')} at work"
                 )
-                display.text(1, y + 13, words, fill="muted", size=10, anchor="end", within=270)
+                with display.shown(Param("wide")):
+                    display.text(1, y + 13, words, fill="muted", size=10, anchor="end", within=270)
                 draw_shares(display, run.shares, PHASES, SHARE_ROLES, "an env", y + 19, 18)
         return display
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from rlnb_widgets._core.text import duration, plural, shorten, table
+from rlnb_widgets._core.text import duration, percent, plural, shorten, table
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 
 _MOST_ENVS, _MOST_STEPS, _MOST_RUNS = 16, 10, 12
@@ -97,24 +97,24 @@ def timeline_insight(model: TimelineModel) -> str:
         ratio = f"{fast.rate / slow.rate:.2g}"
         times = "about" if ratio == "1" else f"{ratio} times"
         words = f"With {fast.label}, there are {times} as many steps per second as with {slow.label}"
-        return f"{words}, where an env waits {_waiting(slow)} % of its time."
+        return f"{words}, where an env waits {_waiting(slow)} of its time."
     if not measured:
         return ""
     run = measured[0]
     work = f"On average {run.at_work:.2g} of {plural(run.envs, 'env')} are at work"
-    return f"{work}; an env waits {_waiting(run)} % of its time."
+    return f"{work}; an env waits {_waiting(run)} of its time."
 
 
-def _waiting(run: BatchRun) -> int:
+def _waiting(run: BatchRun) -> str:
     """Return the share of its time that an env waits, in percent."""
-    return round(100 * float(run.shares[list(PHASES).index("wait")]))
+    return percent(float(run.shares[list(PHASES).index("wait")]))
 
 
 def _run_words(run: BatchRun) -> str:
     words = f"{run.label}: {run.name} with {plural(run.envs, 'env')}, {plural(run.steps, 'step')} of each."
     if math.isfinite(run.rate):
         spent = "; ".join(
-            f"{100 * share:.0f} % {what}" for share, what in zip(run.shares, PHASES.values(), strict=True) if share > 0
+            f"{percent(share)} {what}" for share, what in zip(run.shares, PHASES.values(), strict=True) if share > 0
         )
         words += (
             f" It took {duration(1e6 * run.seconds)}, or {rate_text(run)} of single envs. On average "

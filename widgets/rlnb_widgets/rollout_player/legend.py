@@ -22,7 +22,7 @@ from rlnb_widgets.rollout_player.episodes import (
     stopped_at_the_end,
 )
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.strips import CATEGORY_COLORS, category_role, category_rounds, line_role
+from rlnb_widgets.rollout_player.strips import CATEGORY_COLORS, category_role, category_rows, line_role
 
 _MOST = 12  # names of a strip
 _SIZE, _ROW = 10.5, 16.0
@@ -65,10 +65,10 @@ def _colours(model: PlayerModel, drawn: list[int]) -> Iterator[Entry]:
         if strip.kind in ("band", "bands", "area") and 1 < len(names) <= _MOST:
             occurs = range(len(names)) if strip.kind == "area" else np.unique(strip.data[drawn]).tolist()
             yield Entry("", strip.label, "heading")
-            rounds = 1 if strip.kind == "area" else category_rounds(len(names))
+            rows = 1 if strip.kind == "area" else category_rows(len(names))
             for k, name in enumerate(names):
                 if k in occurs:
-                    yield Entry(category_role(k), name, "box", (k // CATEGORY_COLORS % rounds, rounds))
+                    yield Entry(category_role(k), name, "box", (k // CATEGORY_COLORS % rows, rows))
     for shown, roles in agents.items():
         yield Entry("", "players" if model.turns else "agents", "heading")
         yield from (Entry(role, name, "box") for role, name in zip(roles, shown, strict=True))
@@ -104,6 +104,7 @@ def _mark(display: Display, entry: Entry, x: float, y: float) -> None:
     elif entry.kind == "rollout":
         display.line(x, y + 7, x + 14, y + 7, entry.mark, 2)
     elif entry.kind == "box":
-        row, rounds = entry.part
-        display.box(x, y + 2 + 10 * row / rounds, 10, 10 / rounds, entry.mark, radius=2 if rounds == 1 else None)
-        display.box(x, y + 2, 10, 10, stroke="line", radius=2)
+        row, rows = entry.part
+        if rows > 1:
+            display.box(x, y + 2 + 10 * row / rows, 10, 10 / rows, entry.mark)
+        display.box(x, y + 2, 10, 10, entry.mark if rows == 1 else None, stroke="line", radius=2)

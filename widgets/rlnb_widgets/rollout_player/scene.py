@@ -18,7 +18,7 @@ from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
 from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS, episode_numbers
 from rlnb_widgets.rollout_player.legend import legend_display
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.strips import CATEGORY_COLORS, Strip, category_role, category_rounds, line_role
+from rlnb_widgets.rollout_player.strips import CATEGORY_COLORS, Strip, category_role, category_rows, line_role
 from rlnb_widgets.rollout_player.text import player_explanation
 from rlnb_widgets.scenes.scene import Limit
 
@@ -73,7 +73,8 @@ class PlayerScene:
             for lane, env in enumerate(self.envs):
                 self._frame(display, env * self.model.length + step, x, y, wide, tall)
                 if self.model.parting:
-                    display.text(x + 6, y + 14, self.model.labels[env], fill=f"c{lane}", bold=True)
+                    display.box(x + 6, y + 5, 9, 9, f"c{lane}")
+                    display.text(x + 19, y + 14, self.model.labels[env], bold=True)
                 y += tall + _BESIDE
             words = f"step {step}" if turns is None else f"{step}: {turns.at(self.envs[0], step, short=True)}"
             display.text(x + wide / 2, y + 6, words, fill="muted", size=10, anchor="middle", within=wide)
@@ -139,8 +140,9 @@ class PlayerScene:
     def _names(self, display: Display, strip: Strip, y: float, h: float) -> None:
         each = h / len(strip.names)
         for k, name in enumerate(strip.names):
-            role = line_role(strip, k)
-            display.text(LEFT - 6, y + (k + 0.5) * each + 3.5, name, fill=role, size=9.5, anchor="end", within=44)
+            middle = y + (k + 0.5) * each
+            display.line(LEFT - 6, middle, LEFT - 2, middle, line_role(strip, k), 3)
+            display.text(LEFT - 9, middle + 3.5, name, size=9.5, anchor="end", within=42)
 
     def _scales(self, display: Display) -> None:
         for strip, (y, h) in zip(self.model.strips, self.rows[1:], strict=True):
@@ -211,7 +213,7 @@ class PlayerScene:
 
     def _band(self, display: Display, strip: Strip, k: int, lane: int, y: float, h: float) -> None:
         most = len(strip.values if strip.kind == "bands" else strip.names)
-        rows = category_rounds(most)
+        rows = category_rows(most)
         for row in range(rows):
             series, first = [], row * CATEGORY_COLORS
             for value in range(first, min(most, first + CATEGORY_COLORS)):

@@ -60,17 +60,17 @@ def line_role(strip: Strip, k: int) -> str:
 #: Colours of categories: that of lines comes last, and orange, which is much like an agent's, is left out.
 _CATEGORIES = ("c2", "c4", "c5", "c6", "c7", "c3", "c0")
 CATEGORY_COLORS = len(_CATEGORIES)
-_MOST_ROUNDS = 4
+_MOST_ROWS = 4
 
 
-def category_rounds(count: int) -> int:
+def category_rows(count: int) -> int:
     """Return into how many rows a band of categories divides: each has every colour once, so that none means two.
 
     Example:
-        >>> [category_rounds(count) for count in (2, 7, 9, 15, 1_000)]
+        >>> [category_rows(count) for count in (2, 7, 9, 15, 1_000)]
         [1, 1, 2, 3, 4]
     """
-    return min(max(-(-count // CATEGORY_COLORS), 1), _MOST_ROUNDS)
+    return min(max(-(-count // CATEGORY_COLORS), 1), _MOST_ROWS)
 
 
 def category_role(k: int) -> str:

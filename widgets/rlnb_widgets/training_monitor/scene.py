@@ -169,6 +169,9 @@ def _range_words(grid: ValueMap) -> str:
     return f"value from {short_number(low)} (faint) to {short_number(high)}"
 
 
+_STRONGEST = 0.55
+
+
 def _cell_size(grid: ValueMap) -> float:
     return min(_CELL, _MAP / grid.columns, _MAP / grid.rows)
 
@@ -180,7 +183,9 @@ def map_display(grid: ValueMap, columns: Columns) -> Display:
     wide, tall = cell * grid.columns, cell * grid.rows
     display = Display(tall + 22, columns)
     display.box(0, 0, wide, tall, "paper")
-    display.heat(grid.values, grid.rows, 0, wide, 0, tall, "accent", low, high if high > low else low + 1)
+    # Cells of the highest value are not opaque: ink is to be read on all of them, in both themes.
+    top = low + (high - low) / _STRONGEST if high > low else low + 1
+    display.heat(grid.values, grid.rows, 0, wide, 0, tall, "accent", low, top)
     for state in range(grid.rows * grid.columns):
         row, column = divmod(state, grid.columns)
         x, y = column * cell, row * cell
@@ -189,7 +194,7 @@ def map_display(grid: ValueMap, columns: Columns) -> Display:
             continue
         if state in grid.goal:
             display.box(x + 1.5, y + 1.5, cell - 3, cell - 3, None, stroke="good", width=3)
-        _cell(display, grid, state, (x, y, cell), (low, high))
+        _cell(display, grid, state, (x, y, cell))
     for k in range(grid.columns + 1):
         display.line(k * cell, 0, k * cell, tall)
     for k in range(grid.rows + 1):
@@ -198,23 +203,15 @@ def map_display(grid: ValueMap, columns: Columns) -> Display:
     return display
 
 
-def _cell(
-    display: Display, grid: ValueMap, state: int, place: tuple[float, float, float], ends: tuple[float, float]
-) -> None:
+def _cell(display: Display, grid: ValueMap, state: int, place: tuple[float, float, float]) -> None:
     x, y, cell = place
     value = float(grid.values[state])
     words = f"{value:.2g}" if math.isfinite(value) else ""
     room = cell >= 28 and text_width(words, 10) <= cell - 3
-    # Where a cell is nearly opaque, marks on it have the colour of the page.
-    role = (
-        "paper"
-        if math.isfinite(value) and ends[1] > ends[0] and (value - ends[0]) / (ends[1] - ends[0]) > 0.55
-        else "ink"
-    )
     if grid.arrows[state]:
-        display.glyph(x + cell / 2, y + cell * (0.36 if room else 0.5), grid.arrows[state], cell * 0.3, role)
+        display.glyph(x + cell / 2, y + cell * (0.36 if room else 0.5), grid.arrows[state], cell * 0.3)
     if room:
-        display.text(x + cell / 2, y + cell - 5, words, role, 10, anchor="middle")
+        display.text(x + cell / 2, y + cell - 5, words, size=10, anchor="middle")
 
 
 def film_display(shown: tuple[Shown, ...]) -> Display | None:

@@ -50,6 +50,13 @@ export function filterBar({ count, onFind, onFilter, onFollow, act }) {
     number("visits ≥", "only nodes with at least so many visits", "", 0, (n) => onFilter({ least: n ?? 0 })),
     number("depth ≤", "only nodes up to this depth", "", 1, (n) => onFilter({ deepest: n ?? Infinity })),
     followed, tool("Main line", "unfold the line visited most", "line"), tool("Fold all", "fold all", "fold")));
+  more.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !more.open) return;
+    more.open = false;
+    more.firstChild.focus();
+    event.preventDefault();
+    event.stopPropagation();
+  });
   const zooms = h("span", { class: "rlnb-group tx-field", role: "group", "aria-label": "zoom" },
     "zoom", tool("in", "zoom in", "larger"), tool("out", "zoom out", "smaller"), tool("all", "show all of the tree", "fit"));
   const el = h("div", { class: "tx-filters" }, said, search, more, zooms);
