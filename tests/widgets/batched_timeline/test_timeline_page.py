@@ -169,3 +169,19 @@ def test_a_killed_worker_of_a_collector_is_announced(browse):
         lambda page: page.get_by_role("alert").locator("strong").inner_text().strip(),
     )
     assert said == "MultiSyncCollector, after 1 batch:"
+
+
+BESIDE = """() => { const c = document.querySelector('canvas'), w = c.width, from = Math.round(0.7 * w);
+  return c.getContext('2d').getImageData(from, 0, w - from, 16).data.some((v) => v > 0); }"""
+
+
+def test_a_narrow_summary_leaves_out_what_would_overlap(browse, serial, parallel):
+    def act(page):
+        found = []
+        for width in (712, 364):
+            page.set_viewport_size({"width": width, "height": 800})
+            settle(page)
+            found.append(page.evaluate(BESIDE))
+        return found
+
+    assert browse(BatchedEnvTimeline(serial=serial, parallel=parallel), act) == [True, False]

@@ -203,3 +203,14 @@ def test_nothing_is_wider_than_a_narrow_page(browse, ted):
         return widths
 
     assert max(browse(TEDExplorer(past(ted)), act)) <= 420
+
+
+def test_the_forms_stack_where_there_is_little_room(browse, ted):
+    def act(page):
+        page.set_viewport_size({"width": 352, "height": 800})
+        page.get_by_role("tab", name="Forms").click()
+        settle(page)
+        past = page.locator(".ted-panel:has(.ted-line)").evaluate("(e) => e.scrollWidth - e.clientWidth")
+        return past, page.locator("section[data-form='TED'] .ted-line").count()
+
+    assert browse(TEDExplorer(ted(60, (), {1: "terminated", 40: "truncated"})), act) == (0, 4)

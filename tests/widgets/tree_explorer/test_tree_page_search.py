@@ -174,3 +174,16 @@ def test_what_was_kept_when_the_root_advanced_is_marked(browse):
 
     kept, legend, words = browse(explorer, act, reduced_motion="reduce")
     assert kept > 1 and "kept from the previous search" in legend and f"{explorer.model.reused}" in words
+
+
+def test_half_of_a_laptops_cell_holds_the_phases_and_escape_closes_the_filter(browse):
+    def act(page):
+        page.set_viewport_size({"width": 364, "height": 800})
+        settle(page)
+        out = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        page.get_by_text("Filter").click()
+        page.locator(".tx-number").first.focus()
+        page.keyboard.press("Escape")
+        return out, page.evaluate("[document.querySelector('.tx-more').open, document.activeElement.textContent]")
+
+    assert browse(TreeExplorer(search(simulations=20)), act) == (0, [False, "Filter"])
