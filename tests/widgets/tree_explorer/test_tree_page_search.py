@@ -157,7 +157,7 @@ def test_two_trees_side_by_side(browse):
 
     words, found, heads, there, other, marked = browse(explorer, act, reduced_motion="reduce")
     assert found == [str(part.node), 2] and other == str(part.other) and marked > 0
-    assert heads[heads.index("score") + 1 :][:2] == ["N other", "Q other"]
+    assert heads[heads.index("score") + 1 :][:2] == ["n other", "Q other"]
     edges = explorer.comparison.other.edges
     assert there == {int(edges.action[e]): int(edges.visits[e]) for e in edges.of(part.other)}
     assert words.startswith("The principal variations diverge")
