@@ -142,7 +142,7 @@ test("what a phase changed, and the mean before and after", () => {
 });
 
 test("the best action is that of the finished search, and says so where the playhead can leave its end", () => {
-  assert.equal(bestWords("Best action: 8 (24 visits).", 40), "In the end: best action: 8 (24 visits).");
+  assert.equal(bestWords("Best action: 8 (24 visits).", 40), "Final best action: 8 (24 visits).");
   assert.equal(bestWords("Best action: 8 (24 visits).", 0), "Best action: 8 (24 visits).");
   assert.equal(bestWords("", 40), "");
 });
