@@ -6,7 +6,7 @@ import { leafName } from "../../../widgets/rlnb_widgets/buffer_explorer/controls
 import { facts } from "../../../widgets/rlnb_widgets/buffer_explorer/panels.js";
 import { fitting, lengthNumbers, verdict } from "../../../widgets/rlnb_widgets/buffer_explorer/slices.js";
 import {
-  ageOf, barNumbers, cellAt, cellOf, curveNumbers, filledIn, hit, meanPriorities, reader, ringColumns, ringParams, rowsOf, slotOf,
+  ageOf, barNumbers, cellAt, cellOf, chipWords, curveNumbers, filledIn, hit, meanPriorities, reader, ringColumns, ringParams, rowsOf, slotOf,
   stepWords, sumTree, weight,
 } from "../../../widgets/rlnb_widgets/buffer_explorer/values.js";
 
@@ -29,6 +29,15 @@ test("cells share the rows evenly, and every row lies in its cell", () => {
     assert.ok(from <= row && row < to);
   }
   assert.deepEqual([0, 1, 2, 3].map((c) => filledIn(binned, c)), [3, 2, 2, 0]);
+});
+
+test("an item that a sample holds twice is listed once, with how often it was drawn", () => {
+  const none = ["u1", 0, 0];
+  const lists = { age: none, ages: none, edges: none, draws: none, expected: none, slices: none, arcs: none, lengths: none, priorities: null };
+  const at = (all) => reader({ moments: [{ ...lists, all, drawn: ["u1", 0, 4] }] }, Uint8Array.of(5, 2, 5, 3))(0);
+  const words = (m) => m.sampled.map((_, i) => chipWords(m, i));
+  assert.deepEqual(words(at(1)), [["5 ×2", "row 5, drawn 2 times"], ["2", "row 2"], ["3", "row 3"]]);
+  assert.deepEqual(words(at(2)), [["2,1 ×2", "row 2, column 1, drawn 2 times"], ["1,0", "row 1, column 0"], ["1,1", "row 1, column 1"]]);
 });
 
 test("a moment is read from bytes once, its trajectories and samples as values", () => {

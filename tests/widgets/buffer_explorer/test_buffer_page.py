@@ -86,6 +86,15 @@ def test_keys_move_by_cells_and_moments_in_both_orders(browse):
     ]  # fmt: skip
 
 
+def test_a_button_names_the_key_that_moves_the_record_and_none_that_moves_the_row(browse):
+    titles = browse(explorer(), lambda page: [each.get_attribute("title") for each in page.locator("button").all()])
+    named = [title for title in titles if title and title.startswith(("first", "back", "forward", "last"))]
+    assert named == [
+        "first step", "back 10 steps", "back 1 step (Page Up)",
+        "forward 1 step (Page Down)", "forward 10 steps", "last step",
+    ]  # fmt: skip
+
+
 def test_moves_stay_within_the_ring(browse):
     def act(page):
         page.locator(RING).focus()

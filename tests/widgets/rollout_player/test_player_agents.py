@@ -69,6 +69,11 @@ def test_an_agent_ends_waits_and_is_reset_alone():
     assert [(e.start, e.stop, e.end) for e in model.episodes] == [(0, 6, "terminated"), (6, 8, "open")]
 
 
+def test_the_legend_lists_the_marks_of_an_agent_that_ends_or_is_reset_alone():
+    entries = legend_entries(player_model(team()[:5]), [0])  # no episode ends here, and none begins
+    assert [entry.words for entry in entries if entry.kind in ("end", "reset")] == ["terminated", "reset"]
+
+
 def test_without_flags_at_the_root_an_agent_waits_until_all_are_done():
     lanes = [agent.lane[0].tolist() for agent in player_model(team(at_root=False)).groups[0].agents]
     assert [kind % RESTART for kind in lanes[0]] == [0, 0, 1, 4, 4, 4, 0, 0]

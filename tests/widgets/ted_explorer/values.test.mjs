@@ -63,7 +63,7 @@ test("what a step means", () => {
   );
   assert.match(stepWords(marks, 6, 4), /^Step 4: truncated, so done: cut short, and its value is bootstrapped from next\. /);
   assert.equal(start(3), "Step 3: the first of an episode; its root co");
-  assert.equal(stepWords(marks, 6, 0), "Step 0: inside an episode; next[0] becomes root[1].");
+  assert.equal(stepWords(marks, 6, 0), "Step 0: inside an episode; root[1] must match next[0].");
   assert.equal(stepWords({}, 6, 5), "Step 5: the last one stored; the episode goes on beyond the data.");
   assert.doesNotMatch(stepWords({ truncated: [5] }, 6, 5), /fresh reset/);
 });

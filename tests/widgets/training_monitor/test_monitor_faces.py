@@ -46,6 +46,22 @@ def trained():
 # Views ----------------------------------------------------------------------------------------------------------------
 
 
+def test_the_tip_of_a_curve_is_of_the_step_under_the_pointer(browse):
+    with TrainingMonitor(curves=["loss"], unit="frames") as monitor:
+        for step in range(0, 101, 10):
+            monitor.log(loss=100.0 - step, step=step)
+
+    def tips(page):
+        chart = page.locator(".tm-curve")
+        wide = chart.bounding_box()["width"]
+        for x in (60, wide / 2 + 20, wide - 12):
+            chart.hover(position={"x": x, "y": 50})
+            yield chart.locator(".rlnb-tip").text_content()
+
+    first, half, last = browse(monitor, lambda page: list(tips(page)))
+    assert (first.split(":")[0], last.split(":")[0]) == ("at 0", "at 100") and half.startswith(("at 50:", "at 60:"))
+
+
 def test_the_text_has_no_times(trained):
     assert (
         repr(trained)

@@ -63,6 +63,26 @@ def test_the_slider_ranks_anew_and_leaves_the_search_alone(browse):
     assert formula.splitlines()[1].endswith(f" + 4 · 0.111 · √(201) / (1 + {best.visits})")
 
 
+def test_a_button_of_the_record_names_the_key_that_does_what_it_does(browse):
+    def act(page):
+        titles = {button.get_attribute("title") for button in page.locator(".rlnb-bar button").all()}
+        moves = {title for title in titles if title.startswith(("first", "back", "forward", "last"))}
+        moved = []
+        for name, key in (("back 1 step", "PageUp"), ("forward 1 step", "PageDown")):
+            page.get_by_role("button", name="last step" if key == "PageUp" else "first step").click()
+            page.get_by_role("button", name=name, exact=True).click()
+            settle(page)
+            moved.append(at(page, "t"))
+            page.get_by_role("button", name="last step" if key == "PageUp" else "first step").click()
+            press(page, key)
+            moved.append(at(page, "t"))
+        return moves, moved
+
+    moves, moved = browse(TreeExplorer(search(simulations=12)), act, reduced_motion="reduce")
+    assert {title for title in moves if "(" in title} == {"back 1 step (Page Up)", "forward 1 step (Page Down)"}
+    assert len(moves) == 6 and moved == [("11",), ("11",), ("1",), ("1",)]
+
+
 def test_the_record_goes_by_phases_forwards_and_backwards(browse):
     explorer = TreeExplorer(search(simulations=12))
 
@@ -157,7 +177,7 @@ def test_two_trees_side_by_side(browse):
 
     words, found, heads, there, other, marked = browse(explorer, act, reduced_motion="reduce")
     assert found == [str(part.node), 2] and other == str(part.other) and marked > 0
-    assert heads[heads.index("score") + 1 :][:2] == ["N other", "Q other"]
+    assert heads[heads.index("score") + 1 :][:2] == ["n other", "Q other"]
     edges = explorer.comparison.other.edges
     assert there == {int(edges.action[e]): int(edges.visits[e]) for e in edges.of(part.other)}
     assert words.startswith("The principal variations diverge")

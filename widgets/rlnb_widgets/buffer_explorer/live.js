@@ -72,7 +72,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     moment, size: () => sliceLen, onSize: (size) => { sliceLen = size; update(); }, strict: head.strict, chart: () => chart("lengths"),
   });
   const memory = memoryPanel();
-  const bar = own(timelineBar(playhead, () => head.marks, "moment"));
+  const bar = own(timelineBar(playhead, () => head.marks, "moment", null, true));
   const keys = {};
   const turn = keyButton(keys, "o", { text: "", label: "order of the cells", solid: true, onclick: () => order.set(ORDERS[1 - ORDERS.indexOf(order.value)]) });
   bar.el.append(h("span", { class: "rlnb-group" }, turn), cell.fields);

@@ -1,7 +1,7 @@
 // The parts that are text: the components, the cell that is selected, the memory.
 
 import { factList, h } from "../_core/core.js";
-import { ageOf, cellOf, filledIn, n, rowsOf, short, weight } from "./values.js";
+import { ageOf, cellOf, chipWords, filledIn, n, rowsOf, short, weight } from "./values.js";
 
 const MOST_CHIPS = 24;
 
@@ -60,10 +60,11 @@ export function cellPanel({ onRow, onColumn }) {
   const body = h("dl", { class: "rlnb-facts", "aria-live": "polite" });
   const chips = h("div", { class: "be-chips", role: "group", "aria-label": "items of the last sample" });
   const el = h("div", { class: "be-cell" }, body, chips);
-  const chipOf = (all) => ([r, c]) => h("button", {
-    type: "button", class: "rlnb-button be-chip", "data-row": r, "data-column": c, "aria-label": all > 1 ? `row ${r}, column ${c}` : `row ${r}`,
-    onclick: () => { onRow(r); onColumn(c); },
-  }, all > 1 ? `${n(r)},${c}` : n(r));
+  const chipOf = (m) => ([r, c], i) => {
+    const [written, label] = chipWords(m, i);
+    const onclick = () => { onRow(r); onColumn(c); };
+    return h("button", { type: "button", class: "rlnb-button be-chip", "data-row": r, "data-column": c, "aria-label": label, onclick }, written);
+  };
   const note = (words) => h("span", { class: "rlnb-note" }, words);
   let seen = null;
   const update = (m, row, col, beta) => {
@@ -75,8 +76,9 @@ export function cellPanel({ onRow, onColumn }) {
     body.replaceChildren(...factList(facts(m, row, col, beta)));
     if (seen !== m) {
       const shown = m.sampled.slice(0, MOST_CHIPS);
-      chips.replaceChildren(...(shown.length ? [note("this sample:")] : []), ...shown.map(chipOf(m.all)),
-        ...(m.sampled.length > shown.length ? [note(`and ${n(m.drawnCount - shown.length)} more`)] : []));
+      const more = m.drawnCount - m.times.slice(0, shown.length).reduce((all, times) => all + times, 0);
+      chips.replaceChildren(...(shown.length ? [note("this sample:")] : []), ...shown.map(chipOf(m)),
+        ...(m.sampled.length > shown.length ? [note(`and ${n(more)} more`)] : []));
     }
     seen = m;
     for (const chip of chips.querySelectorAll(".be-chip")) {

@@ -19,8 +19,11 @@ export function reader(head, blob) {
     m.arcs = grouped(m.arcs, 5).map(([column, start, length, id, flags]) => ({ column, start, length, id, begun: (flags & 1) > 0, ended: (flags & 2) > 0 }));
     m.slices = grouped(m.slices, 3);
     m.lengths = grouped(m.lengths, 2);
-    // Each item once, as [row, column], in the order of the draws.
-    m.sampled = [...new Set(m.drawn)].map((position) => [Math.floor(position / m.all), position % m.all]);
+    const times = new Map();
+    for (const position of m.drawn) times.set(position, (times.get(position) ?? 0) + 1);
+    // Each item once, as [row, column], in the order of the draws, and how often it was drawn.
+    m.sampled = [...times.keys()].map((position) => [Math.floor(position / m.all), position % m.all]);
+    m.times = [...times.values()];
     return m;
   };
   return (i) => {
@@ -52,6 +55,13 @@ export function overColumns(m, values) {
   const sums = new Float64Array(values.length ? m.cells : 0);
   values.forEach((value, i) => { sums[i % m.cells] += value; });
   return sums;
+}
+
+/** An item of a sample on its chip, by its place in it: [what is written, what a screen reader says]. */
+export function chipWords(m, i) {
+  const [[row, column], times] = [m.sampled[i], m.times[i]];
+  const [written, said] = m.all > 1 ? [`${n(row)},${column}`, `row ${row}, column ${column}`] : [n(row), `row ${row}`];
+  return times > 1 ? [`${written} ×${times}`, `${said}, drawn ${times} times`] : [written, said];
 }
 
 export const n = (x) => x.toLocaleString("en");

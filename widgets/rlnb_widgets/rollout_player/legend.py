@@ -12,6 +12,7 @@ from rlnb_widgets._core.display_svg import WIDTH
 from rlnb_widgets._core.ends import ENDS
 from rlnb_widgets._core.measures import text_width
 from rlnb_widgets._core.text import shorten
+from rlnb_widgets.rollout_player.agents import LANES, RESTART
 from rlnb_widgets.rollout_player.episodes import (
     KINDS,
     RESET_RULES,
@@ -42,8 +43,13 @@ def legend_entries(model: PlayerModel, envs: Sequence[int]) -> list[Entry]:
     """List what is drawn of some environments: rollouts compared, ends, resets, colours of categories and agents."""
     drawn = list(envs)
     found = [Entry(f"c{i}", f"rollout {model.labels[e]}", "rollout") for i, e in enumerate(drawn) if model.parting]
-    found += [Entry(kind, kind, "end") for kind in ENDS if (model.code[drawn] == KINDS.index(kind)).any()]
+    # The lanes of agents have marks of their own: an agent may end, or be reset, while the episode goes on.
+    lanes = {int(code) for strip in model.strips if strip.kind == "lanes" for code in np.unique(strip.data[drawn])}
+    ends = {KINDS[code] for code in np.unique(model.code[drawn])}
+    ends |= {LANES[code % RESTART] for code in lanes if code >= 0}
+    found += [Entry(kind, kind, "end") for kind in ENDS if kind in ends]
     resets = set(np.unique(model.resets[drawn]).tolist())
+    resets |= {RESETS.index("reset")} if any(code >= RESTART for code in lanes) else set()
     found += [Entry(RESET_SIGNS[kind], kind, "reset") for k, kind in enumerate(RESETS) if kind and k in resets]
     return [*found, *_colours(model, drawn)]
 

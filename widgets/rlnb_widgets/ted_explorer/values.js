@@ -61,6 +61,6 @@ export function stepWords(marks, steps, t, past = new Set()) {
   }
   if (from) return `Step ${t}:${from}`;
   if (t > 0 && at(t - 1)) return `Step ${t}: the first of an episode; its root comes from a reset.`;
-  if (t + 1 < steps) return `Step ${t}: inside an episode; next[${t}] becomes root[${t + 1}].`;
+  if (t + 1 < steps) return `Step ${t}: inside an episode; root[${t + 1}] must match next[${t}].`;
   return `Step ${t}: the last one stored; the episode goes on beyond the data.`;
 }

@@ -102,8 +102,7 @@ def curve_display(curve: CurveModel, i: int, progress: Progress, columns: Column
         _missing(display, curve)
         if curve.count or progress.total:  # without both, there are no steps to count
             display.axis(_TOP + _TALL + 6, "count", room=80)
-    with display.frame(_LEFT, _RIGHT, (0, 1)):
-        display.hit(0, 1, _TOP, _TALL, name=str(i))
+        display.hit(*domain(curve, progress), _TOP, _TALL, name=str(i))
     return display
 
 

@@ -10,7 +10,7 @@ import { looked, lookedAtOther, opened } from "./look.js";
 import { moments } from "./moments.js";
 import { nodeLink } from "./nodelink.js";
 import { nodePanel } from "./panel.js";
-import { marksOf, phaseWords } from "./records.js";
+import { bestWords, marksOf, phaseWords } from "./records.js";
 import { actionName, bestEdge, edgesOf, mainLine, pathTo } from "./store.js";
 import { summaryPanel } from "./summary.js";
 
@@ -53,7 +53,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const panel = own(nodePanel({ look, onSelect: select, onC: (c) => constant.set(c) }));
   const summary = summaryPanel({ look, onSelect: select });
   const key = legend({ look, whole: () => large.value === "icicle", further: () => trees.some((one) => one.further()) });
-  const bar = own(timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where));
+  const bar = own(timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where, true));
   const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });
   const filters = filterBar({ count: CHILDREN, onFind: find, onFilter, onFollow: (on) => { following = on; update(); }, act: (name) => trees.forEach((one) => one.tools[name]()) });
   const wait = (how) => {
@@ -141,7 +141,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const onHead = () => {
     const { compare, notes: all, words: { best, headline, reuse: kept } } = data.head;
     const say = (el, text) => { el.textContent = text; el.hidden = !text; };
-    say(insight, best);
+    say(insight, bestWords(best, data.records.count));
     say(reuse, kept);
     notes.tell(all);
     root.setAttribute("aria-label", `TreeExplorer: ${headline}`);

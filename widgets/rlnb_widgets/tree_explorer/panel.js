@@ -18,7 +18,7 @@ export function factsOf(tree, node) {
   const mean = visits > 0 ? tree.valueSum[node] / visits : NaN;
   const facts = tree.head.size === "nodes" ? [["nodes at and below it", visits.toLocaleString("en")]]
     : [["visits", visits.toLocaleString("en")], ["mean value", short(mean)]];
-  if (tree.head.kind === "search") facts.push(["evaluated at", short(tree.evaluation[node])]);
+  if (tree.head.kind === "search") facts.push(["evaluated as", short(tree.evaluation[node])]);
   if (tree.head.players) facts.push(["to move", `player${tree.toPlay[node]}`]);
   facts.push(["depth", String(tree.depth[node])]);
   if (tree.reward[node]) facts.push(["reward of the step here", short(tree.reward[node])]);
@@ -111,13 +111,13 @@ function columnsOf({ tree, changed, matched, other }) {
   const [n, w] = [({ edge }) => keyOf("edge_visits", edge), ({ edge }) => keyOf("edge_value_sum", edge)];
   return [
     size === "nodes" && ["nodes", "nodes at and below", (row) => [short(row.n)]],
-    size === "visits" && ["N", "visits", (row) => arrow(changed.get(n(row)), row.n)],
+    size === "visits" && ["n", "visits", (row) => arrow(changed.get(n(row)), row.n)],
     size === "visits" && ["W", "sum of the returns", (row) => arrow(changed.get(w(row)), row.w)],
-    size === "visits" && ["Q", "mean return, W / N", (row) => arrow(changedMean(changed, w(row), n(row), row.w, row.n), row.q, fixed)],
+    size === "visits" && ["Q", "mean return, W / n", (row) => arrow(changedMean(changed, w(row), n(row), row.w, row.n), row.q, fixed)],
     priors && ["P", "prior probability", (row) => [fixed(row.p)]],
     rule?.known && [rule.name === "Gumbel" ? "σ(Q)" : "U", "what the rule adds to the value", (row) => [fixed(row.u)]],
     kind === "search" && ["score", "what the rule selects by", (row) => [fixed(row.score), "tx-score"]],
-    other && ["N other", "visits in the other tree", (row) => [short(matched(row)?.n ?? NaN)]],
+    other && ["n other", "visits in the other tree", (row) => [short(matched(row)?.n ?? NaN)]],
     other && ["Q other", "mean return in the other tree", (row) => [fixed(matched(row)?.q ?? NaN)]],
   ].filter(Boolean);
 }
