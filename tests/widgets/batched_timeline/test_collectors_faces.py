@@ -64,9 +64,9 @@ def test_the_words_have_the_numbers():
     words = BatchedEnvTimeline(sync=sync_trace(), late=async_trace()).explain()
     assert (
         "sync: MultiSyncCollector with 2 workers, 2 batches of together 40 frames. It took 420 µs, or 95,200 frames/s. "
-        "On average 0.57 workers collected at the same time. Of its time a worker spends: 29 % collects; 5 % writes "
-        "its batch; 10 % waits for the other workers; 57 % waits for the learner. Of its time the learner spends: 48 % "
-        "learns; 2 % takes the batch; 50 % waits for a batch. Each batch was made with the weights that the learner "
+        "On average 0.57 workers collected at the same time. Of its time a worker spends: 29% collects; 5% writes "
+        "its batch; 10% waits for the other workers; 57% waits for the learner. Of its time the learner spends: 48% "
+        "learns; 2% takes the batch; 50% waits for a batch. Each batch was made with the weights that the learner "
         "has when it gets it." in words
     )
     assert "When the learner gets a batch, its weights are on average 1 versions old, at most 2." in words

@@ -71,11 +71,11 @@ def test_the_words_have_the_numbers(serial, parallel):
     words = BatchedEnvTimeline(serial=serial, parallel=parallel).explain()
     assert (
         "serial: SerialEnv with 2 envs, 3 steps of each. It took 400 µs, or 15,000 steps/s of single envs. On average "
-        "0.82 envs were at work at the same time. Of its time an env spends: 22 % runs its step; 19 % runs its reset; "
-        "41 % waits for the other envs and for signals; 18 % waits for the learner" in words
+        "0.82 envs were at work at the same time. Of its time an env spends: 22% runs its step; 19% runs its reset; "
+        "41% waits for the other envs and for signals; 18% waits for the learner" in words
     )
     assert words.endswith(
-        "With serial, there are 1.1 times as many steps per second as with parallel, where an env waits 35 % of its "
+        "With serial, there are 1.1 times as many steps per second as with parallel, where an env waits 35% of its "
         "time."
     )
     words = BatchedEnvTimeline(serial=serial, again=serial).explain()

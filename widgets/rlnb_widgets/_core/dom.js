@@ -70,7 +70,12 @@ export function select({ options, value, label, onchange }) {
 
 /** A button that is on or off; flip(on) hears of it. `set(on)` shows the state without a call. */
 export function toggle(text, title, on, flip) {
-  const made = button({ text, label: text, title, onclick: () => { made.set(made.getAttribute("aria-pressed") !== "true"); flip(made.getAttribute("aria-pressed") === "true"); } });
+  const turn = () => {
+    const now = made.getAttribute("aria-pressed") !== "true";
+    made.set(now);
+    flip(now);
+  };
+  const made = button({ text, label: text, title, onclick: turn });
   made.set = (now) => made.setAttribute("aria-pressed", String(now));
   made.set(on);
   return made;
