@@ -17,6 +17,21 @@ PACKAGES = ("rlnb", "widgets/rlnb_widgets", "tutorials/exercises")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 TEXT = {".py", ".js", ".mjs", ".css", ".md", ".toml", ".txt", ".ipynb", ".yml", ".yaml", ".json", ".cfg", ".svg", ""}
 
+#: The packages that each package may import from, in annotations and inside of functions, too.
+MAY_IMPORT = {
+    "rlnb.data.ted": set(),
+    "rlnb.data.specs": {"rlnb.data.ted"},
+    "rlnb.data.replay_buffers": {"rlnb.data.specs", "rlnb.data.ted"},
+    "rlnb.data": {"rlnb.data"},
+    "rlnb.envs": {"rlnb.data"},
+    "rlnb.modules": {"rlnb.data", "rlnb.envs"},
+    "rlnb.collectors": {"rlnb.data", "rlnb.envs"},
+    "rlnb.record": {"rlnb.data", "rlnb.envs"},
+    "rlnb.objectives": {"rlnb.data", "rlnb.envs", "rlnb.modules"},
+    "rlnb.search": {"rlnb.data", "rlnb.envs", "rlnb.modules"},
+    "rlnb": set(),
+}
+
 # Written so that this file does not hold what it looks for.
 FORBIDDEN = {
     "a path of one machine": r"(?<![\w.])/(?:wor" + r"k|hom" + r"e/\w|Use" + r"rs/\w|roo" + r"t/|op" + r"t/(?!google))",
@@ -40,7 +55,7 @@ class Source(NamedTuple):
     first_line: str
     bare: list[str]  # public names without a docstring
     long: list[str]  # functions that are too long, with their length
-    imported: list[tuple[int, str, str]]  # of rlnb: line, module and name
+    imported: list[tuple[int, str, str]]  # line, module and name; without a module, the name twice
     defined: set[str]  # names of functions, classes and variables of the module
 
 
@@ -59,9 +74,9 @@ def read(path: Path) -> Source:
     lengths = [(node.name, length_of(node)) for node in functions]
     long = [f"{name}: {function} has {lines} lines" for function, lines in lengths if lines > MAX_FUNCTION_LINES]
     imported = [
-        (node.lineno, node.module, alias.name)
+        (node.lineno, node.module if isinstance(node, ast.ImportFrom) and node.module else alias.name, alias.name)
         for node in inside
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "rlnb"
+        if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     ]
     first_line = (ast.get_docstring(tree) or "").partition("\n")[0].rstrip()
@@ -137,8 +152,35 @@ def test_modules_import_each_name_from_the_module_that_defines_it(sources: dict[
         for path in defined
         if path.name != "__init__.py"
         for line, module, name in sources[path].imported
+        if module.split(".")[0] == "rlnb" and module != name
         if not is_defined_by(name, ROOT.joinpath(*module.split(".")), defined)
     ]
+    assert found == []
+
+
+def package_of(module: str) -> str:
+    """The package of a module, or of a package itself, in the table of what may be imported."""
+    return next(package for package in MAY_IMPORT if f"{module}.".startswith(f"{package}."))
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_packages_import_one_way(package: str, sources: dict[Path, Source]) -> None:
+    """An import for annotations counts: a package describes what it needs of a higher one with a ``Protocol``."""
+    modules = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sources}
+    allowed = (package, *MAY_IMPORT[package])
+    checked, found = 0, []
+    for path, module in modules.items():
+        # The facades of rlnb.data collect the names of all packages in it.
+        if path.parts[len(ROOT.parts)] != "rlnb" or package_of(module.removesuffix(".__init__")) != package:
+            continue
+        checked += 1
+        for line, imported, name in sources[path].imported:
+            target = imported if imported == name else f"{imported}.{name}"
+            ours = target.startswith(("rlnb.", "rlnb_widgets"))
+            private = target.startswith("rlnb._") or target == "rlnb.filter_warnings_subprocess"
+            if ours and not private and not any(f"{target}.".startswith(f"{one}.") for one in allowed):
+                found.append(f"{path.relative_to(ROOT).as_posix()}:{line}: {target}")
+    assert checked
     assert found == []
 
 
