@@ -15,7 +15,7 @@ import numpy as np
 import traitlets
 from tensordict import TensorDictBase
 
-from rlnb.record.loggers import Logger
+from rlnb.record.loggers.common import Logger
 from rlnb_widgets._core.display import Columns
 from rlnb_widgets._core.display_svg import Part, stacked
 from rlnb_widgets._core.environments import check_env
