@@ -41,6 +41,8 @@ class implement_for:
     for alternative libraries of which one is in use (see :class:`~rlnb.envs.libs.gym.set_gym_backend`), the one for
     that library is called. Libraries are imported at the first call.
 
+    The library itself does not use it: it exists for wrappers that users write, as TorchRL documents it.
+
     Args:
         module_name: name of the library, or a function that returns the module.
         from_version: the first matching version, such as ``"0.26.0"``. Default: no limit. Of pre-releases only the

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
 import re
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+import rlnb
 
 ROOT = Path(__file__).parents[2]
 MAX_FUNCTION_LINES = 70
@@ -138,6 +142,18 @@ def test_everything_public_has_a_docstring(package: str, sources: dict[Path, Sou
     in_package = [source for path, source in sources.items() if path.is_relative_to(ROOT / package)]
     assert in_package
     assert [name for source in in_package for name in source.bare] == []
+
+
+def test_every_class_that_the_library_exports_has_an_example() -> None:
+    packages = [info.name for info in pkgutil.walk_packages(rlnb.__path__, "rlnb.") if info.ispkg]
+    exported = {
+        value
+        for package in map(importlib.import_module, packages)
+        for name in getattr(package, "__all__", ())
+        if isinstance(value := getattr(package, name), type) and value.__module__.startswith("rlnb.")
+    }
+    assert len(exported) > 300
+    assert sorted(cls.__name__ for cls in exported if "Example:" not in (cls.__doc__ or "")) == []
 
 
 def test_functions_fit_a_screen(sources: dict[Path, Source]) -> None:
