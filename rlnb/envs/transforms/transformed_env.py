@@ -54,7 +54,7 @@ class TransformedEnv(EnvBase):
 
     Rollouts write numpy rows, without a TensorDict per step, if the base env does and every transform has a row rule
     (see :mod:`rlnb.envs.transforms.rows`). Instances of subclasses never do, so that a subclass may override any
-    method; nor does an env on which, or on a transform of which, a method is replaced.
+    method. Nor does an env if a method is replaced on it or on one of its transforms.
 
     Args:
         base_env: the env.

@@ -244,7 +244,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         given = state.select(*network.in_keys, strict=False)
         for name in network.in_keys:
             if given.get(name, None) is None:
-                # Recurrent networks start anew in both at the same steps.
+                # Recurrent networks restart in both at the same steps.
                 shared = data.get(name, None) if as_tuple(name)[-1] == "is_init" else None
                 if shared is None:
                     raise KeyError(missing_entry(self, name if state is data else _next(name), "input", data))
