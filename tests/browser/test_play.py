@@ -1,4 +1,4 @@
-"""Games played in a cell of a real JupyterLab: by mouse and by keyboard, with answers, refusals and a second try."""
+"""Games in a JupyterLab cell: moves by mouse and keyboard, replies, rejected moves and new games."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specimens of all visualizers, opened at three widths in both themes: nothing sticks out, and axe finds no fault."""
+"""Specimens of all visualizers at three widths in both themes: nothing overflows, and axe reports no violations."""
 
 from __future__ import annotations
 

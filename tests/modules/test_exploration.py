@@ -1,4 +1,4 @@
-"""Exploration modules: how often and what they draw, annealing, masks, keys, restarts of noise, rollouts, errors."""
+"""Exploration modules: rates, draws, annealing, masks, keys, restarts of noise, rollouts, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The house rules that can be read off the files: imports, long functions, first lines, docstrings, forbidden words."""
+"""The house rules that can be checked in the files: imports, function lengths, first lines, docstrings, words."""
 
 from __future__ import annotations
 

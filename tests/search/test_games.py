@@ -1,4 +1,4 @@
-"""The rules on bits are those of the env, and random play is random play."""
+"""The bit-board rules equal those of the env, and random play is uniform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every spec can do under the same name, counting and conversion between the encodings of choices included."""
+"""Methods that every spec has, including counting and conversion between encodings of choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollouts of transformed envs row by row: the same data as a TensorDict at a time, to the bit."""
+"""Row-by-row rollouts of transformed envs give the same data as rollouts of TensorDicts, bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flatten, unsqueeze, squeeze and permute: values, specs, inverses, and dimensions that are not there."""
+"""Flatten, unsqueeze, squeeze and permute: values, specs, inverses, and missing dimensions."""
 
 from __future__ import annotations
 
