@@ -99,7 +99,7 @@ def why_not_placed(ray: Any, asked: Mapping[str, Any], no_room: str, more_time: 
 
     Args:
         ray: the module.
-        asked: options of the actor, of which its resources count.
+        asked: options of the actor; only its resources count.
         no_room: what to say if the cluster has less free than the actor asked for.
         more_time: what gives it more time.
     """

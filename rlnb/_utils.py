@@ -38,8 +38,10 @@ class implement_for:
 
     Decorate several functions of the same name in the same scope, each with its range of versions. A call goes to the
     one whose library is installed in a matching version; if several match, to the last of them. Among implementations
-    for alternative libraries of which one is in use (see :class:`~rlnb.envs.libs.gym.set_gym_backend`), the one for
-    that library is called. Libraries are imported at the first call.
+    for alternative libraries (see :class:`~rlnb.envs.libs.gym.set_gym_backend`), the one for the library in use is
+    called. Libraries are imported at the first call.
+
+    The library itself does not use it: it exists for wrappers that users write, as TorchRL documents it.
 
     Args:
         module_name: name of the library, or a function that returns the module.
@@ -115,7 +117,7 @@ _RIVALS: dict[str, Callable[[], str]] = {}
 
 
 def register_rivals(names: Sequence[str], in_use: Callable[[], str]) -> None:
-    """Declare alternative libraries, of which one is in use at a time: the one whose name ``in_use`` returns."""
+    """Declare alternative libraries, used one at a time: the one whose name ``in_use`` returns."""
     _RIVALS.update(dict.fromkeys(names, in_use))
 
 

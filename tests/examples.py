@@ -1,4 +1,4 @@
-"""Numbers of examples of properties that take long to try."""
+"""Numbers of examples for properties that are slow to test."""
 
 from __future__ import annotations
 

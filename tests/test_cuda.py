@@ -1,4 +1,4 @@
-"""The library on a CUDA device: envs, transforms, buffers, losses and searches give there what they give on the CPU."""
+"""The library on a CUDA device: envs, transforms, buffers, losses and searches give the results of the CPU."""
 
 from __future__ import annotations
 

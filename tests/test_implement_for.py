@@ -1,4 +1,4 @@
-"""implement_for: the implementation that fits the installed version of a library."""
+"""implement_for: the implementation for the installed version of a library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples of products cover what they promise, and the rest is marked deep."""
+"""Samples of products cover all pairs, and the rest is marked deep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels forked from one process that has imported the library, which each of them would do for five seconds.
+"""Kernels forked from one process that has imported the library, which saves each of them five seconds.
 
 Jupyter finds a kernel ``python3`` that connects to this process, and waits for the end of the kernel that is forked.
 What runs the scripts of tests is forked from it as well; see ``tests/envs/batched/running.py``.

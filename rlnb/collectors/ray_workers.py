@@ -55,7 +55,7 @@ class RayOptions(NamedTuple):
 
 
 class StoredWeights(SharedWeights):
-    """Weights of which each version is put into Ray's object store once, from where each node fetches it once.
+    """Weights in Ray's object store: each version is put there once, and each node fetches it once.
 
     ``pool`` is the pool that the actors belong to.
 

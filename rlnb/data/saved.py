@@ -1,4 +1,4 @@
-"""SavedTensorDict: a TensorDict in a temporary file, of which only what is asked for is loaded."""
+"""SavedTensorDict: a TensorDict in a temporary file, which loads only the entries that are read."""
 
 from __future__ import annotations
 
@@ -407,7 +407,7 @@ def _pack(data: Any, seen: set[int]) -> dict[str, Any]:
             entries[name] = _pack(value, seen)
             continue
         leaf = value.detach().as_subclass(torch.Tensor).cpu().resolve_conj().resolve_neg()
-        # torch.save writes the whole memory of which a tensor may be one row, and refuses one memory with two dtypes.
+        # torch.save writes all of the memory that a tensor is a view of, and rejects one memory with two dtypes.
         memory = leaf.untyped_storage()
         if memory.nbytes() != leaf.nbytes or memory.data_ptr() in seen:
             leaf = leaf.clone(memory_format=torch.contiguous_format)

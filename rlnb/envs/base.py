@@ -354,7 +354,7 @@ class EnvBase(torch.nn.Module, metaclass=AutoResetMeta):
         tensordict = shallow_copy(tensordict)
         for level, mask in masks.items():
             set_entry(tensordict, as_key((*level, "_reset")), mask.clone())
-        if type(self).reset is not EnvBase.reset:
+        if type(self).reset is not EnvBase.reset or "reset" in self.__dict__:  # overridden, or replaced on the env
             return self.reset(tensordict)
         self._assert_open("reset")
         return self._reset_where(tensordict, masks)  # what reset() would do, without reading the masks again

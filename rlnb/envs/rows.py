@@ -114,6 +114,20 @@ def overridden(env: Any, home: type) -> set[str]:
     return changed | methods.intersection(vars(env))
 
 
+def replaced_methods(thing: Any) -> set[str]:
+    """List the methods of an object's class that are replaced on the object itself, as a test's spy does.
+
+    Example:
+        >>> from rlnb.envs import StepCounter
+        >>> counter = StepCounter()
+        >>> counter._step = lambda tensordict, next_tensordict: next_tensordict
+        >>> replaced_methods(counter), replaced_methods(StepCounter())
+        ({'_step'}, set())
+    """
+    kind = type(thing)
+    return {name for name, value in vars(thing).items() if callable(value) and callable(getattr(kind, name, None))}
+
+
 def _namespace(cls: type) -> dict[str, Any]:
     """All attributes of a class as they are stored, inherited ones included."""
     found: dict[str, Any] = {}

@@ -107,9 +107,9 @@ def unwrapped_dist(policy: Any) -> Callable[[Entries], Distribution] | None:
 
 
 class Unwrapping:
-    """Functions of modules, made once and made anew when a hook was registered or a mode was set since then.
+    """Functions of modules, made once and made again after a hook was registered or a mode was set.
 
-    Making one takes as long as calling it. It is not made anew when keys or options of a module change.
+    Making one takes as long as calling it. It is not made again when keys or options of a module change.
 
     Example:
         >>> module, unwrapping = TensorDictModule(torch.nn.Identity(), ["a"], ["b"]), Unwrapping()

@@ -497,7 +497,7 @@ def frozen_copy(network: nn.Module) -> nn.Module:
 
 
 def reset_copy(network: nn.Module) -> nn.Module:
-    """Copy a network, with parameters drawn anew where its layers have ``reset_parameters``.
+    """Copy a network, with new parameters where its layers have ``reset_parameters``.
 
     Example:
         >>> net = nn.Linear(2, 1)

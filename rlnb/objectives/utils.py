@@ -233,6 +233,16 @@ class TargetNetUpdater:
 
     Raises:
         ValueError: If the loss has no target network.
+
+    Example:
+        >>> from tensordict.nn import TensorDictModule
+        >>> from rlnb.objectives import DQNLoss
+        >>> class Halfway(TargetNetUpdater):
+        ...     def step(self):
+        ...         self._move(0.5)
+        >>> net = TensorDictModule(nn.Linear(3, 2), ["observation"], ["action_value"])
+        >>> loss = DQNLoss(net, action_space="categorical")
+        >>> Halfway(loss).step()
     """
 
     def __init__(self, loss_module: _Targets) -> None:

@@ -12,6 +12,7 @@ from tensordict import TensorDict, TensorDictBase
 from rlnb.envs.custom.board_game import BoardGameEnv
 from rlnb.envs.custom.connect_four import ConnectFourEnv
 from rlnb.envs.custom.tic_tac_toe import TicTacToeEnv
+from rlnb.envs.rows import replaced_methods
 from rlnb.search.bit_boards import WORD, BitBoards
 from rlnb.search.games import Array, Game, Positions
 
@@ -52,9 +53,9 @@ class ConnectionGame(Game):
     def fits(env: Any) -> TypeGuard[BoardGameEnv]:
         """Return whether an env plays such a game, for two players and on a board that fits into a word.
 
-        A subclass may have other rules, so it does not count.
+        A subclass, or an env on which a method is replaced, may have other rules, so it does not count.
         """
-        known = type(env) in (TicTacToeEnv, ConnectFourEnv) and not env.single_player
+        known = type(env) in (TicTacToeEnv, ConnectFourEnv) and not env.single_player and not replaced_methods(env)
         return known and env.columns * (env.rows + 1) <= WORD
 
     def start(self, tensordict: TensorDictBase | None) -> Positions:

@@ -1,4 +1,4 @@
-"""What Binder does, done here: a fresh environment from binder/, and the first lesson run in it."""
+"""A fresh environment from binder/, as Binder builds it, and the first lesson run in it."""
 
 from __future__ import annotations
 

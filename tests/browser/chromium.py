@@ -1,4 +1,4 @@
-"""Find a Chromium or Chrome, and the options that make it start anywhere and call nobody."""
+"""Find a Chromium or Chrome, and the options that make it start anywhere and stay offline."""
 
 from __future__ import annotations
 

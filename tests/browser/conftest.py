@@ -1,4 +1,4 @@
-"""One server and one browser for all the browser tests. They end with these: Playwright has an event loop here."""
+"""One server and one browser for all browser tests, closed after them: Playwright keeps an event loop in its thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One notebook in JupyterLab in a real browser: open it, run it, look at its outputs, ask its kernel."""
+"""A notebook in JupyterLab in a real browser: open it, run it, read its outputs, query its kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A JupyterLab server of our own: on 127.0.0.1, with settings that nobody else reads or writes."""
+"""A JupyterLab server for the tests: on 127.0.0.1, with isolated settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specimens: one page for each visualizer on small data, to be looked at and to be checked by the tests.
+"""Specimens: one page for each visualizer on small data, for people to look at and for tests to check.
 
     python -m tests.browser.specimens [NAME ...]
 

@@ -1,4 +1,4 @@
-"""The live timeline of batches in JupyterLab: moved by keys and pointer, linked with a player."""
+"""The live batch timeline in JupyterLab: keys, pointer, and a linked player."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a browser is looked for."""
+"""Where the browser tests look for a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each display list is drawn by the SVG writer and by the canvas painter, and the pictures are compared."""
+"""Each display list is drawn by the SVG writer and by the canvas painter, and the images are compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live flipbook: slider and keys move it in the page, and its pictures have the colours of the page."""
+"""The live flipbook: its slider and keys work without Python, and its images have the colours of the page."""
 
 from __future__ import annotations
 

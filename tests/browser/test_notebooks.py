@@ -1,4 +1,4 @@
-"""Every notebook in JupyterLab: it runs, widgets are painted, the console is quiet, nothing leaves the machine."""
+"""Every notebook in JupyterLab runs, paints its widgets, logs no errors and makes no external requests."""
 
 from __future__ import annotations
 

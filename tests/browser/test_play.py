@@ -1,4 +1,4 @@
-"""Games played in a cell of a real JupyterLab: by mouse and by keyboard, with answers, refusals and a second try."""
+"""Games in a JupyterLab cell: moves by mouse and keyboard, replies, rejected moves and new games."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_an_env_is_played_alone_with_arrow_keys(lab: Lab, grid: Locator) -> None
     grid.get_by_role("button", name="right (→)").click()
     expect(grid.get_by_role("status")).to_have_text("The episode is over (terminated) after 2 steps, return 1.")
     lab.page.keyboard.press("ArrowLeft")
-    expect(grid.get_by_role("status")).to_contain_text("Press N to start anew.")
+    expect(grid.get_by_role("status")).to_contain_text("Press N to start again.")
     lab.page.keyboard.press("n")
     expect(grid).to_have_attribute("data-steps", "0")
 

@@ -1,4 +1,4 @@
-"""The live player and explorer in a notebook answer to keys and pointer, and JupyterLab's cells are left alone."""
+"""The live player and explorer respond to keys and pointer in a notebook, and leave JupyterLab's cells alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live spec explorer: it folds and unfolds, draws under a seed, and answers about a typed value with the reason."""
+"""The live spec explorer: folding, seeded samples, and reasons for values that it rejects."""
 
 from __future__ import annotations
 

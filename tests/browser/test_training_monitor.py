@@ -1,4 +1,4 @@
-"""A training in a cell of a real JupyterLab: seen while it runs, interrupted by the button, and as it is saved."""
+"""A training run in a JupyterLab cell: shown while it runs, interrupted by the button, and saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live transform inspector in JupyterLab: moved by keys, stepped by buttons, an error in its box, both themes."""
+"""The live transform inspector in JupyterLab: keys, step buttons, an error in its box, both themes."""
 
 from __future__ import annotations
 

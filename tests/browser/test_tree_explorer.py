@@ -1,4 +1,4 @@
-"""The live tree explorer in JupyterLab: keys, buttons that let the search work, boards sent for, both themes."""
+"""The live tree explorer in JupyterLab: keys, buttons that run the search, boards on request, both themes."""
 
 from __future__ import annotations
 

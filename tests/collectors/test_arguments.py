@@ -1,4 +1,4 @@
-"""Invalid arguments of collectors are refused when the collector is made."""
+"""Collectors reject invalid arguments when they are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs written for TorchRL ask of a collector: its name, its options, weights, hooks, nested end signals."""
+"""What programs written for TorchRL expect of a collector: names, options, weights, hooks, nested end signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collector: what it collects is what a rollout would, cut into batches."""
+"""Collector: it collects what a rollout would, cut into batches."""
 
 from __future__ import annotations
 

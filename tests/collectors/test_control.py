@@ -1,4 +1,4 @@
-"""Methods that steer a collector from outside: partial resets, policy versions, models, fake batches, refusals."""
+"""Methods that control a collector: partial resets, policy versions, models, fake batches, unsupported calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches that are lost between the env and whoever wants them leave no hole in a trajectory."""
+"""Batches that are lost on their way leave no hole in a trajectory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trajectory ids after a resume: a collector that goes on gives none that was given before."""
+"""Trajectory ids after a resume: a resumed collector reuses none."""
 
 from __future__ import annotations
 

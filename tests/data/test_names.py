@@ -1,4 +1,4 @@
-"""The names that the data page promises are there, and are the same objects under each of their paths."""
+"""The names in the data documentation exist, and are the same objects under each of their paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dotted paths that programs written for TorchRL import from: thin lists of names, each with one home."""
+"""The dotted paths that programs written for TorchRL import from: lists of names defined elsewhere."""
 
 from __future__ import annotations
 

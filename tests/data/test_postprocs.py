@@ -1,4 +1,4 @@
-"""MultiStep against a slow reference, at the ends of episodes and of the batch."""
+"""MultiStep compared with a slow reference, at the ends of episodes and of the batch."""
 
 from __future__ import annotations
 

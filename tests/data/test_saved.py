@@ -1,4 +1,4 @@
-"""SavedTensorDict: what is loaded, what is not, whose the file is, and what is refused."""
+"""SavedTensorDict: what is loaded, who owns the file, and unsupported operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways to make and unmake TensorDicts that the page on trees lists, called on the TensorDict of rlnb.data."""
+"""The documented ways to create and convert TensorDicts, called on the TensorDict of rlnb.data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each claim of TorchRL's page on TensorDict, with today's spelling where names or behaviour moved.
+"""Each claim of TorchRL's page on TensorDict, with the current names and behaviour.
 
 The loop over two processes is in tests/envs/test_shared_box.py, and SavedTensorDict in test_saved.py.
 """

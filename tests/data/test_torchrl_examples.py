@@ -1,4 +1,4 @@
-"""Small programs give the same with both libraries."""
+"""Small programs that give the same results with both libraries."""
 
 from __future__ import annotations
 

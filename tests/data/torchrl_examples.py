@@ -1,4 +1,4 @@
-"""Small programs on specs and TED, and what each of them gives with TorchRL 0.14.1."""
+"""Small programs on specs and TED, with their results in TorchRL 0.14.1."""
 
 EXAMPLES = [
     ("OneHot(3).encode(1).tolist()", [False, True, False]),

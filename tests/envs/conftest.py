@@ -1,4 +1,4 @@
-"""Environments made to misbehave in one way at a time."""
+"""Environments that misbehave in one way each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Envs whose observations change their size: the documentation's, and some that go further than a spec can say."""
+"""Envs whose observations change in size: the documented ones, and some that specs cannot describe."""
 
 from __future__ import annotations
 

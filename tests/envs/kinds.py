@@ -1,4 +1,4 @@
-"""One env of every kind: what holds of all envs is tested over these."""
+"""One env of every kind, for tests that hold for all envs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environments as users of TorchRL write them. The test runs each here, and with the library's name changed there."""
+"""Environments written for TorchRL, which the tests run with both libraries."""
 
 from __future__ import annotations
 

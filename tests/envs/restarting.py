@@ -1,4 +1,4 @@
-"""Envs that reset themselves: the step that ends an episode gives the first observation of the next."""
+"""Envs that reset themselves: the step that ends an episode returns the first observation of the next."""
 
 from __future__ import annotations
 

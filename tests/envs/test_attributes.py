@@ -1,4 +1,4 @@
-"""Attributes of an env, which is a torch.nn.Module: what torch registers stays registered, all else is set directly."""
+"""Attributes of an env, a torch.nn.Module: what torch registers stays registered, everything else is set directly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Auto-resetting envs: what they deliver with the end of an episode is handed out by the reset that follows."""
+"""Auto-resetting envs: the observation returned with the end of an episode is that of the following reset."""
 
 from __future__ import annotations
 

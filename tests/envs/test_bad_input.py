@@ -1,4 +1,4 @@
-"""Batch sizes and shapes that are not the env's: each call says which, and fails whole."""
+"""Wrong batch sizes and shapes: each call names the mismatch, and changes nothing."""
 
 from __future__ import annotations
 

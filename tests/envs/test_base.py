@@ -1,4 +1,4 @@
-"""EnvBase: specs and keys, end signals, partial resets, and what happens after close."""
+"""EnvBase: specs and keys, end signals, partial resets, and behaviour after close."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""check_env_specs: silent on envs that are right, and one report of everything on those that are not."""
+"""check_env_specs: silent for correct envs, and one report of all problems for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples of the documented interface, with rlnb for torchrl: what a reader types must run."""
+"""Documented examples, with rlnb in place of torchrl, run as they are written."""
 
 from __future__ import annotations
 

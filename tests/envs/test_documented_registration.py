@@ -1,4 +1,4 @@
-"""The documented examples of info readers, gym backends and registration, with rlnb for torchrl."""
+"""Documented examples of info readers, gym backends and registration, with rlnb in place of torchrl."""
 
 from __future__ import annotations
 

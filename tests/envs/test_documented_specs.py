@@ -1,4 +1,4 @@
-"""The documented examples of specs, with rlnb for torchrl: what a page prints must be what is there."""
+"""Documented examples of specs, with rlnb in place of torchrl, and the output that the pages print."""
 
 from __future__ import annotations
 

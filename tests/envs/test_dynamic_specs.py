@@ -1,4 +1,4 @@
-"""Dynamic specs: sizes of -1, in one env and in batches whose rows have different sizes at the same time."""
+"""Dynamic specs: sizes of -1, in one env and in batches whose rows differ in size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""terminated_or_truncated: aggregates end signals at each level."""
+"""terminated_or_truncated: end signals aggregated at each level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Common mistakes with actions, policies and the order of calls: each error says how to fix it."""
+"""Common mistakes with actions, policies and the order of calls: each error explains the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exploration types: one setting for all probabilistic modules, nested and under its former names."""
+"""Exploration types: one setting for all probabilistic modules, nested and under its older names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gym backend: set by module, name or function, nested, and given back."""
+"""The gym backend: set by module, name or function, nested, and restored."""
 
 from __future__ import annotations
 

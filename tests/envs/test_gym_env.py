@@ -1,4 +1,4 @@
-"""GymEnv and GymWrapper: single envs, in every encoding, against Gymnasium itself."""
+"""GymEnv and GymWrapper: single envs, in every encoding, compared with Gymnasium itself."""
 
 from __future__ import annotations
 

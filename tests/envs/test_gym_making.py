@@ -1,4 +1,4 @@
-"""What GymEnv and GymWrapper say about ids that do not exist, packages that are missing and envs that are none."""
+"""Errors of GymEnv and GymWrapper for unknown ids, missing packages and objects that are not envs."""
 
 from __future__ import annotations
 

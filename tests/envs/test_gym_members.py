@@ -1,4 +1,4 @@
-"""Observations that have other members than their space: which one, and what to do."""
+"""Observations whose members differ from their space: the error names them and suggests a fix."""
 
 from __future__ import annotations
 

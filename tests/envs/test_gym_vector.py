@@ -1,4 +1,4 @@
-"""Vector envs: every row of a rollout is what a single env would have done, in every autoreset mode."""
+"""Vector envs: every row of a rollout equals that of a single env, in every autoreset mode."""
 
 from __future__ import annotations
 

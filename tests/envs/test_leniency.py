@@ -1,4 +1,4 @@
-"""What environments accept as TorchRL does: early specs, data and actions of nearly the right form, partial steps."""
+"""Input that environments accept as TorchRL does: early specs, inexact data and actions, partial steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which libraries of environments are installed, and the errors about those that are not and about unknown names."""
+"""Installed libraries of environments, and errors for missing ones and unknown names."""
 
 from __future__ import annotations
 

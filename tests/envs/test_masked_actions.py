@@ -1,4 +1,4 @@
-"""Environments whose legal actions change, and policies that keep to them."""
+"""Environments whose legal actions change, and policies that respect the mask."""
 
 from __future__ import annotations
 

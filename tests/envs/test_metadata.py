@@ -1,4 +1,4 @@
-"""EnvMetaData: what is known of an env, in another process and in shared memory."""
+"""EnvMetaData: the metadata of an env, in another process and in shared memory."""
 
 from __future__ import annotations
 

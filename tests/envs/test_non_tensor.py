@@ -1,4 +1,4 @@
-"""Observations that are no tensors, such as text: through resets, steps, rollouts, batches and Gymnasium's envs."""
+"""Non-tensor observations, such as text: resets, steps, rollouts, batches and Gymnasium's envs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partial resets: what a "_reset" mask does at every level, and what it leaves alone."""
+"""Partial resets: the effect of a "_reset" mask at every level, and what it leaves unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs as users of TorchRL write them run here, and those same programs run there."""
+"""Programs written for TorchRL run on both libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small faults of envs that were found by using them: each test is one that once failed."""
+"""Regression tests of envs: each test once failed."""
 
 from __future__ import annotations
 

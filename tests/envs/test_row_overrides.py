@@ -113,6 +113,16 @@ def test_a_method_that_is_replaced_on_the_env_is_called(name, monkeypatch):
     assert called == slow_called and name in called
 
 
+@pytest.mark.parametrize("kind", ["replaced", "overridden"])
+def test_every_reset_of_a_rollout_calls_a_user_defined_reset(kind):
+    calls: list[str] = []
+    env = overriding("reset", calls)("CartPole-v1", max_episode_steps=4) if kind == "overridden" else short_env()
+    if kind == "replaced":
+        env.reset = lambda *args, **kwargs: calls.append("reset") or GymEnv.reset(env, *args, **kwargs)
+    env.rollout(9, break_when_any_done=False)
+    assert calls == ["reset"] * 3  # at the start, and after steps 4 and 8
+
+
 class Mixin:
     """Overrides a method from the side."""
 

@@ -1,4 +1,4 @@
-"""Rows and steps: a rollout is the same whether it fills rows of numpy data or goes a TensorDict at a time."""
+"""A rollout gives the same data whether it fills rows of numpy arrays or makes a TensorDict per step."""
 
 from __future__ import annotations
 

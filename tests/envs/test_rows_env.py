@@ -1,4 +1,4 @@
-"""Attributes and specs that every env has, over envs of every kind."""
+"""Attributes and specs of every env, over envs of every kind."""
 
 from __future__ import annotations
 

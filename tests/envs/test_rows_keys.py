@@ -1,4 +1,4 @@
-"""Keys, end signals, what is derived from them, and seeds, over envs of every kind."""
+"""Keys, end signals, derived properties and seeds, over envs of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An env is a torch.nn.Module: every method of one works on it, and the env goes on working."""
+"""An env is a torch.nn.Module: all of its methods work, and the env keeps working."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollouts and every argument of theirs, over envs of every kind."""
+"""Rollouts and all of their arguments, over envs of every kind."""
 
 from __future__ import annotations
 

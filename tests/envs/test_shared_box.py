@@ -1,4 +1,4 @@
-"""The loop of TorchRL's TensorDict page: envs stepped by hand in two processes, over one TensorDict in shared memory.
+"""The loop of TorchRL's TensorDict page: two processes step envs by hand over one shared TensorDict.
 
 What a step returns is right in both libraries; what reaches the other process depends on what is written where. A new
 entry of a slice is not in the shared memory, and an old "next" that ``step`` is given prevails over what it computes.

@@ -1,4 +1,4 @@
-"""TorchRLWrapper: environments of TorchRL step, seed, transform and close as those of rlnb."""
+"""TorchRLWrapper: environments of TorchRL step, seed, transform and close like those of rlnb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules as functions of plain tensors: the same numbers, and no shortcut past anything that a module may do more."""
+"""Modules as functions of plain tensors: the same numbers, and no shortcut for modules that do more."""
 
 from __future__ import annotations
 

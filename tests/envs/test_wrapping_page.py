@@ -1,4 +1,4 @@
-"""The page "Wrap your own library": its code runs, block after block, and the wrapper is as short as promised."""
+"""The page "Wrap your own library": its code runs block by block, and the wrapper is as short as it promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of wrappers beside the real libraries: what each wrapper must do, and a summary of what was exercised."""
+"""Tests of wrappers with the real libraries: common requirements, and a summary of what was run."""
 
 from __future__ import annotations
 

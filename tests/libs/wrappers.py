@@ -1,4 +1,4 @@
-"""What every wrapper of a library must do, as functions for the tests of each library."""
+"""Requirements of every wrapper of a library, as functions for the tests of each library."""
 
 from __future__ import annotations
 

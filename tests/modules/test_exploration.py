@@ -1,4 +1,4 @@
-"""Exploration modules: how often and what they draw, annealing, masks, keys, restarts of noise, rollouts, errors."""
+"""Exploration modules: rates, draws, annealing, masks, keys, restarts of noise, rollouts, errors."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_a_missing_start_is_warned_of_once() -> None:
     with pytest.warns(UserWarning) as caught:
         explore(td)
     assert str(caught[0].message) == (
-        "OrnsteinUhlenbeckProcessModule starts its noise anew where 'is_init' is True, and the data has no such entry: "
+        "OrnsteinUhlenbeckProcessModule restarts its noise where 'is_init' is True, and the data has no such entry: "
         "the noise of an episode goes on from that of the one before. Fix: env = TransformedEnv(env, InitTracker())."
     )
     with warnings.catch_warnings():

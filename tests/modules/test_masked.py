@@ -1,4 +1,4 @@
-"""Masked distributions: documented values, frequencies, and what is refused with which words."""
+"""Masked distributions: documented values, frequencies, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks: layers and parameters, lazy sizes, agents, mixers, and what errors say."""
+"""Networks: layers and parameters, lazy sizes, agents, mixers, and errors."""
 
 from __future__ import annotations
 

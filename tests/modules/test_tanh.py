@@ -1,4 +1,4 @@
-"""TanhModule: its interval, its keys, its path in a rollout, and what its errors say."""
+"""TanhModule: its interval, its keys, its place in a rollout, and errors."""
 
 from __future__ import annotations
 

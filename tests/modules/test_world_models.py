@@ -1,4 +1,4 @@
-"""Networks of world models: batches, noise, the latent states along a trajectory, and what errors say."""
+"""Networks of world models: batches, noise, the latent states along a trajectory, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tiny exercise that is no part of the course, to try the machinery on."""
+"""A tiny exercise outside of the course, for testing the exercise machinery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of the lessons on buffers: a sum tree with a number drawn, and times as bars."""
+"""The figures of the lessons on buffers: a sum tree with a draw, and times as bars."""
 
 from __future__ import annotations
 

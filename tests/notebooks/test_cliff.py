@@ -1,4 +1,4 @@
-"""CliffWalking as a table: it is the environment's, and learning on it finds the paths that the lesson speaks of."""
+"""CliffWalking as a table: it equals the environment, and learning on it finds the paths in the lesson."""
 
 from __future__ import annotations
 

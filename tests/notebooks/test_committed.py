@@ -1,4 +1,4 @@
-"""The notebooks as they are committed: run in order, small, quiet, in their normal form, and opening with a promise."""
+"""The committed notebooks: run in order, small, quiet, in normal form, and with learning goals at the start."""
 
 from __future__ import annotations
 

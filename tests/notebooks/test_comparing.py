@@ -1,4 +1,4 @@
-"""How committed outputs are compared: figures with a tolerance, all else exactly; a changed output fails."""
+"""Comparison of committed outputs: figures with a tolerance, everything else exactly."""
 
 from __future__ import annotations
 

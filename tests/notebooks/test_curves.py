@@ -1,4 +1,4 @@
-"""The picture of computed curves: what is drawn where, and what its text says."""
+"""The figure of computed curves: its marks and its text."""
 
 from __future__ import annotations
 

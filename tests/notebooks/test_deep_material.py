@@ -1,4 +1,4 @@
-"""What the lessons that train networks are made of: PPO as a black box, and DQN agents with parts turned off."""
+"""Material of the lessons that train networks: PPO as a black box, and DQN agents with parts switched off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The material of the lesson on dreaming: two rods, and the step at which they part."""
+"""Material of the lesson on dreaming: two rods, and the step at which they diverge."""
 
 from __future__ import annotations
 

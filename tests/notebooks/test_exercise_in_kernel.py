@@ -1,4 +1,4 @@
-"""An exercise in a real kernel: where the learner's lines are found, and what a cell shows."""
+"""An exercise in a real kernel: how the learner's lines are found, and the output of a cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machinery of the exercises: whatever a learner's code does, the check answers."""
+"""The machinery of the exercises: the check replies whatever a learner's code does."""
 
 from __future__ import annotations
 

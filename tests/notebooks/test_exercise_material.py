@@ -1,4 +1,4 @@
-"""What several exercises are made of: rollouts with every kind of end, and wrong answers made from the solution."""
+"""Material shared by exercises: rollouts with every kind of end, and wrong answers made from the solution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lessons on trees and search are made of: positions of tic-tac-toe with what they are worth, and trees."""
+"""Material of the lessons on trees and search: tic-tac-toe positions with known values, and trees."""
 
 from __future__ import annotations
 

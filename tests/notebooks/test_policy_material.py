@@ -1,4 +1,4 @@
-"""Material of the lessons on policy gradients: the cart-poles of the checks, and what the pictures draw where."""
+"""Material of the lessons on policy gradients: the cart-poles of the checks, and the marks of the figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worlds as tables, and the values and arrows that the lessons draw of them."""
+"""Worlds as tables, and the values and arrows that the lessons draw for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of the lesson on AlphaZero: curves of a training run, and games won, drawn and lost."""
+"""The figures of the lesson on AlphaZero: curves of a training run, and games won, drawn and lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hall of lesson 23 and its picture: values that are known, drawn on the map."""
+"""The hall of lesson 23 and its figure: known values, drawn on the map."""
 
 from __future__ import annotations
 

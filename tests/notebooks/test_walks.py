@@ -1,4 +1,4 @@
-"""The random walk whose values are known, and the learner that the checks compare with."""
+"""The random walk with known values, and the learner that the checks compare with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that are forked: Jupyter starts, interrupts, ends and kills them like any others."""
+"""Forked kernels: Jupyter starts, interrupts, shuts down and kills them like any others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the errors of losses say, word for word."""
+"""Errors of losses, word for word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Value estimators as modules: every kind of end against a loop, gradients, keys, and what errors say."""
+"""Value estimators as modules: every kind of end compared with a loop, gradients, keys, and errors."""
 
 from __future__ import annotations
 

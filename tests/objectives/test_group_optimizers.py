@@ -1,4 +1,4 @@
-"""Optimizers that are put together update as each of them would."""
+"""Grouped optimizers update like the separate ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loss of one's own for DDPG: functional networks with targets, a value estimator, and training on Pendulum."""
+"""A user-defined loss for DDPG: functional networks with targets, a value estimator, and training on Pendulum."""
 
 import torch
 from tensordict import TensorDict

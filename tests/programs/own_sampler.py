@@ -1,4 +1,4 @@
-"""A sampler, a writer and a storage that users write."""
+"""A user-defined sampler, writer and storage."""
 
 import torch
 from tensordict import TensorDict

@@ -1,4 +1,4 @@
-"""Transforms that users write: of observations, rewards and actions, with states of their own."""
+"""User-defined transforms: of observations, rewards and actions, with state."""
 
 import torch
 from tensordict import TensorDict

@@ -1,4 +1,4 @@
-"""Whole programs, written as users of TorchRL write them, run here; and with the word changed back, they run there.
+"""Whole programs written for TorchRL, run with both libraries.
 
 A program that runs on TorchRL must run on rlnb after `torchrl` is replaced with `rlnb` in its imports. Where
 ``RLNB_TORCHRL_PYTHON`` names a Python that has torchrl, each program runs there too: it shows that the programs use

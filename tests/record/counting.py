@@ -1,4 +1,4 @@
-"""Envs whose images show what happened: a pixel's value is a count, so that each frame tells which one it is."""
+"""Envs whose pixels count the steps, so that each frame identifies itself."""
 
 from __future__ import annotations
 

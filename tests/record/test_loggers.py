@@ -1,4 +1,4 @@
-"""Loggers: files, steps, names, and what is refused."""
+"""Loggers: files, steps, names, and invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loggers of other packages: what TensorBoard, Weights & Biases and MLflow receive.
+"""Loggers of other packages: the calls that TensorBoard, Weights & Biases and MLflow receive.
 
 Weights & Biases and MLflow are tried where they are installed; a stand-in that notes the calls shows everywhere what
 the loggers ask of them.

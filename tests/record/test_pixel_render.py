@@ -1,4 +1,4 @@
-"""PixelRenderTransform: one env, batches from outside and from inside, and what it refuses."""
+"""PixelRenderTransform: one env, batches from outside and from inside, and invalid uses."""
 
 from __future__ import annotations
 

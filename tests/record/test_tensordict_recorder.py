@@ -1,4 +1,4 @@
-"""TensorDictRecorder: a file that equals the rollout, and what it leaves out, bounds and refuses."""
+"""TensorDictRecorder: a file that equals the rollout, exclusions, limits and invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Videos: each format read back, grids, and what is refused; files appear whole or not at all."""
+"""Videos: each format read back, grids, invalid input; files are written whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VideoRecorder: each frame once and in its order, grids, what it keeps, and what it refuses."""
+"""VideoRecorder: each frame once and in order, grids, limits, and invalid input."""
 
 from __future__ import annotations
 

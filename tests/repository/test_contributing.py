@@ -1,4 +1,4 @@
-"""The guide for contributors: the files that a call goes through exist, and are few."""
+"""The guide for contributors: the files on the path of a call exist, and are few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What importing costs and changes: nothing global, nothing heavy, and no torch before it is needed."""
+"""Costs and side effects of imports: nothing global, nothing heavy, and no torch before it is needed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""The house rules that can be read off the files: imports, long functions, first lines, docstrings, forbidden words."""
+"""The house rules that can be checked in the files: imports, function lengths, first lines, docstrings, words."""
 
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
 import re
 import subprocess
 from collections.abc import Iterator
@@ -11,11 +13,28 @@ from typing import NamedTuple
 
 import pytest
 
+import rlnb
+
 ROOT = Path(__file__).parents[2]
 MAX_FUNCTION_LINES = 70
 PACKAGES = ("rlnb", "widgets/rlnb_widgets", "tutorials/exercises")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 TEXT = {".py", ".js", ".mjs", ".css", ".md", ".toml", ".txt", ".ipynb", ".yml", ".yaml", ".json", ".cfg", ".svg", ""}
+
+#: The packages that each package may import from, in annotations and inside of functions, too.
+MAY_IMPORT = {
+    "rlnb.data.ted": set(),
+    "rlnb.data.specs": {"rlnb.data.ted"},
+    "rlnb.data.replay_buffers": {"rlnb.data.specs", "rlnb.data.ted"},
+    "rlnb.data": {"rlnb.data"},
+    "rlnb.envs": {"rlnb.data"},
+    "rlnb.modules": {"rlnb.data", "rlnb.envs"},
+    "rlnb.collectors": {"rlnb.data", "rlnb.envs"},
+    "rlnb.record": {"rlnb.data", "rlnb.envs"},
+    "rlnb.objectives": {"rlnb.data", "rlnb.envs", "rlnb.modules"},
+    "rlnb.search": {"rlnb.data", "rlnb.envs", "rlnb.modules"},
+    "rlnb": set(),
+}
 
 # Written so that this file does not hold what it looks for.
 FORBIDDEN = {
@@ -40,7 +59,7 @@ class Source(NamedTuple):
     first_line: str
     bare: list[str]  # public names without a docstring
     long: list[str]  # functions that are too long, with their length
-    imported: list[tuple[int, str, str]]  # of rlnb: line, module and name
+    imported: list[tuple[int, str, str]]  # line, module and name; without a module, the name twice
     defined: set[str]  # names of functions, classes and variables of the module
 
 
@@ -59,9 +78,9 @@ def read(path: Path) -> Source:
     lengths = [(node.name, length_of(node)) for node in functions]
     long = [f"{name}: {function} has {lines} lines" for function, lines in lengths if lines > MAX_FUNCTION_LINES]
     imported = [
-        (node.lineno, node.module, alias.name)
+        (node.lineno, node.module if isinstance(node, ast.ImportFrom) and node.module else alias.name, alias.name)
         for node in inside
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "rlnb"
+        if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     ]
     first_line = (ast.get_docstring(tree) or "").partition("\n")[0].rstrip()
@@ -125,6 +144,18 @@ def test_everything_public_has_a_docstring(package: str, sources: dict[Path, Sou
     assert [name for source in in_package for name in source.bare] == []
 
 
+def test_every_class_that_the_library_exports_has_an_example() -> None:
+    packages = [info.name for info in pkgutil.walk_packages(rlnb.__path__, "rlnb.") if info.ispkg]
+    exported = {
+        value
+        for package in map(importlib.import_module, packages)
+        for name in getattr(package, "__all__", ())
+        if isinstance(value := getattr(package, name), type) and value.__module__.startswith("rlnb.")
+    }
+    assert len(exported) > 300
+    assert sorted(cls.__name__ for cls in exported if "Example:" not in (cls.__doc__ or "")) == []
+
+
 def test_functions_fit_a_screen(sources: dict[Path, Source]) -> None:
     """A long file is fine where a class needs it; a body that no screen shows is not."""
     assert [function for source in sources.values() for function in source.long] == []
@@ -134,11 +165,38 @@ def test_modules_import_each_name_from_the_module_that_defines_it(sources: dict[
     defined = {path: source.defined for path, source in sources.items() if path.is_relative_to(ROOT / "rlnb")}
     found = [
         f"{path.relative_to(ROOT).as_posix()}:{line}: {name} of {module}"
-        for path in defined
-        if path.name != "__init__.py"
+        for path in sources
+        if path.name != "__init__.py" and not path.is_relative_to(ROOT / "tutorials")  # a course imports as users do
         for line, module, name in sources[path].imported
+        if module.split(".")[0] == "rlnb" and module != name
         if not is_defined_by(name, ROOT.joinpath(*module.split(".")), defined)
     ]
+    assert found == []
+
+
+def package_of(module: str) -> str:
+    """The package of a module, or of a package itself, in the table of what may be imported."""
+    return next(package for package in MAY_IMPORT if f"{module}.".startswith(f"{package}."))
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_packages_import_one_way(package: str, sources: dict[Path, Source]) -> None:
+    """An import for annotations counts: a package describes what it needs of a higher one with a ``Protocol``."""
+    modules = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sources}
+    allowed = (*MAY_IMPORT[package], package)
+    checked, found = 0, []
+    for path, module in modules.items():
+        if not module.startswith("rlnb.") or package_of(module.removesuffix(".__init__")) != package:
+            continue
+        checked += 1
+        for line, imported, name in sources[path].imported:
+            target = imported if imported == name else f"{imported}.{name}"
+            home = package_of(target) if target.startswith("rlnb.") else target.split(".")[0]
+            # All may import what is beside the packages. The rule of a package holds for the packages in it, too.
+            within = home == "rlnb" or any(one != "rlnb" and f"{home}.".startswith(f"{one}.") for one in allowed)
+            if home.startswith(("rlnb.", "rlnb_widgets")) and not within:
+                found.append(f"{path.relative_to(ROOT).as_posix()}:{line}: {target}")
+    assert checked
     assert found == []
 
 

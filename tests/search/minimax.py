@@ -1,4 +1,4 @@
-"""Exhaustive minimax for tic-tac-toe, with rules of its own: boards are strings of nine, "X" moves first."""
+"""Exhaustive minimax for tic-tac-toe with independent rules: boards are strings of nine, "X" moves first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A game given by formulas, so that another library can play exactly the same one; and what a network says of it."""
+"""A game given by formulas, so that another library can play exactly the same one; and a network for it."""
 
 from __future__ import annotations
 

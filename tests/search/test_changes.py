@@ -1,4 +1,4 @@
-"""Changes of many simulations as columns, and what a search knows of the nodes that it kept."""
+"""Changes of many simulations as columns, and the nodes that a search keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any env that is stateless or can be copied is searched, and is left as it was."""
+"""A search works on any env that is stateless or can be copied, and leaves it unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules on bits are those of the env, and random play is random play."""
+"""The bit-board rules equal those of the env, and random play is uniform."""
 
 from __future__ import annotations
 
@@ -103,6 +103,10 @@ def test_boards_that_do_not_fit_a_word_are_played_by_the_env():
         pass
 
     assert isinstance(game_of(OtherRules()), EnvGame)
+
+    env = TicTacToeEnv()
+    env._step = lambda tensordict: TicTacToeEnv._step(env, tensordict)
+    assert isinstance(game_of(env), EnvGame)
     with pytest.raises(ValueError) as caught:
         BitBoards(8, 8, 4, gravity=True)
     assert str(caught.value) == "A board of 8 x 8 takes 72 bits, columns * (rows + 1), and a word has 64."

@@ -1,4 +1,4 @@
-"""Each rule builds the right tree: as stored, as mctx, and as a loop written without the library."""
+"""Each rule builds the right tree: compared with stored trees, with mctx, and with an independent loop."""
 
 from __future__ import annotations
 

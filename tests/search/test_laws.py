@@ -1,4 +1,4 @@
-"""What holds of every tree: nothing is lost, backwards undoes forwards, one seed is one search."""
+"""Laws of every tree: statistics add up, stepping back undoes steps, one seed gives one search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets, progress, interrupts, networks, noise, advancing, results, and what is said when something is wrong."""
+"""Budgets, progress, interrupts, networks, noise, advancing, results, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The solver: what it proves is true, it plays without a mistake where the game is small, and it can be taken back."""
+"""The solver: its proofs are correct, it plays small games perfectly, and it can be stepped back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of all pages share: waiting until a page shows what was done to it."""
+"""Helpers of all page tests: waiting until a page shows the result of an action."""
 
 from __future__ import annotations
 

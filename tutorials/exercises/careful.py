@@ -86,7 +86,7 @@ def walk(act: Callable[[int], int]) -> float:
 
 
 class Cell(nn.Module):
-    """Turns the number of a cell into 48 inputs, of which one is 1."""
+    """Turns the number of a cell into 48 inputs, one of which is 1."""
 
     def forward(self, cell: torch.Tensor) -> torch.Tensor:
         """Return inputs of shape ``[..., 48]``."""

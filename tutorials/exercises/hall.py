@@ -1,4 +1,4 @@
-"""A hall with a goal in one corner, of which every value is known: the world of lesson 23."""
+"""A hall with a goal in one corner and known values: the world of lesson 23."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def beside_the_truth(td: TensorDictBase, numbers: torch.Tensor, title: str, gamm
 
 
 def odd_numbers(size: int, seed: int = 0) -> torch.Tensor:
-    """Numbers of shape ``[size, 1]`` of which no two sums are alike."""
+    """Numbers of shape ``[size, 1]`` whose sums all differ."""
     return torch.rand(size, 1, generator=torch.Generator().manual_seed(seed))
 
 

@@ -49,7 +49,7 @@ def liking(text: str) -> int:
 
 
 def comparisons(count: int, seed: int = 0, wrong: float = 0.1) -> dict[str, list[str]]:
-    """Pairs of answers to the same prompt, half of the answers with a "please", of which the waiter chose one.
+    """Pairs of answers to the same prompt, half of them with a "please"; the waiter chose one of each pair.
 
     Args:
         count: number of pairs.

@@ -45,7 +45,7 @@ def table_of(desc: Sequence[str], *, hole_reward: float = 0.0, step_reward: floa
 
 
 def random_table(states: int = 12, seed: int = 0) -> TensorDictBase:
-    """Make a world of which no two steps are alike: a TED of shape ``[states, 4]`` with some terminated steps."""
+    """Make a world in which no two steps are alike: a TED of shape ``[states, 4]`` with some terminated steps."""
     draw = torch.Generator().manual_seed(seed)
     shape = (states, ACTIONS)
     over = torch.rand((*shape, 1), generator=draw) < 0.2

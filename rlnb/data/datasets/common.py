@@ -153,7 +153,7 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
-        """What the dataset says of itself, such as the env and the author; empty if it says nothing."""
+        """Metadata of the dataset, such as the env and the author; empty if there is none."""
         file = self.data_path / _METADATA
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 

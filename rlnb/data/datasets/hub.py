@@ -94,7 +94,7 @@ def _entries(first: str, repo: str, revision: str, timeout: float) -> Iterator[d
             if failure.code == "RevisionNotFound":
                 fix = f"There is no revision {revision!r}. Fix: pass one that is listed at {hub}/datasets/{repo}."
             elif failure.code == "GatedRepo" or failure.status in (401, 403):
-                # To whoever is not logged in, the hub answers 401 for a dataset that does not exist, too.
+                # Without a login, the hub also answers 401 for a dataset that does not exist.
                 fix = (
                     "There is no such dataset, or it is private or gated. Fix: check the name, accept the terms at "
                     f"{hub}/datasets/{repo}, and set the environment variable HF_TOKEN to a token from "

@@ -33,7 +33,7 @@ Path_ = tuple[str, ...]
 
 
 class _Column(NamedTuple):
-    """Values of an episode: one for each step, or one more, the first of which is of the reset."""
+    """Values of an episode: one for each step, after that of the reset if there is one more."""
 
     rows: int
     row_bytes: int

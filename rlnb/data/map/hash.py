@@ -146,7 +146,7 @@ class RandomProjectionHash(SipHash):
         """Draw the directions for rows of a shape.
 
         Args:
-            x: rows of shape ``[n, *features]``, of which only the number of features and the device matter.
+            x: rows of shape ``[n, *features]``; only the number of features and the device matter.
         """
         features = x[0].numel() if len(x) else x.shape[1:].numel()
         directions = torch.empty(features, self.n_components)

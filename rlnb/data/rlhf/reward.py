@@ -1,4 +1,4 @@
-"""Pairs of texts of which people preferred one, to train reward models on."""
+"""Pairs of texts, one preferred by people, for training reward models."""
 
 from __future__ import annotations
 

@@ -92,8 +92,8 @@ def as_device(device: Device) -> torch.device:
 def leading_dim(dim: int, ndim: int, fixed: int, what: str, *, insert: bool = False) -> int:
     """Return ``dim`` as a non-negative position among the ``ndim - fixed`` leading dims of a spec.
 
-    With ``insert``, it is a position between dims, of which there is one more. Raises an ``IndexError`` in the name of
-    the operation ``what`` if the dim does not exist, or is one of the ``fixed`` trailing ones.
+    With ``insert``, it is a position between dims, one more than there are dims. Raises an ``IndexError`` in the name
+    of the operation ``what`` if the dim does not exist, or is one of the ``fixed`` trailing ones.
     """
     places = ndim + 1 if insert else ndim
     last = places - fixed

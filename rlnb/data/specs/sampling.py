@@ -152,7 +152,7 @@ def combinations(counts: Sequence[int | float], what: str) -> torch.Tensor:
     if total > _LIMIT:
         many = "infinitely many" if total == math.inf else f"{total:,}" if total < 10**15 else "more than 10^15"
         raise ValueError(
-            f"{what} has {many} values, of which at most {_LIMIT:,} can be listed. Draw some instead: spec.rand((n,))."
+            f"{what} has {many} values, and at most {_LIMIT:,} can be listed. Draw some instead: spec.rand((n,))."
         )
     columns = torch.unravel_index(torch.arange(int(total)), [int(count) for count in counts])
     return torch.stack(columns, -1) if counts else torch.zeros((1, 0), dtype=torch.int64)

@@ -21,7 +21,7 @@ from rlnb.data.specs.violations import Frame, Violation
 
 
 class LazyStack(TensorSpec):
-    """Base class of ``Stacked`` and ``StackedComposite``: members along a dim, to each of which operations apply."""
+    """Base class of ``Stacked`` and ``StackedComposite``: members along a dim; operations apply to each of them."""
 
     _fields = ("_members", "_stack_dim")
     _members: tuple[Any, ...]

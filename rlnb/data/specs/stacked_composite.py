@@ -163,7 +163,7 @@ class StackedComposite(LazyStack, Composite):
             member._put(path, part, full)
 
     def __delitem__(self, key: NestedKey) -> None:
-        """Remove a key from the members that have it, of which there must be at least one."""
+        """Remove a key from all members that have it; at least one must have it."""
         path = as_path(key)
         self._check_unlocked_to(path, f"delete {as_key(path)!r}")
         having = [member for member in self._members if key in member]

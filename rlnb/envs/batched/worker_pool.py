@@ -385,7 +385,7 @@ class WorkerPool:
         return [process for process in self.processes if process.pid is not None and process.exitcode is None]
 
     def forget(self) -> None:
-        """Release workers that belong to the process of which this one is a fork."""
+        """Release workers that belong to the process that forked this one."""
         self._close_channels()  # or the workers would not notice when the other process closes them
         self.processes = []
 

@@ -26,7 +26,7 @@ class _Adapter(gymnasium.Env):
 
     Args:
         env: the environment.
-        load: loads the environment anew with a seed. ``None``: a seed restarts the generator of ``env``.
+        load: loads the environment again, with a seed. ``None``: a seed restarts the generator of ``env``.
         camera: the arguments of ``physics.render``.
     """
 

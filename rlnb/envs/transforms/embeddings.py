@@ -433,7 +433,7 @@ _RESIZED, _CROPPED = 256, 224
 
 
 def _vc1_checkpoint(name: str, published: bool) -> Checkpoint:
-    # The network was trained as an autoencoder, of which only the encoder is used.
+    # The network was trained as an autoencoder; only its encoder is used.
     return Checkpoint(name, _VC1_URL + name if published else None, ignored=("mask_token", "decoder", "head."))
 
 

@@ -301,8 +301,8 @@ class CatFrames(FrameTransform):
     def _assert_frame(self, frame: torch.Tensor, key: NestedKey, batch_dims: int) -> None:
         if frame.ndim - batch_dims < -self.dim:
             raise ValueError(
-                f"CatFrames concatenates along dimension {self.dim}, and {key!r} has shape {tuple(frame.shape)}, of "
-                f"which the first {batch_dims} are batch dimensions. Fix: a dim from {batch_dims - frame.ndim} to -1, "
+                f"CatFrames concatenates along dimension {self.dim}, and {key!r} has shape {tuple(frame.shape)}, "
+                f"whose first {batch_dims} are batch dimensions. Fix: a dim from {batch_dims - frame.ndim} to -1, "
                 f"or UnsqueezeTransform(dim={self.dim}, in_keys=[{key!r}]) before it."
             )
 

@@ -7,7 +7,8 @@ A rollout of a single env fills one preallocated block row by row, without a Ten
 One rule decides which transforms have one: **a class has a rule only if its own body declares it**, by
 ``_elementwise = True`` or by a ``_row_rule`` method. Declarations are not inherited. A subclass may therefore override
 any method and be sure that it is called; if it changes nothing that matters to rows, it may repeat the declaration. One
-transform without a rule sends the whole chain through TensorDicts.
+transform without a rule, or with a method that is replaced on the object itself, sends the whole chain through
+TensorDicts.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ class ShapeTransform(Transform):
         at = dim + ndim + reach if dim < 0 else dim + self._n_batch
         if not self._n_batch <= at < ndim + reach:
             raise ValueError(
-                f"{type(self).__name__} got dimension {dim}, and the value has shape {tuple(value.shape[:ndim])}, of "
-                f"which the first {self._n_batch} are batch dimensions. Fix: a dimension from {self._n_batch - ndim} "
+                f"{type(self).__name__} got dimension {dim}, and the value has shape {tuple(value.shape[:ndim])}, "
+                f"whose first {self._n_batch} are batch dimensions. Fix: a dimension from {self._n_batch - ndim} "
                 "to -1, or other in_keys."
             )
         return at
@@ -263,7 +263,7 @@ class PermuteTransform(ShapeTransform):
         if lead < self._n_batch:
             raise ValueError(
                 f"{type(self).__name__} permutes the last {len(self.dims)} dimensions, and the value has shape "
-                f"{tuple(value.shape[:ndim])}, of which the first {self._n_batch} are batch dimensions. Fix: fewer "
+                f"{tuple(value.shape[:ndim])}, whose first {self._n_batch} are batch dimensions. Fix: fewer "
                 "dims, or other in_keys."
             )
         return value.permute(*range(lead), *(dim + ndim for dim in dims), *range(ndim, value.ndim))

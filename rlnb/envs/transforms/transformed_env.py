@@ -18,6 +18,7 @@ from rlnb.data.ted.block import EnvRows, LeafInfo
 from rlnb.data.ted.keys import NestedKey
 from rlnb.envs.base import EnvBase
 from rlnb.envs.end_signals import complete_done
+from rlnb.envs.rows import replaced_methods
 from rlnb.envs.specs import ForgetfulCache, with_twins
 from rlnb.envs.transforms.compose import Compose
 from rlnb.envs.transforms.rows import Stage, bind, stages
@@ -53,7 +54,7 @@ class TransformedEnv(EnvBase):
 
     Rollouts write numpy rows, without a TensorDict per step, if the base env does and every transform has a row rule
     (see :mod:`rlnb.envs.transforms.rows`). Instances of subclasses never do, so that a subclass may override any
-    method.
+    method. Nor does an env if a method is replaced on it or on one of its transforms.
 
     Args:
         base_env: the env.
@@ -310,6 +311,8 @@ class TransformedEnv(EnvBase):
         base: Any = self._base
         if self.batch_size or not getattr(base, "_fills_rows", False) or self._stages() is None:
             return False
+        if any(replaced_methods(part) for part in (self, *_all_parts(self._chain))):
+            return False
         # numpy has neither gradients nor other devices.
         tensors = (*self._chain.parameters(), *self._chain.buffers())
         return not any(tensor.requires_grad or tensor.device.type != "cpu" for tensor in tensors)
@@ -528,6 +531,12 @@ def _give_back(chain: Transform, given: Transform) -> None:
 
 def _members(transform: Transform) -> list[Transform]:
     return list(transform) if isinstance(transform, Compose) else [transform]
+
+
+def _all_parts(transform: Transform) -> list[Transform]:
+    """Return a transform, and the transforms in it at every level."""
+    inner = transform if isinstance(transform, Compose) else ()
+    return [transform, *(part for member in inner for part in _all_parts(member))]
 
 
 def _flat(transform: Transform) -> list[Transform]:

@@ -82,7 +82,7 @@ class DdpgMlpQNet(nn.Module):
 
 @torch.no_grad()
 def ddpg_init_last_layer(module: nn.Sequential, scale: float = 6e-4, device: Any = None) -> None:
-    """Draw the parameters of the last linear layer anew, from numbers near 0.
+    """Redraw the parameters of the last linear layer, from numbers near 0.
 
     They are uniform in ``[-5 * scale, 5 * scale]``, by default the 0.003 of Lillicrap et al., 2016, section 7.
 

@@ -179,7 +179,7 @@ class MultiAgentNetBase(nn.Module):
         self._keep_structure(nets[0])
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew, as layers do it, each agent's by themselves."""
+        """Reinitialize all parameters as the layers do, those of each agent separately."""
         with torch.no_grad():
             fresh = self._stacked(self._nets(self._options[self._size_name]))
             leaves: Any = self.params.items(True, True)

@@ -16,7 +16,7 @@ Tensor = torch.Tensor
 def run_sequences(net: nn.RNNBase, value: Tensor, init: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
     """Run a batch-first network over sequences ``[batch, time, input_size]``; states are zeroed where ``init`` is True.
 
-    Each of the one or two states is ``[batch, time, num_layers, size]``, of which only the first step is read.
+    Each of the one or two states is ``[batch, time, num_layers, size]``; only its first step is read.
 
     Returns:
         The outputs, ``[batch, time, size]``, and the states after the last step and after each step that precedes an

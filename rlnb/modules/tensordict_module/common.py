@@ -73,7 +73,7 @@ class SafeModule(TensorDictModule):
 
     @property
     def spec(self) -> Composite:
-        """Specs of all outputs; None for those of which nothing is known."""
+        """Specs of all outputs; None for outputs without a known spec."""
         return self._spec
 
     @spec.setter

@@ -394,7 +394,7 @@ class OrnsteinUhlenbeckProcessModule(_ExplorationModule):
 
     where :math:`\sigma_t` falls linearly from ``sigma`` to ``sigma_min`` within ``n_steps_annealing`` steps of a
     trajectory. The noise and the number of steps are written into the data, and read from it on the next step; where
-    "is_init" is True they start anew.
+    "is_init" is True they start again.
 
     It explores where :class:`~rlnb.envs.utils.set_exploration_type` sets RANDOM, as collectors do, and outside of its
     blocks. Epsilon only decreases when :meth:`step` is called.
@@ -529,7 +529,7 @@ class OrnsteinUhlenbeckProcessModule(_ExplorationModule):
             return
         self._warned = True
         warnings.warn(
-            f"OrnsteinUhlenbeckProcessModule starts its noise anew where {self.is_init_key!r} is True, and the data "
+            f"OrnsteinUhlenbeckProcessModule restarts its noise where {self.is_init_key!r} is True, and the data "
             "has no such entry: the noise of an episode goes on from that of the one before. "
             "Fix: env = TransformedEnv(env, InitTracker()).",
             stacklevel=2,

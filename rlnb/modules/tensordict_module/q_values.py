@@ -110,7 +110,7 @@ class QValueModule(TensorDictModuleBase):
 
     @property
     def spec(self) -> Composite:
-        """Specs of the outputs; None for those of which nothing is known."""
+        """Specs of the outputs; None for outputs without a known spec."""
         return self._spec
 
     @spec.setter
@@ -356,7 +356,7 @@ def _as_counts(space: str, var_nums: int | Sequence[int] | None, leaf: TensorSpe
     """
     if space == "binary":
         raise NotImplementedError(
-            "Binary actions are not chosen by values, of which each of their 2 ** n combinations would need one. "
+            "Binary actions are not chosen by values: each of their 2 ** n combinations would need a value. "
             "Fix: a Categorical action of that many choices."
         )
     if space != "mult_one_hot":

@@ -68,7 +68,7 @@ class SafeSequential(TensorDictSequential, SafeModule):
 
     @property  # type: ignore[misc]  # collected, so it cannot be set
     def spec(self) -> Composite:
-        """Specs of the outputs of all modules; None for those of which nothing is known."""
+        """Specs of the outputs of all modules; None for outputs without a known spec."""
         found = dict.fromkeys(self.out_keys)
         for module in self._module_iter():
             own = getattr(module, "spec", None)

@@ -75,7 +75,7 @@ class TanhModule(TensorDictModuleBase):
 
     @property
     def spec(self) -> Composite:
-        """Specs of the outputs; None for those of which nothing is known."""
+        """Specs of the outputs; None for outputs without a known spec."""
         return self._spec
 
     @dispatch(auto_batch_size=False)

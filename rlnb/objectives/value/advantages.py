@@ -53,6 +53,18 @@ class ValueEstimatorBase(TensorDictModuleBase):
     Raises:
         TypeError: If there is no such argument.
         ValueError: If a discount is not in [0, 1].
+
+    Example:
+        >>> from tensordict import TensorDict
+        >>> class Myopic(ValueEstimatorBase):
+        ...     '''The target is the reward: nothing later counts.'''
+        ...     def _target(self, tensordict, next_value, time_dim):
+        ...         return tensordict["next", "reward"]
+        >>> step = {"reward": torch.ones(2, 1), "state_value": torch.zeros(2, 1)}
+        >>> step |= {"done": torch.zeros(2, 1).bool(), "terminated": torch.zeros(2, 1).bool()}
+        >>> data = TensorDict({"state_value": torch.full((2, 1), 0.25), "next": step}, [2])
+        >>> Myopic(value_network=None, gamma=0.9)(data)["advantage"].flatten()
+        tensor([0.7500, 0.7500])
     """
 
     @dataclass
@@ -232,7 +244,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         given = state.select(*network.in_keys, strict=False)
         for name in network.in_keys:
             if given.get(name, None) is None:
-                # Recurrent networks start anew in both at the same steps.
+                # Recurrent networks restart in both at the same steps.
                 shared = data.get(name, None) if as_tuple(name)[-1] == "is_init" else None
                 if shared is None:
                     raise KeyError(missing_entry(self, name if state is data else _next(name), "input", data))

@@ -1,6 +1,6 @@
 """Returns and advantages of trajectories: TD(0), TD(1), TD(lambda) and GAE, for all steps of a batch at once.
 
-All tensors have the shape ``[*B, T, *F]``: batch, time, and features, of which there is often one. ``time_dim`` says
+All tensors have the shape ``[*B, T, *F]``: batch, time, and features, often just one. ``time_dim`` says
 which dimension is time. What follows a step is decided by two flags:
 
 - *terminated*: the episode ended; nothing follows, so the value of the next state counts as 0;

@@ -57,7 +57,7 @@ class CSVLogger(Logger):
 
     @property
     def experiment(self) -> SimpleNamespace:
-        """The backend, of which programs read ``log_dir``: the folder of the files as a string."""
+        """The backend; programs read its ``log_dir``, the folder of the files as a string."""
         return SimpleNamespace(log_dir=os.fspath(self.folder))
 
     def log_scalar(self, name: str, value: Any, step: int | None = None) -> None:

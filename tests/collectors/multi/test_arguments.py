@@ -1,4 +1,4 @@
-"""Invalid arguments of collectors on several processes are refused before a process starts, word for word."""
+"""Collectors on several processes reject invalid arguments before a process starts, word for word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MultiAsyncCollector and AsyncCollector: order, asynchrony, weights between batches, no holes."""
+"""MultiAsyncCollector and AsyncCollector: order, asynchrony, weights between batches, no missing steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers of a collector that fail, end, stop or hang, and interrupts: every call ends, and nothing is left behind."""
+"""Workers of a collector that fail, exit, stop or hang, and interrupts: every call ends, and nothing leaks."""
 
 from __future__ import annotations
 

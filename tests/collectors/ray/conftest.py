@@ -1,4 +1,4 @@
-"""A Ray of its own for each file of tests in this folder, which ends with it."""
+"""A separate Ray instance for each test file in this folder."""
 
 from __future__ import annotations
 

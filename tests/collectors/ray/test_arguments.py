@@ -1,4 +1,4 @@
-"""Invalid arguments of collectors and buffers on Ray are refused before Ray is started, word for word."""
+"""Collectors and buffers on Ray reject invalid arguments before Ray is started, word for word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes and actors that are lost, room that is lacking, Ray that ends, and what is left behind: nothing."""
+"""Lost nodes and actors, missing resources, and a Ray that shuts down: errors are clear, and nothing leaks."""
 
 from __future__ import annotations
 

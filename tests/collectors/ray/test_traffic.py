@@ -1,4 +1,4 @@
-"""The model of the traffic has the figures of the docs; test_ray.py compares it with bytes in Ray's object store."""
+"""The traffic model gives the figures in the docs; test_ray.py compares it with the bytes in Ray's object store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An HTTP server on the loopback interface for tests of downloads, with the faults of real ones.
+"""An HTTP server on the loopback interface for tests of downloads, which fails as real servers do.
 
     with Server() as server:
         url = server.put("data/a.bin", b"...")          # serve bytes, with Range, ETag and Last-Modified

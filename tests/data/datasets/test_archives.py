@@ -1,4 +1,4 @@
-"""Archives and arrays from foreign sources: what is honest is read, and what is not is refused."""
+"""Archives and arrays from untrusted sources: valid ones are read, malicious and damaged ones are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BaseDatasetExperienceReplay: where a dataset is, how it is made once, and that it is a buffer like the others."""
+"""BaseDatasetExperienceReplay: its location, one conversion for all processes, and its use as a buffer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of datasets: chunks of any kind come back as they were, and what is wrong leaves no file."""
+"""Conversion of datasets: chunks of any kind are restored exactly, and invalid ones leave no file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""D4RLExperienceReplay: files in the true layout, from a server to samples; ends, and files that are not right."""
+"""D4RLExperienceReplay: files in the original layout, from a server to samples; ends, and invalid files."""
 
 from __future__ import annotations
 

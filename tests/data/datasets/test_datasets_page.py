@@ -1,4 +1,4 @@
-"""The page "Datasets": its code runs, block after block, and the reader is as short as promised."""
+"""The page "Datasets": its code runs block by block, and the reader is as short as it promises."""
 
 from __future__ import annotations
 

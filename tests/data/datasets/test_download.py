@@ -1,4 +1,4 @@
-"""download: whole files or none, resumed where they ended, and errors that say what to do."""
+"""download: whole files or none, resumed transfers, and errors that suggest a fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""H5Source: columns of HDF5 files, and files that were made to do harm."""
+"""H5Source: columns of HDF5 files, and malicious files."""
 
 from __future__ import annotations
 

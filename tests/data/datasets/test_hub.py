@@ -1,4 +1,4 @@
-"""list_files: what the hub lists, and errors that say how to get there."""
+"""list_files: listings of the hub, and errors that explain how to get access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""decode_image: images of datasets, and files that are none."""
+"""decode_image: images of datasets, and files that are not images."""
 
 from __future__ import annotations
 

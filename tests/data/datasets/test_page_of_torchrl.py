@@ -1,4 +1,4 @@
-"""The examples about datasets on TorchRL's page on data, with files in the true layout from a local server."""
+"""The dataset examples of TorchRL's page on data, with files in the original layout from a local server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""preprocess: a function applied to a whole dataset, in several processes, kept where it stopped."""
+"""preprocess: a function over a whole dataset, in several processes, resumed where it stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VD4RLExperienceReplay: npz files of episodes, HDF5 files of many, and pictures in samples."""
+"""VD4RLExperienceReplay: npz files with one episode, HDF5 files with many, and images in samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TreeArrays: what a search hands over is seen as a Tree, without a copy and without a cost that grows."""
+"""TreeArrays: the arrays of a search as a Tree, without a copy and at constant cost."""
 
 from __future__ import annotations
 

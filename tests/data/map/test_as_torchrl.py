@@ -1,4 +1,4 @@
-"""Forests, trees and scores as TorchRL 0.14.1 has them: programs with the values that it gives."""
+"""Forests, trees and scores compared with TorchRL 0.14.1: programs and the values that it gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tree as a container of tensors: stacked, copied, saved and loaded, with parents and with ways that meet."""
+"""Tree as a container of tensors: stacking, copies, saving, loading, parents, and nodes with several parents."""
 
 from __future__ import annotations
 

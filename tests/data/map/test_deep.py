@@ -1,4 +1,4 @@
-"""Trees deeper than Python's stack: copied, pickled, written and shown."""
+"""Trees deeper than Python's stack: copied, pickled, written and displayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCTSForest: what rollouts become, which keys count, and what the page shows."""
+"""MCTSForest: how rollouts are stored, which keys matter, and the examples of the page."""
 
 from __future__ import annotations
 

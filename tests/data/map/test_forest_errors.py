@@ -1,4 +1,4 @@
-"""Malformed rollouts: each gets its error, word for word, and leaves the forest as it was."""
+"""Malformed rollouts: each raises its error, word for word, and leaves the forest unchanged."""
 
 from __future__ import annotations
 

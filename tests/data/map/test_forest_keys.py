@@ -1,4 +1,4 @@
-"""MCTSForest: which entries tell states and actions apart; those of every env of this library."""
+"""MCTSForest: which entries identify states and actions, for every env of the library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashes: SipHash against Python's own, projections, and bits read as numbers."""
+"""Hashes: SipHash compared with Python's own, projections, and bits as integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HashToInt, QueryModule and TensorDictMap: the examples of their pages, collisions, and faults."""
+"""HashToInt, QueryModule and TensorDictMap: the documented examples, collisions, and errors."""
 
 from __future__ import annotations
 

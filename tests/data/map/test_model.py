@@ -1,4 +1,4 @@
-"""The forest against a model of it in plain Python, on random rollouts of random graphs."""
+"""The forest compared with a plain Python model, on random rollouts of random graphs."""
 
 from __future__ import annotations
 

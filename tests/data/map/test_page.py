@@ -1,4 +1,4 @@
-"""The examples of the pages of Tree and MCTSForest, with the output that the pages show."""
+"""The documented examples of Tree and MCTSForest, with the output that the pages show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tree.plot: what the figures hold, for plain trees, for ways that meet and for labels of one's own."""
+"""Tree.plot: the figures of plain trees, of nodes with several parents, and of custom labels."""
 
 from __future__ import annotations
 

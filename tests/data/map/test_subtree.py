@@ -1,4 +1,4 @@
-"""Tree: paths, edges, vertices and texts, on trees that a forest grew, on copies of them and on trees made by hand."""
+"""Tree: paths, edges, vertices and texts, on trees of a forest, copies of them, and trees made by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tree: what a node has and knows, on trees that a forest grew, on copies of them and on trees made by hand."""
+"""Tree: properties of a node, on trees of a forest, copies of them, and trees made by hand."""
 
 from __future__ import annotations
 

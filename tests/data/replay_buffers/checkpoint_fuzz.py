@@ -1,4 +1,4 @@
-"""Every string and number of every document of a checkpoint, replaced by others: what loads it must stay harmless."""
+"""Every string and number of every document of a checkpoint, replaced in turn: loading it must stay harmless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of checkpoints share: a disk that takes no time, and TED data of given episodes."""
+"""Helpers of the checkpoint tests: a disk that takes no time, and TED data with given episodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ensembles for tests, and the buffers that they are made of."""
+"""Ensembles for tests, and their member buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl+C in a chosen line."""
+"""Ctrl+C in a chosen line of code."""
 
 from __future__ import annotations
 

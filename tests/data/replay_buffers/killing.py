@@ -1,4 +1,4 @@
-"""Writes that are cut off: what the files hold at every step of one, and processes that end in the middle."""
+"""Interrupted writes: the contents of files at every step of a write, and processes killed in the middle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episodes in buffers, and what their samples are made of, for the tests of slices."""
+"""Buffers with episodes, and checks of their samples, for the tests of slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Careless uses of buffers: what each is told, word for word, and that nothing changed."""
+"""Misuse of buffers: the error of each case, word for word, and that nothing changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints of replay buffers: the exact state back, for every form of data, storage, writer and sampler."""
+"""Checkpoints of replay buffers restore the exact state, for every form of data, storage, writer and sampler."""
 
 from __future__ import annotations
 

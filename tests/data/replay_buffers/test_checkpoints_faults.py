@@ -1,4 +1,4 @@
-"""Checkpoints under faults: processes killed at every step, full disks, damaged and hostile files."""
+"""Checkpoints under faults: processes killed at every step, full disks, damaged and malicious files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints made by hand, with right checksums: nothing in them is executed, and nothing makes no sense."""
+"""Forged checkpoints with valid checksums: nothing in them is executed, and inconsistent ones are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints and Ctrl+C, several that save at once, and folders with what nobody expects in them."""
+"""Checkpoints and Ctrl+C, concurrent saves, and folders with unexpected contents."""
 
 from __future__ import annotations
 

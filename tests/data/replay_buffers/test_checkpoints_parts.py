@@ -1,4 +1,4 @@
-"""Checkpoints of the parts of buffers, of ensembles, with hooks; and the memory that checkpoints need."""
+"""Checkpoints of components and ensembles, with hooks; and the memory that checkpoints need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints that an earlier state of the library wrote: they still load, bit by bit.
+"""Checkpoints written by an earlier version of the library still load, bit for bit.
 
 The files in ``saved_checkpoints`` are not to be written anew. A new format gets a folder of its own, or the clear error
 of a format that is no longer read.

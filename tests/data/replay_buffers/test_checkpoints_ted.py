@@ -1,4 +1,4 @@
-"""Checkpointers of TED data: exact round trips, their sizes, and what they assume."""
+"""Checkpointers of TED data: exact round trips, file sizes, and assumptions."""
 
 from __future__ import annotations
 

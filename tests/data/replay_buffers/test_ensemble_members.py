@@ -1,4 +1,4 @@
-"""Ensembles: their members, and StorageEnsemble, SamplerEnsemble and WriterEnsemble, which they are made of."""
+"""Ensembles: their members, StorageEnsemble, SamplerEnsemble and WriterEnsemble."""
 
 from __future__ import annotations
 

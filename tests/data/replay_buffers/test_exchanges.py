@@ -1,4 +1,4 @@
-"""Components that change hands: nothing is remembered of elements that are elsewhere."""
+"""Components that are replaced: they forget the items of their old buffer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that are forked while other threads are busy with a buffer: they find it whole, and nothing hangs."""
+"""Forks while other threads use a buffer: the child finds it consistent, and nothing hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes that Ctrl+C reaches in the middle: no element is left half of what it was."""
+"""Writes interrupted by Ctrl+C leave no item half written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers of shared buffers that are killed in the middle: what they wrote is there as a whole or not at all."""
+"""Writers of shared buffers killed during a write: the write is complete or absent."""
 
 from __future__ import annotations
 

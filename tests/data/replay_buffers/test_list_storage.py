@@ -1,4 +1,4 @@
-"""ListStorage: batches that are kept whole give the same as their elements would, one by one."""
+"""ListStorage: batches stored whole read back like single items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory-mapped files: names that a file system does not take, names that meet, and disks with little room."""
+"""Memory-mapped files: names that a file system rejects, colliding names, and disks that are nearly full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A buffer against a plain Python model: ring order, lengths, contents, indexing."""
+"""A buffer compared with a plain Python model: ring order, lengths, contents, indexing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A prioritized buffer against a plain Python model: ring order, lengths and priorities, however they came."""
+"""A prioritized buffer compared with a plain Python model: ring order, lengths and priorities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's examples of buffers, storages and writers; those of sharing and slices have files of their own."""
+"""The documented examples of buffers, storages and writers, except those of sharing and slices."""
 
 from __future__ import annotations
 

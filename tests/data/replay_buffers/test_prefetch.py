@@ -1,4 +1,4 @@
-"""Batches that are prepared ahead, in threads."""
+"""Batches that are prefetched by threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prioritized sampling: probabilities, weights, priorities that come with data, and what is refused."""
+"""Prioritized sampling: probabilities, weights, priorities in the data, and invalid arguments."""
 
 from __future__ import annotations
 

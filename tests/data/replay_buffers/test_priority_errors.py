@@ -1,4 +1,4 @@
-"""Priorities that are refused, and updates that Ctrl+C reaches."""
+"""Invalid priorities, and priority updates interrupted by Ctrl+C."""
 
 from __future__ import annotations
 

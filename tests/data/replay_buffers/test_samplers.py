@@ -1,4 +1,4 @@
-"""Samplers without priorities: uniform draws, and passes in which every element comes once."""
+"""Samplers without priorities: uniform draws, and epochs in which every item is drawn once."""
 
 from __future__ import annotations
 

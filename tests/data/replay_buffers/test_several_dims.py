@@ -1,4 +1,4 @@
-"""Storages of several dimensions: capacity in steps, growth along time, indices, cross products of kinds and forms."""
+"""Storages of several dimensions: capacity in steps, growth along time, indices, all kinds and forms."""
 
 from __future__ import annotations
 

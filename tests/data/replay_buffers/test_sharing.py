@@ -1,4 +1,4 @@
-"""Memory-mapped buffers between processes: one length, one cursor, and no lost rows."""
+"""Memory-mapped buffers shared by processes: one length, one cursor, and no lost rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What slice samplers say of what cannot be."""
+"""Errors of slice samplers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slice samplers know what is stored, whoever wrote it; and trajectories that are given."""
+"""Slice samplers follow every kind of write to the storage; given trajectories."""
 
 from __future__ import annotations
 

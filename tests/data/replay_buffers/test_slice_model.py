@@ -1,4 +1,4 @@
-"""Slice samplers against a plain Python model: which slices there are, whoever wrote, emptied, loaded or wrote over."""
+"""Slice samplers compared with a plain Python model: possible slices after writes, overwrites, loads and empty."""
 
 from __future__ import annotations
 

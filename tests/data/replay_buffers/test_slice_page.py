@@ -1,4 +1,4 @@
-"""What the page shows of trajectories in buffers."""
+"""The documented examples of trajectories in buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storages: what is refused, word for word and whole; files; disks that are full; devices and dtypes."""
+"""Storages: rejected data, word for word and without side effects; files; full disks; devices and dtypes."""
 
 from __future__ import annotations
 

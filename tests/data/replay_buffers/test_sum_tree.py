@@ -1,4 +1,4 @@
-"""SumTree: exact sums after any number of updates, draws in proportion, nothing drawn that has no mass."""
+"""SumTree: exact sums after any number of updates, proportional draws, and no draws of items with priority 0."""
 
 from __future__ import annotations
 

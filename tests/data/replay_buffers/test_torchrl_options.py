@@ -1,4 +1,4 @@
-"""Options that TorchRL's buffers, samplers, writers and ensembles take: built, or refused by name."""
+"""Options of TorchRL's buffers, samplers, writers and ensembles: supported, or rejected by name."""
 
 from __future__ import annotations
 

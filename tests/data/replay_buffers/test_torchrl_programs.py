@@ -1,4 +1,4 @@
-"""Small programs as users of TorchRL write them, with the values that TorchRL 0.14.1 gives for them."""
+"""Small programs written for TorchRL, with the values that TorchRL 0.14.1 gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes that are refused change nothing: no element is half of two, and no first write decides what can be stored."""
+"""Rejected writes change nothing: no item is half written, and no rejected write defines the form of the storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers: the ring, the highest ranks, and no writing at all."""
+"""Writers: the ring, the highest ranks, and the read-only writer."""
 
 from __future__ import annotations
 

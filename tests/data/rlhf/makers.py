@@ -1,4 +1,4 @@
-"""Tokenizers, datasets and language models that are made here, without a hub."""
+"""Tokenizers, datasets and language models made locally, without a hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Composite, the rest of it: tensorclasses, locks, batch size and device setters, counting, near misses."""
+"""Composite, continued: tensorclasses, locks, batch size and device setters, counting, close matches of names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From data to a spec, and exclusive keys of lazy stacks."""
+"""Specs from data, and exclusive keys of lazy stacks."""
 
 from __future__ import annotations
 

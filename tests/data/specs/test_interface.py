@@ -1,4 +1,4 @@
-"""What every spec can do under the same name, counting and conversion between the encodings of choices included."""
+"""Methods that every spec has, including counting and conversion between encodings of choices."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_the_order_of_all_values():
     ],
 )
 def test_too_many_values_are_not_listed(spec, many):
-    text = f"{many}, of which at most 16,777,216 can be listed. Draw some instead: spec.rand((n,))."
+    text = f"{many}, and at most 16,777,216 can be listed. Draw some instead: spec.rand((n,))."
     with pytest.raises(ValueError, match="^" + re.escape(text) + "$"):
         spec.enumerate()
 

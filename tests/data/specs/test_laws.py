@@ -1,4 +1,4 @@
-"""Laws of drawing and checking that every spec keeps, over generated specs and values."""
+"""Laws of drawing and checking that hold for every spec, over generated specs and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of shapes and copies: what is done to a spec is done to its values."""
+"""Laws of shapes and copies: an operation on a spec corresponds to the same operation on its values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What single leaf specs do: construction, drawing, projection, conversion."""
+"""Single leaf specs: construction, drawing, projection, conversion."""
 
 from __future__ import annotations
 

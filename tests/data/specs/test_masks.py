@@ -1,4 +1,4 @@
-"""Masks of choices: which values are legal, now."""
+"""Masks of choices: which values are legal at the moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reshaping of lazy stacks: each row of the result is the row of the stack that it was."""
+"""Reshaping of lazy stacks: each row of the result is the right row of the stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The corners of random draws that a seed rarely reaches."""
+"""Corner cases of random draws that a seed rarely reaches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specs of every Gymnasium space, spaces of every spec, and the values on the way."""
+"""Specs of every Gymnasium space, spaces of every spec, and conversion of values."""
 
 from __future__ import annotations
 

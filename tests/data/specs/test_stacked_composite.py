@@ -1,4 +1,4 @@
-"""StackedComposite: unequal composites in one stack, with keys of their own."""
+"""StackedComposite: different composites in one stack, with exclusive keys."""
 
 from __future__ import annotations
 

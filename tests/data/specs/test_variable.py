@@ -196,12 +196,12 @@ def test_a_composite_of_variable_batch_size():
             lambda: Unbounded((-1,), dtype=torch.bool).enumerate(),
             ValueError,
             "UnboundedDiscrete has infinitely many values, "
-            "of which at most 16,777,216 can be listed. Draw some instead: spec.rand((n,)).",
+            "and at most 16,777,216 can be listed. Draw some instead: spec.rand((n,)).",
         ),
         (
             lambda: Binary(shape=(-1,)).enumerate(),
             ValueError,
-            "Binary has infinitely many values, of which at most "
+            "Binary has infinitely many values, and at most "
             "16,777,216 can be listed. Draw some instead: spec.rand((n,)).",
         ),
         (

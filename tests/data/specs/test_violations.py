@@ -1,4 +1,4 @@
-"""The walk that lists all that is wrong with data."""
+"""The traversal that lists all violations of a spec in data."""
 
 from __future__ import annotations
 

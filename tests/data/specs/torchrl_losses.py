@@ -1,4 +1,4 @@
-"""Program: modules and losses of TorchRL are built from converted specs, and take a step of learning."""
+"""Program: modules and losses of TorchRL are built from converted specs and trained for one step."""
 
 import torch
 from tensordict.nn import TensorDictModule, TensorDictSequential

@@ -1,4 +1,4 @@
-"""Program: each spec goes to TorchRL and back, keeps what it says, and accepts the other library's samples."""
+"""Program: each spec is converted to TorchRL and back unchanged, and accepts the other library's samples."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The TED block: rows filled in place come out as a rollout."""
+"""The TED block: rows filled in place become a rollout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""check_ted: each rule of TED, what breaks it, and the text that says so."""
+"""check_ted: each rule of TED, data that violates it, and the text of the finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""check_ted and lazy stacks: sizes that vary are well-formed, and what is wrong with them has its index."""
+"""check_ted and lazy stacks: varying sizes are valid, and findings have the index of their step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is proposed for a key that is not in the data, and for a TensorDict that is unpacked like Gymnasium's tuples."""
+"""Suggestions for keys that are not in the data, and for TensorDicts unpacked like Gymnasium's tuples."""
 
 from __future__ import annotations
 

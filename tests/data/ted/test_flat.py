@@ -1,4 +1,4 @@
-"""TED2Flat and Flat2TED: round trips are identities, observations are stored once, bad input is refused."""
+"""TED2Flat and Flat2TED: exact round trips, observations stored once, invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flat2TED.rows: flat data on disk, made into TED row by row."""
+"""Flat2TED.rows: flat data on disk, read as TED row by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""to_gym_episodes and from_gym_episodes: TED data and what a loop over a Gymnasium env sees."""
+"""to_gym_episodes and from_gym_episodes: TED data, and what a loop over a Gymnasium env returns."""
 
 from __future__ import annotations
 

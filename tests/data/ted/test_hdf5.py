@@ -1,4 +1,4 @@
-"""write_h5 and read_h5: what is written is read, and a file that is damaged or hostile is refused."""
+"""write_h5 and read_h5: exact round trips, and damaged or malicious files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""step_mdp: what moves to the root, what stays behind, and what is refused."""
+"""step_mdp: which entries move to the root, which are dropped, and invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Process that runs scripts in forks of itself, so that not each of them imports torch and rlnb again.
+"""A process that runs scripts in forks of itself, so that they need not import torch and rlnb again.
 
 It reads one request a line from its standard input: the paths of a script, of a file for what it prints and of one for
 its errors, and whether the script is to know its file, as JSON. For each it writes two lines: the id of the fork, which

@@ -1,4 +1,4 @@
-"""EnvCreator: one function, envs that share their tensors in all processes."""
+"""EnvCreator: one function whose envs share their tensors in all processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of the documentation of ParallelEnv, SerialEnv and EnvCreator, as they stand there."""
+"""The documented examples of ParallelEnv, SerialEnv and EnvCreator, verbatim."""
 
 from __future__ import annotations
 

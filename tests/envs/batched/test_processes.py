@@ -1,4 +1,4 @@
-"""Whatever happens to the processes: a clear error, no hang, nothing left behind, and the batch can be used again."""
+"""Failures of worker processes: a clear error, no hang, no leaks, and a batch that can be used again."""
 
 from __future__ import annotations
 

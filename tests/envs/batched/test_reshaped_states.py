@@ -1,4 +1,4 @@
-"""A transform around a batch may reshape what its stateless envs read: they go on from their own data then."""
+"""A transform around a batch may reshape the state of its stateless envs; they then continue from their own data."""
 
 from __future__ import annotations
 

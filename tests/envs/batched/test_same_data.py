@@ -1,4 +1,4 @@
-"""Same seed, same data, bit for bit: on SerialEnv, on ParallelEnv, and on ParallelEnv with fewer processes."""
+"""Same seed, same data, bit for bit: SerialEnv, ParallelEnv, and ParallelEnv with fewer processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start methods of workers, and Gymnasium's registry in them."""
+"""Start methods of workers, and Gymnasium's registry in workers."""
 
 from __future__ import annotations
 

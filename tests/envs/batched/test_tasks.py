@@ -1,4 +1,4 @@
-"""Several tasks in one batch, and specs that do not fit."""
+"""Several tasks in one batch, and specs that do not match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small programs on batched envs and collectors as users of TorchRL write them, with the numbers that it gives."""
+"""Small programs on batched envs and collectors written for TorchRL, with the numbers that it gives."""
 
 from __future__ import annotations
 

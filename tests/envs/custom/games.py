@@ -1,4 +1,4 @@
-"""The board games written once more, in plain Python and as slow as may be: what the envs are held against."""
+"""Reference implementations of the board games in plain, slow Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All of the batched envs, as makers that take a batch size and keyword arguments."""
+"""Factories of all batched envs, which take a batch size and keyword arguments."""
 
 from __future__ import annotations
 

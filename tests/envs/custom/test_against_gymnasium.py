@@ -1,4 +1,4 @@
-"""CartPole, MountainCar, Pendulum and grid worlds move, reward and end as Gymnasium's do."""
+"""CartPole, MountainCar, Pendulum and grid worlds compared with Gymnasium's: states, rewards and ends."""
 
 from __future__ import annotations
 

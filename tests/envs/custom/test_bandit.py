@@ -1,4 +1,4 @@
-"""Bandits: means, rewards, pulls and what is refused."""
+"""Bandits: means, rewards, pulls and invalid arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every game on a board: specs, rules, any batch, any position, and what is refused."""
+"""All board games: specs, rules, any batch, any position, and invalid input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connect Four: discs fall, the numbers of its positions are the known ones, and full columns are refused."""
+"""Connect Four: discs fall, the known numbers of positions, and moves in full columns are rejected."""
 
 from __future__ import annotations
 

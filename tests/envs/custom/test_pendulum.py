@@ -1,4 +1,4 @@
-"""PendulumEnv keeps nothing: any batch, any parameters, gradients through it all."""
+"""PendulumEnv is stateless: any batch, any parameters, gradients through whole rollouts."""
 
 from __future__ import annotations
 

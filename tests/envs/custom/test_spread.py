@@ -1,4 +1,4 @@
-"""SpreadEnv: specs of every kind, the rules against a slow reference, rewards, bad input and seeds."""
+"""SpreadEnv: specs of every kind, the rules compared with a slow reference, rewards, invalid input and seeds."""
 
 from __future__ import annotations
 

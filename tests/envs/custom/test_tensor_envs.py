@@ -1,4 +1,4 @@
-"""What all batched envs keep to: specs, the laws of episodes, seeds, partial resets, encodings and errors."""
+"""All batched envs: specs, laws of episodes, seeds, partial resets, encodings and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tic-tac-toe: every game that there is, the documented entries, and every way to be refused, word for word."""
+"""Tic-tac-toe: all games, the documented entries, and every rejected input, word for word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DMControlWrapper around a stand-in with dm_control's interface, and the errors about what is missing.
+"""DMControlWrapper around a stand-in with dm_control's interface, and errors for missing packages and tasks.
 
 The stand-in follows dm_control 1.0's ``rl.control.Environment`` and dm_env 1.6, described in
 https://github.com/google-deepmind/dm_env/blob/master/docs/index.md. tests/libs/test_dm_control.py has the real library.

@@ -1,4 +1,4 @@
-"""OpenMLEnv over small tables that are given, and the errors about those that cannot be had."""
+"""OpenMLEnv over small given tables, and the errors for tables that are not available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VMAS, Brax, Jumanji and OpenSpiel where they are not installed; tests/libs has the tests beside the libraries."""
+"""VMAS, Brax, Jumanji and OpenSpiel where they are not installed; tests/libs tests them with the libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imagining in the latent space: where rollouts start, that they never end, gradients, specs, and decoded frames."""
+"""Imagination in the latent space: starts, endless rollouts, gradients, specs, and decoded frames."""
 
 from __future__ import annotations
 

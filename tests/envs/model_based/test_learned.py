@@ -1,4 +1,4 @@
-"""A world model that learns Pendulum from random steps, and what can be done with it."""
+"""A world model that learns Pendulum from random steps, and its use."""
 
 from __future__ import annotations
 

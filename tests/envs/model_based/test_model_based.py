@@ -1,4 +1,4 @@
-"""Envs whose steps a world model computes: values, gradients, specs, end signals, seeds, and what errors say."""
+"""Envs whose steps a world model computes: values, gradients, specs, end signals, seeds, and errors."""
 
 from __future__ import annotations
 

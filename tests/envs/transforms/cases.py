@@ -1,4 +1,4 @@
-"""The transforms that every test of the cross product runs over: a new one joins by being listed in ``CASES``."""
+"""The transforms that the cross-product tests run over: new ones are added to ``CASES``."""
 
 from __future__ import annotations
 

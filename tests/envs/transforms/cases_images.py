@@ -1,4 +1,4 @@
-"""The transforms of images, frames and shapes, for the cross product; and envs with pictures for them."""
+"""The transforms of images, frames and shapes, for the cross product; and envs with images for them."""
 
 from __future__ import annotations
 

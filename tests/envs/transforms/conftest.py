@@ -1,4 +1,4 @@
-"""Stand-ins for torchvision and timm, which the transforms of published networks take their architectures from.
+"""Stand-ins for torchvision and timm, which provide the architectures of published networks.
 
 Neither package is in the test environment: the torchvision on PyPI does not import beside a torch that was built for
 CPUs, and timm imports torchvision. ``fakes/`` holds small modules of the same names and call signatures. They can be

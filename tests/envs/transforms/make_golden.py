@@ -1,4 +1,4 @@
-"""What transforms make of fixed data under one library, as JSON: python make_golden.py torchrl > golden.json."""
+"""Results of transforms on fixed data under one library, as JSON: python make_golden.py torchrl > golden.json."""
 
 from __future__ import annotations
 

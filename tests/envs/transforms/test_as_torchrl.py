@@ -1,4 +1,4 @@
-"""Uses of transforms that run on TorchRL, and what it makes of them."""
+"""Uses of transforms that run on TorchRL, and the results that it gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reward2GoTransform, RandomCropTensorDict, BurnInTransform, MultiStepTransform, PinMemoryTransform: for buffers."""
+"""Reward2GoTransform, RandomCropTensorDict, BurnInTransform, MultiStepTransform, PinMemoryTransform in buffers."""
 
 from __future__ import annotations
 

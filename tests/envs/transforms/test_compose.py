@@ -1,4 +1,4 @@
-"""Compose: as a list, its order in both directions, and the rules on re-using a transform."""
+"""Compose: list methods, its order in both directions, and the rules on reusing a transform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of the documentation's part on transforms, as they are printed there, one after the other."""
+"""The documented examples of transforms, verbatim and in order."""
 
 from __future__ import annotations
 

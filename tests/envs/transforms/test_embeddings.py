@@ -1,4 +1,4 @@
-"""R3M, VIP and VC-1: the networks, where their weights come from and whether they fit, and what goes in and out.
+"""R3M, VIP and VC-1: the networks, where weights are found and whether they fit, inputs and outputs.
 
 Most tests use small stand-ins for torchvision and timm, see ``conftest.py`` in this folder.
 """

@@ -209,7 +209,7 @@ def test_bounds_take_in_the_padding():
         ),
         (
             lambda: TransformedEnv(Numbers(), CatFrames(4, -3, "position")),
-            "CatFrames concatenates along dimension -3, and 'position' has shape (2,), of which the first 0 are batch "
+            "CatFrames concatenates along dimension -3, and 'position' has shape (2,), whose first 0 are batch "
             "dimensions. Fix: a dim from -1 to -1, or UnsqueezeTransform(dim=-3, in_keys=['position']) before it.",
         ),
         (

@@ -1,4 +1,4 @@
-"""Transforms against what torchrl 0.14.1 makes of the same data (``golden.json``, written by ``make_golden.py``)."""
+"""Transforms compared with torchrl 0.14.1 on the same data (``golden.json``, written by ``make_golden.py``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images: layout, scale, gray, size, crop, as torchvision makes them; and what is said when it is no image."""
+"""Images: layout, scale, gray, size, crop, compared with torchvision; and errors for data that is not an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small programs with transforms as users write them: each runs on TorchRL too, after its name is put for "rlnb"."""
+"""Small programs with user-defined transforms, which also run on TorchRL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KLRewardTransform, gSDENoise and DiscreteActionProjection: what has to do with policies and their actions."""
+"""KLRewardTransform, gSDENoise and DiscreteActionProjection: transforms for policies and their actions."""
 
 from __future__ import annotations
 

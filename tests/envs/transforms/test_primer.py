@@ -1,4 +1,4 @@
-"""TensorDictPrimer: defaults, draws, batches, what is there already, and info that a reset does not give."""
+"""TensorDictPrimer: defaults, draws, batches, existing entries, and info that a reset does not return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RenameTransform: all kinds of entries under other names, in data and specs, and the way back."""
+"""RenameTransform: all kinds of entries under other names, in data and specs, and back."""
 
 from __future__ import annotations
 

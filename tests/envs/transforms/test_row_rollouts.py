@@ -1,4 +1,4 @@
-"""Rollouts of transformed envs row by row: the same data as a TensorDict at a time, to the bit."""
+"""Row-by-row rollouts of transformed envs give the same data as rollouts of TensorDicts, bit for bit."""
 
 from __future__ import annotations
 
@@ -313,6 +313,41 @@ def test_a_subclass_of_the_env_does_not_go_by_rows(name):
     assert same(roll(env), by_rows(StepCounter, seven))
     if name in ("_reset", "_reset_base", "_step", "_after_step"):
         assert name in called
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        *(("env", name) for name in ("step", "_step", "_reset", "_step_mdp", "rand_action")),
+        *(("chain", name) for name in ("_step", "_reset")),
+        *(("counter", name) for name in ("_step", "_reset")),
+        *(("norm", name) for name in ("_step", "_reset", "_call")),
+    ],
+)
+def test_a_method_that_is_replaced_on_the_env_or_a_transform_is_called_as_in_rollouts_of_tensordicts(
+    part, name, by_tensordict
+):
+    def calls(env):
+        env.rollout(2)  # what is known of the env from here on must not hide what is replaced later
+        thing = {"env": env, "chain": env.transform, "counter": env.transform[0], "norm": env.transform[1]}[part]
+        before, called = getattr(thing, name), []
+
+        def method(*args, **kwargs):
+            called.append(name)
+            return before(*args, **kwargs)
+
+        setattr(thing, name, method)
+        return roll(env), called
+
+    def env():
+        norm = ObservationNorm(0.25, 3.0, in_keys=["observation"])
+        return TransformedEnv(GymEnv("CartPole-v1"), Compose(StepCounter(7), norm))
+
+    assert env()._fills_rows
+    found, called = calls(env())
+    expected, slow_called = by_tensordict(calls, env())
+    assert same(found, expected)
+    assert called == slow_called and called
 
 
 def test_an_env_with_methods_of_its_own_does_not_go_by_rows():

@@ -1,4 +1,4 @@
-"""Flatten, unsqueeze, squeeze and permute: values, specs, inverses, and dimensions that are not there."""
+"""Flatten, unsqueeze, squeeze and permute: values, specs, inverses, and missing dimensions."""
 
 from __future__ import annotations
 
@@ -128,12 +128,12 @@ COUNT = (
         ),
         (
             lambda: shaped(PermuteTransform([-1, -3, -2], "x"), (4, 5), (2,)),
-            "PermuteTransform permutes the last 3 dimensions, and the value has shape (2, 4, 5), of which the first 1 "
+            "PermuteTransform permutes the last 3 dimensions, and the value has shape (2, 4, 5), whose first 1 "
             "are batch dimensions. Fix: fewer dims, or other in_keys.",
         ),
         (
             lambda: shaped(SqueezeTransform(-2, in_keys="x"), (4,), (1,)),
-            "SqueezeTransform got dimension -2, and the value has shape (1, 4), of which the first 1 are batch "
+            "SqueezeTransform got dimension -2, and the value has shape (1, 4), whose first 1 are batch "
             "dimensions. Fix: a dimension from -1 to -1, or other in_keys.",
         ),
     ],

@@ -1,4 +1,4 @@
-"""StepCounter: counts per env and level, truncation, and counts that other transforms take out of sight."""
+"""StepCounter: counts per env and level, truncation, and counts that other transforms remove."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TransformedEnv: specs that follow, attributes that are forwarded, chains that grow, and what is shared."""
+"""TransformedEnv: derived specs, forwarded attributes, growing chains, and shared state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VecGymEnvTransform: gym-like vector backends that reset themselves, and envs that need no help."""
+"""VecGymEnvTransform: gym-like vector backends that reset themselves, and envs that do not need it."""
 
 from __future__ import annotations
 

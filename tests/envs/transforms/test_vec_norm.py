@@ -1,4 +1,4 @@
-"""VecNorm: the statistics, what counts, sharing, copies."""
+"""VecNorm: the statistics, which steps count, sharing, copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Returns and advantages against a loop that reads like the equations, over random ends of every kind."""
+"""Returns and advantages compared with a plain loop over the equations, with random ends of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces of collectors made by hand, with times that are easy to add up."""
+"""Handmade traces of collectors, with times that are easy to add up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces made by hand, with times that are easy to add up."""
+"""Handmade traces, with times that are easy to add up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces of collectors become arrays, ages and shares, by value and against a count of single microseconds."""
+"""Traces of collectors become arrays, ages and shares, by value and compared with a microsecond count."""
 
 from __future__ import annotations
 

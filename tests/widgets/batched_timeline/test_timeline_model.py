@@ -1,4 +1,4 @@
-"""Traces become arrays, rates, shares and masks, by value; errors of workers become what a reader needs."""
+"""Traces become arrays, rates, shares and masks, by value; worker errors are summarized for readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small buffers whose every row is known."""
+"""Small buffers with known contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model: ring, ages, trajectories, what was overwritten, boxes and memory, each against what is known."""
+"""The model: ring, ages, trajectories, overwritten rows, boxes and memory, compared with known values."""
 
 from __future__ import annotations
 

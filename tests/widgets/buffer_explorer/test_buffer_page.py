@@ -1,4 +1,4 @@
-"""The page alone, without a kernel: keys, clicks, the record, the sum tree, the sliders."""
+"""The page without a kernel: keys, clicks, the record, the sum tree, the sliders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record: calls through the explorer do what the buffer does, and are counted and noted."""
+"""The record: calls through the explorer act on the buffer, and are counted and recorded."""
 
 from __future__ import annotations
 

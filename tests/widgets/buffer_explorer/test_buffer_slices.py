@@ -1,4 +1,4 @@
-"""Whether slices are possible, and why not."""
+"""Whether slices are possible, and the reason if not."""
 
 from __future__ import annotations
 

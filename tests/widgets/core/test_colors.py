@@ -1,4 +1,4 @@
-"""Colour roles: readable on paper in both themes, told apart by everybody, and one table for all visualizers."""
+"""Colour roles: legible in both themes, distinguishable for all readers, and defined in one table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Display lists: what travels to the page, what is refused, and what the SVG of a list contains."""
+"""Display lists: what is sent to the page, invalid marks, and the SVG of a list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends of episodes look alike in all visualizers."""
+"""Ends of episodes look the same in all visualizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flipbook: pictures under one playhead, as text and as a static picture."""
+"""The flipbook: images under one playhead, as text and as a static view."""
 
 from __future__ import annotations
 

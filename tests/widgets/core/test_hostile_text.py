@@ -1,4 +1,4 @@
-"""Whatever characters keys, texts and errors hold: each face of each visualizer is legal and obeys none of them."""
+"""Malicious characters in keys, texts and errors: each view of each visualizer is valid and escapes them."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ def harmless(text: str) -> bool:
     return printable(text) == text
 
 
-def check_faces(shown: Visualizer) -> None:
+def check_views(shown: Visualizer) -> None:
     svg = shown.to_svg()
     ElementTree.fromstring(svg)
     data, _ = shown._repr_mimebundle_()
-    for face in (repr(shown), shown.explain(), svg, data["text/plain"], *Page(data["text/html"]).found):
-        assert harmless(face)
+    for view in (repr(shown), shown.explain(), svg, data["text/plain"], *Page(data["text/html"]).found):
+        assert harmless(view)
     html = shown.to_html()
     html.encode()
     assert "\x00" not in html
@@ -129,14 +129,14 @@ def check_faces(shown: Visualizer) -> None:
 
 @pytest.mark.parametrize("name", VISUALIZERS)
 def test_every_face_is_legal_with_every_hostile_character(name: str) -> None:
-    check_faces(VISUALIZERS[name](WORST))
+    check_views(VISUALIZERS[name](WORST))
 
 
 @pytest.mark.parametrize("name", ["RolloutPlayer", "TEDExplorer", "SpecExplorer", "BatchedEnvTimeline", "Timeline"])
 @settings(max_examples=8)
 @given(text=TEXTS)
 def test_every_face_is_legal_whatever_the_text(name: str, text: str) -> None:
-    check_faces(VISUALIZERS[name](text))
+    check_views(VISUALIZERS[name](text))
 
 
 @given(text=st.text(st.characters(codec=None)))

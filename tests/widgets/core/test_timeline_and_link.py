@@ -28,7 +28,7 @@ def test_explain_says_marks_and_keys():
     )
 
 
-def test_mimebundle_has_all_three_faces():
+def test_mimebundle_has_all_three_views():
     data, _ = Timeline(5)._repr_mimebundle_()
     assert data["text/plain"] == "Timeline(t=0 of 5 steps)"
     assert "application/vnd.jupyter.widget-view+json" in data

@@ -1,4 +1,4 @@
-"""The page of a game without a kernel, in a real browser: it shows the position, names all, and plays nothing."""
+"""The page of a game without a kernel, in a real browser: the position is shown and labelled, moves are disabled."""
 
 from __future__ import annotations
 

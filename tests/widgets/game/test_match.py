@@ -1,4 +1,4 @@
-"""The game behind the widget: turns, answers, refusals, second tries, and the rollout that is left."""
+"""The match behind the game widget: turns, replies, illegal moves, undo, and the recorded rollout."""
 
 from __future__ import annotations
 

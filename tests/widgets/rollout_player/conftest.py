@@ -1,4 +1,4 @@
-"""Rollouts made by plain Gymnasium loops, and small ones written by hand."""
+"""Rollouts made by plain Gymnasium loops, and small handmade ones."""
 
 from __future__ import annotations
 

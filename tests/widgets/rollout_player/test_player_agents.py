@@ -1,4 +1,4 @@
-"""Agents and players: strips for each, returns of each, lanes with their own ends and resets."""
+"""Agents and players: strips and returns for each, lanes with their own ends and resets."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def test_a_real_env_of_many_agents_has_every_face(groups, batch, shared):
     assert names == [f"agents {k}" if one else f"agent_{k}" for k in range(3)]
     roles = [strip.role for strip in player.model.strips if strip.role in ("reward", "return")]
     assert roles == ["reward", "return"] if one or shared else ["reward"] * 3 + ["return"]
-    for face in (repr(player), player.to_svg(), player.to_html(), player.explain()):
-        assert face
+    for view in (repr(player), player.to_svg(), player.to_html(), player.explain()):
+        assert view
 
 
 def test_returns_of_agents_are_the_sums_of_their_rewards():

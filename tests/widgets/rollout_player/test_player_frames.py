@@ -1,4 +1,4 @@
-"""Frames: pixels, given pictures, drawings of the state, and none."""
+"""Frames: pixels, given images, drawings of the state, and none."""
 
 from __future__ import annotations
 

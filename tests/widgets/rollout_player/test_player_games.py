@@ -1,4 +1,4 @@
-"""Games on boards: whose turn it is, who has won, and pages that stay small."""
+"""Board games: whose turn it is, who has won, and pages that stay small."""
 
 from __future__ import annotations
 

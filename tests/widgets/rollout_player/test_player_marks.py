@@ -1,4 +1,4 @@
-"""Steps to jump to, numbers of episodes, and what is said of games in turns, as the page receives them."""
+"""Jump marks, episode numbers, and notes on turns in games, as the page receives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page that to_html writes, in a real browser with no network: painted, moved by keys and pointer, read aloud."""
+"""The page that to_html writes, in a real browser without network: painting, keys, pointer, screen readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page is sent: decoded here as the page decodes it, and measured."""
+"""The payload of the page: decoded as the page decodes it, and its size."""
 
 from __future__ import annotations
 

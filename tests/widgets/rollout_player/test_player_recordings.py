@@ -1,4 +1,4 @@
-"""A rollout, a recording of its steps and a video of its frames are the same pictures in the player."""
+"""A rollout, a recording of its steps and a video of its frames look the same in the player."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resets of every kind: told apart in the model, the text, the words, the picture and the page."""
+"""Resets of every kind: distinguished in the model, the text, the descriptions, the SVG and the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the player says of starts is what the environment did, as its ``_reset`` masks tell."""
+"""The starts that the player reports are those of the environment, compared with its ``_reset`` masks."""
 
 from __future__ import annotations
 

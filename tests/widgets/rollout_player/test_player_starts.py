@@ -1,4 +1,4 @@
-"""Where another trajectory begins, and where rows merely do not fit: only what convinces ends an episode."""
+"""Starts of other trajectories, and rows that merely do not match: only clear evidence ends an episode."""
 
 from __future__ import annotations
 

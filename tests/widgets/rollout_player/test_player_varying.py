@@ -1,4 +1,4 @@
-"""Entries with a size of their own at each step: shown in words, drawn as their size."""
+"""Entries whose size varies by step: described in words, plotted by their size."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_rows_of_a_batch_have_sizes_of_their_own():
 def test_every_face_shows_it():
     player = RolloutPlayer(rollout(), t=1)
     assert "size of observation" in repr(player) and "[3, 2, 2]: 1, 1, 1, 1" in repr(player)
-    for face in (player.to_html(), player.to_svg()):
-        assert "size of observation" in face
+    for view in (player.to_html(), player.to_svg()):
+        assert "size of observation" in view
     head, _, _ = player_payload(player.model)
     entry = next(entry for entry in head["entries"] if entry["key"] == '"observation"')
     assert entry["root"]["texts"][0] == "[3, 1, 2]: 0, 0, 0, 0, … (mean 0)"

@@ -1,4 +1,4 @@
-"""Boards as pictures: every piece where it is, the last move, the next one, the line that wins; in any batch."""
+"""Scenes of boards: every piece in its place, the last move, the next one, the winning line; in any batch."""
 
 from __future__ import annotations
 

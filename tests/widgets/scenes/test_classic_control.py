@@ -1,4 +1,4 @@
-"""The moving parts of the classic control envs stand where the physics says, and where Gymnasium draws them."""
+"""The moving parts of the classic control envs are where physics and Gymnasium's renderer put them."""
 
 from __future__ import annotations
 

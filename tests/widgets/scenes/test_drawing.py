@@ -1,4 +1,4 @@
-"""Arrows and arcs made of stiff pieces have the length and the side that their number says."""
+"""Arrows and arcs of rigid parts have the length and the direction of their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observations and actions are read rightly, or refused with words that help."""
+"""Observations and actions are read correctly, or rejected with a helpful error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenes of other libraries' envs, from observations as these give them; beside the libraries see tests/libs."""
+"""Scenes of other libraries' envs, from observations in their format; tests/libs uses the real libraries."""
 
 from __future__ import annotations
 

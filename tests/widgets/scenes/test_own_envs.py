@@ -1,4 +1,4 @@
-"""rlnb's own envs are found by their class, and drawn from what their rollouts hold."""
+"""The scenes of rlnb's own envs are found by class, and drawn from their rollouts."""
 
 from __future__ import annotations
 

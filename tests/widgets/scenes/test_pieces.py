@@ -1,4 +1,4 @@
-"""Boards of pieces that move and are captured: where pieces stand, which move was the last, what is written."""
+"""Boards with pieces that move and capture: positions, the last move, labels."""
 
 from __future__ import annotations
 

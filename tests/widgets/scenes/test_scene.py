@@ -1,4 +1,4 @@
-"""The picture model refuses what cannot be drawn and says why."""
+"""The scene model rejects what cannot be drawn, with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SpreadEnv as a picture: places, what is covered, who has collided, moves, and the same as text."""
+"""The scene of SpreadEnv: positions, covered landmarks, collisions, moves, and its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of cells: the message first, a proposal, the learner's own lines, and nothing of the libraries."""
+"""Errors in cells: the message first, a suggestion, the learner's own lines, and no library frames."""
 
 from __future__ import annotations
 

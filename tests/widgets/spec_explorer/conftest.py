@@ -1,4 +1,4 @@
-"""Specs of every kind, small enough to know their domains by heart."""
+"""Specs of every kind with small domains."""
 
 from __future__ import annotations
 

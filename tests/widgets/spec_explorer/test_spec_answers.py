@@ -1,4 +1,4 @@
-"""What a spec says about a value: in code, from the page, and for text that is no value."""
+"""Replies about a value: in code, from the page, and for text that is not a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of domains: ends, bars, masks, and what lies under a pointer."""
+"""The charts of domains: ends, bars, masks, and hit testing."""
 
 from __future__ import annotations
 

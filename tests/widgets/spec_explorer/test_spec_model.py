@@ -1,4 +1,4 @@
-"""The model: the tree, shapes, domains lane by lane, gymnasium spaces, and the differences of two specs."""
+"""The model: the tree, shapes, domains, Gymnasium spaces, and the differences of two specs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples: the same under one seed, none where a mask is, and nothing global is touched."""
+"""Samples: the same for one seed, none that are masked, and no effect on global generators."""
 
 from __future__ import annotations
 

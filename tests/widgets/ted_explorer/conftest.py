@@ -1,4 +1,4 @@
-"""A small TED whose every number is known."""
+"""A small TED with known numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What step_mdp carries over, and whether the data agree."""
+"""Which entries step_mdp carries over, and whether the data agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two TEDs held against one another."""
+"""Comparison of two TEDs."""
 
 from __future__ import annotations
 

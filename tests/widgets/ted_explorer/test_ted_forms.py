@@ -1,4 +1,4 @@
-"""The same data in four forms: bytes from shapes equal bytes that are counted, and what each form stores."""
+"""The same data in four forms: byte counts from shapes equal the actual ones, and what each form stores."""
 
 from __future__ import annotations
 

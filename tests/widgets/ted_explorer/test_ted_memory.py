@@ -1,4 +1,4 @@
-"""Where the data of a TED explorer are: files that are not loaded, and memory that two TensorDicts share."""
+"""Where the data of a TED explorer are: files that are not loaded, and memory shared by two TensorDicts."""
 
 from __future__ import annotations
 

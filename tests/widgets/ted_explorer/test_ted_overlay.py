@@ -1,4 +1,4 @@
-"""A TED held against specs; the checking itself is the library's."""
+"""A TED checked against specs; the library does the checking."""
 
 from __future__ import annotations
 

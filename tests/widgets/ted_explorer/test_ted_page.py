@@ -1,4 +1,4 @@
-"""The page of the TED explorer in a real browser: who has the keyboard."""
+"""The page of the TED explorer in a real browser: keyboard focus."""
 
 from __future__ import annotations
 

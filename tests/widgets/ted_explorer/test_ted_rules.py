@@ -1,4 +1,4 @@
-"""The rules of TED in the explorer: the library's findings, tied to entry, batch element and step, in every face."""
+"""The rules of TED in the explorer: the library's findings by entry, batch element and step, in every view."""
 
 from __future__ import annotations
 

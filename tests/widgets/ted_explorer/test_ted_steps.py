@@ -1,4 +1,4 @@
-"""The walk from one step to the next: what is carried, left behind, kept, replaced - as step_mdp does it."""
+"""The transition from one step to the next: entries carried, dropped, kept and replaced, as step_mdp does."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_step_past_the_end_is_carried_and_not_reset(ted):
     assert kinds(td, 2)["observation"] == "carried"
 
 
-def test_the_faces(ted):
+def test_the_views(ted):
     td = with_hidden(ted, 6, (), {2: "terminated"})
     text = repr(TEDExplorer(td, view="steps", t=2)).splitlines()
     assert text[1].split() == ["key", "root[2]", "next[2]", "step_mdp", "root[3]"]

@@ -1,4 +1,4 @@
-"""Series, curves and returns by value: bounded however long, and the same whenever they are looked at."""
+"""Series, curves and returns by value: bounded for any length, and independent of when they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model of a chain: keys, specs, values between the boxes, errors in their box, and the env left as it was."""
+"""The model of a chain: keys, specs, values between the boxes, errors in their box, and an unchanged env."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches and trees that are small enough to be walked node by node."""
+"""Searches and trees that are small enough to check node by node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the explorer's page share: a search, and what is read off the page."""
+"""Helpers of the page tests of the explorer: a search, and readers of the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two trees: which nodes they share, and where the best ways part."""
+"""Comparison of two trees: the nodes they share, and where their best lines diverge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The widget: what it does with the search, and what it answers to the page."""
+"""The widget: its effects on the search, and its replies to the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree is drawn by JavaScript in the live view and by Python in the static one: both make the same marks of it."""
+"""The tree is drawn by JavaScript in the live view and by Python in the static one, with the same marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns against a plain walk of the tree, for searches and Trees of all kinds."""
+"""The columns compared with a plain traversal of the tree, for searches and Trees of all kinds."""
 
 from __future__ import annotations
 

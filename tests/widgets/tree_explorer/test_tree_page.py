@@ -1,4 +1,4 @@
-"""The page alone, without a kernel: keys, folding, what is drawn, search, filters, the icicle, names and themes."""
+"""The page without a kernel: keys, folding, drawing, search, filters, the icicle, names and themes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page alone, without a kernel: scores, the slider, the record in its phases, two trees, a kept subtree."""
+"""The page without a kernel: scores, the slider, recorded phases, two trees, a kept subtree."""
 
 from __future__ import annotations
 

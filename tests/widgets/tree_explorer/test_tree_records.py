@@ -1,4 +1,4 @@
-"""Recorded simulations: back and forth over the payload is what the search itself does."""
+"""Recorded simulations: stepping through the payload in both directions equals the search itself."""
 
 from __future__ import annotations
 

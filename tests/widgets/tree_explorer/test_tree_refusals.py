@@ -1,4 +1,4 @@
-"""What the explorer refuses, word for word, and that a refusal changes nothing."""
+"""Errors of the explorer, word for word, and that they change nothing."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ export function stage(host, paint) {
     if (gone) return;
     if (width === 0 || height === 0) {
       // In a hidden tab or before the host is attached there is nothing to paint on; the observer calls again. Between
-      // two themes there is no layout for some frames, of which the observer does not hear.
+      // two themes there is no layout for some frames, and the observer is not called.
       if ((tries -= 1) > 0) frame = requestAnimationFrame(draw);
       return;
     }

@@ -48,7 +48,7 @@ class RunLanes:
     label: str  #: label of the run
     name: str  #: name of its class
     stop: float  #: last time that is drawn, in microseconds
-    page: dict[str, Any]  #: what the page looks up: facts, and columns, of which "end" is when a position ended
+    page: dict[str, Any]  #: what the page looks up: facts, and columns; "end" is when a position ended
     first: str  #: name in `page` of the column of when a position of the playhead began
     learner: Series  #: what the learner did and when
     lanes: tuple[WorkerLane, ...]  #: what each env or worker did

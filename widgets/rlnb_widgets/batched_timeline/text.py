@@ -18,7 +18,7 @@ def rate_text(run: BatchRun) -> str:
 
 
 def three_digits(rate: float) -> str:
-    """Format a positive number as an integer of which three digits may not be 0.
+    """Format a positive number as an integer with three significant digits.
 
     Example:
         >>> three_digits(12345.6), three_digits(1.5)

@@ -191,7 +191,8 @@ def _is_trace(value: Any) -> bool:
 
 
 def _is_collector(value: Any) -> bool:
-    from rlnb.collectors import Collector, MultiCollector
+    from rlnb.collectors.collector import Collector
+    from rlnb.collectors.multi import MultiCollector
 
     return isinstance(value, (Collector, MultiCollector))
 

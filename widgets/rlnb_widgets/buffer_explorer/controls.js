@@ -103,7 +103,7 @@ export function weightsPanel({ moment, curves, row, beta, onBeta, chart }) {
   const words = h("p", { class: "be-step" });
   const panel = sliderPanel("weights", "beta", {
     min: 0, max: 1, step: 0.01, value: beta(), oninput: onBeta, lines: [words],
-    note: "The larger beta is, the less a transition counts that is drawn often. At beta 1 the weights undo the bias of the priorities exactly.",
+    note: "The larger beta is, the less a frequently drawn transition counts. At beta 1 the weights undo the bias of the priorities exactly.",
   });
   const name = { smallest: "smallest priority (dashed)", largest: "largest priority (dotted)" };
   const update = () => {

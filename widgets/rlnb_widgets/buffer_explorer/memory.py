@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase, is_tensorclass
 
-from rlnb.data.replay_buffers import LazyMemmapStorage
+from rlnb.data.replay_buffers.storages.lazy_memmap import LazyMemmapStorage
 from rlnb_widgets._core.text import key_text, plural, visible
 from rlnb_widgets.buffer_explorer.model import KeyMemory, Memory
 

@@ -8,9 +8,9 @@ const MOST_CHIPS = 24;
 /** A long name with places where a line may end: before its capital letters. */
 const breakable = (name) => name.split(/(?=[A-Z][a-z])/).flatMap((part) => [part, h("wbr")]);
 
-/** Writer, storage, sampler and transform, in the order of the data's way through them. */
+/** Writer, storage, sampler and transform, in the order in which data passes through them. */
 export function boxesPanel() {
-  const list = h("div", { class: "be-boxes", role: "list", "aria-label": "the components of the buffer, in the order of the data's way through them" });
+  const list = h("div", { class: "be-boxes", role: "list", "aria-label": "the components of the buffer, in the order in which data passes through them" });
   const update = ({ boxes }) => list.replaceChildren(...boxes.flatMap(([role, name, settings]) => [
     h("span", { class: "be-arrow", "aria-hidden": "true" }, "→"),
     h("div", { class: "be-box", role: "listitem", "data-role": role },

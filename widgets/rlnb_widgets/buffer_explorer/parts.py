@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from rlnb.data.replay_buffers import ImmutableDatasetWriter, Storage, TensorDictMaxValueWriter
+from rlnb.data.replay_buffers.storages.base import Storage
+from rlnb.data.replay_buffers.writers import ImmutableDatasetWriter, TensorDictMaxValueWriter
 from rlnb_widgets._core.text import key_text, object_text, plural, visible
 from rlnb_widgets.buffer_explorer.model import Component, Grid, StorageState
 

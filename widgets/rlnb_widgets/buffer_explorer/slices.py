@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb.data.replay_buffers import SliceSampler
+from rlnb.data.replay_buffers.samplers.slice_sampler import SliceSampler
 from rlnb_widgets._core.text import plural
 from rlnb_widgets.buffer_explorer.model import SliceFacts, StorageState, Trajectories
 

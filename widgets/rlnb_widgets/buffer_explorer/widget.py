@@ -246,7 +246,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         Raises:
             TypeError: If the stored items are not TensorDicts.
         """
-        from rlnb_widgets import RolloutPlayer
+        from rlnb_widgets.rollout_player import RolloutPlayer
 
         stored = self.buffer[:]
         if self.buffer.storage.ndim > 1:  # a player needs time last

@@ -21,7 +21,7 @@ export default visualizer("game", ({ model, root, own, listen }) => {
   const ask = (what, action) => {
     if (!kernel || waiting) return;
     if (what === "act" && !state.legal[action]) {
-      say(state.done ? `${state.status} Press N to start anew.` : `${places.name(action)} cannot be chosen.`);
+      say(state.done ? `${state.status} Press N to start again.` : `${places.name(action)} cannot be chosen.`);
       return;
     }
     waiting = true;
@@ -119,7 +119,7 @@ function bar(thought, i) {
     h("span", {}, thought.words[i]))];
 }
 
-/** The cells or columns of a board: buttons laid over the drawing, of which one is in the tab order. */
+/** The cells or columns of a board: buttons laid over the drawing, one of which is in the tab order. */
 function boardPlaces(head, ask) {
   const { targets, scene } = head;
   let at = 0;

@@ -184,7 +184,7 @@ class Match:
         """
         if self.env.batch_locked:
             name = type(self.env).__name__
-            raise ValueError(f"{name} keeps its state to itself, so no move can be taken back. Start anew instead.")
+            raise ValueError(f"{name} keeps its state to itself, so no move can be taken back. Start again instead.")
         if not self.can_take_back:
             raise ValueError("There is no move of yours to take back.")
         at = len(self.movers) - 1 - self.movers[::-1].index("you")
@@ -205,7 +205,7 @@ class Match:
 
     def _assert_your_turn(self) -> None:
         if self.done:
-            raise ValueError("The game is over." if self.two_players else "The episode is over. Start anew.")
+            raise ValueError("The game is over." if self.two_players else "The episode is over. Start again.")
         if not self.your_turn:
             raise ValueError("It is not your turn.")
 

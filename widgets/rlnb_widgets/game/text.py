@@ -75,7 +75,7 @@ def match_explanation(match: Match, seen: MatchDrawing, actions: tuple[Action, .
     else:
         keys = ", ".join(f"{action.hint} {action.name}" for action in actions if action.hint)
         parts.append(f"Press a button or a key: {keys}. Each is one step of the env.")
-    parts.append("N starts anew, P lets the policy choose for you.")
+    parts.append("N starts again, P lets the policy choose for you.")
     if match.two_players and match.can_swap:
         parts.append("U takes your last move back, S changes sides, T shows what the policy thought.")
     parts.append("game.rollout holds the steps in the TED format; RolloutPlayer(game.rollout, env) plays them again.")

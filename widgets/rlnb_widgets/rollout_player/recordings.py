@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from tensordict import TensorDict, TensorDictBase
 
-from rlnb.data import ReplayBuffer, ReplayBufferEnsemble
-from rlnb.record import read_video
+from rlnb.data.replay_buffers.buffer import ReplayBuffer
+from rlnb.data.replay_buffers.ensembles.buffer import ReplayBufferEnsemble
+from rlnb.record.video import read_video
 
 _MOST_STEPS = 10_000  # that open within a second
 

@@ -321,7 +321,7 @@ def _together(name: str, agents: list[Agent]) -> list[Strip]:
 
 
 def lane_strips(groups: tuple[Group, ...], code: np.ndarray) -> tuple[Strip, ...]:
-    """Return a strip of lanes for each group of which some agent ends or starts while others go on."""
+    """Return a strip of lanes for each group in which some agent ends or starts while others continue."""
     found = []
     for group in groups:
         agents = [agent for agent in group.agents[:_MOST_AGENTS] if agent.lane is not None]

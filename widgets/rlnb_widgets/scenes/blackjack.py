@@ -42,7 +42,7 @@ class Blackjack:
         _card(_DEALER),
         _card(_PLAYER),
     )
-    # A number that changes is drawn as all digits, of which one is shown.
+    # A number that changes is drawn as all digits, one of which is shown.
     parts = (
         *(_word(f"dealer {face}", 60, face) for face in _FACES),
         *(_word(f"tens {digit}", 60, str(digit)) for digit in range(1, 4)),

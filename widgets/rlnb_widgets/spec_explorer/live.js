@@ -86,7 +86,7 @@ function sampleTools({ seed, kernel, words, show }) {
   seed.subscribe((value) => { field.value = value; });
   const again = button({
     text: "Draw 200 samples", label: "draw 200 samples", disabled: !kernel, onclick: () => seed.set((seed.value + 1) % MOST_SEED),
-    title: kernel ? "draw anew, with the next seed" : "drawing anew needs a Python kernel; these samples were stored",
+    title: kernel ? "draw again, with the next seed" : "drawing again needs a Python kernel; these samples were stored",
   });
   return h("span", { class: "rlnb-group spec-tools" }, toggle("Random samples", "show random samples of the domains; they are not data of an environment", true, show), again,
     h("label", { class: "rlnb-picker" }, "seed", field), words);

@@ -20,7 +20,7 @@ FATES = {
     "replaced": "replaced by the reset",
     "left": "left behind",
     "kept": "kept",
-    "rewritten": "kept, then written anew",
+    "rewritten": "kept, then rewritten",
     "differs": "carried, and the root differs",
     "waits": "carried to a root beyond the data",
     "": "",

@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from tensordict import is_non_tensor, is_tensor_collection
 
-from rlnb.data.ted.columns import Column, Path, read_columns
+from rlnb.data.ted.columns import Column, read_columns
 from rlnb.data.ted.ends import end_flags
 from rlnb.data.ted.flat import TED2Flat
 from rlnb.data.ted.gym_episodes import to_gym_episodes
 from rlnb.data.ted.keys import END_KEYS, as_tuple
 from rlnb.data.ted.layout import BREAKS_KEY, ROOT_KEY, FlatLayout, plan
 from rlnb.data.ted.nested import TED2Nested
+from rlnb.data.ted.ragged import Path
 from rlnb_widgets._core.text import shorten
 
 _PROBE = 8  # steps that are turned into tuples to see whether they can be

@@ -131,7 +131,7 @@ def _cell(display: Display, cell: Cell | None, x: float) -> None:
     if cell.message.startswith("cannot"):
         display.text(end + 6, 12, cell.message, fill="bad", size=10, within=room)
     elif cell.place:
-        if cell.sharing:  # two blocks, of which one lies on the other
+        if cell.sharing:  # two blocks, one on top of the other
             display.rect(end + 6, end + 14, 4, 6, stroke="accent", radius=1)
             display.rect(end + 9, end + 17, 6, 6, fill="accent", radius=1)
         shift = 15.0 if cell.sharing else 0.0

@@ -28,14 +28,14 @@ export function partWords(part, t, fates) {
   if (part === "next") return `next[${t}]: what the step led to: the observation after it, the reward and the end signals.`;
   if (part === "reset") return `The episode ended at step ${t}: a reset replaces what was carried. root[${t + 1}] is a fresh start; the last observation stays in next[${t}] alone.`;
   const groups = {
-    left: "Left behind", kept: `Kept from root[${t}]`, rewritten: `Kept from root[${t}], then written anew`, differs: `Not what root[${t + 1}] holds`,
+    left: "Left behind", kept: `Kept from root[${t}]`, rewritten: `Kept from root[${t}], then rewritten`, differs: `Not what root[${t + 1}] holds`,
   };
   const named = (kind) => fates.filter((fate) => fate.kind === kind).map((fate) => fate.name).join(", ");
   const said = Object.entries(groups).filter(([kind]) => named(kind)).map(([kind, words]) => ` ${words}: ${named(kind)}.`);
   return `step_mdp makes root[${t + 1}] of next[${t}].${said.join("")}`;
 }
 
-const WORDS = { carried: "carried", replaced: "replaced by the reset", left: "left behind", kept: "kept", rewritten: "kept, then anew", differs: "differs", waits: "beyond the data", "": "" };
+const WORDS = { carried: "carried", replaced: "replaced by the reset", left: "left behind", kept: "kept", rewritten: "kept, then rewritten", differs: "differs", waits: "beyond the data", "": "" };
 
 /** Make the panel. here() gives { over, beyond } at the playhead; select(row) selects an entry. Returns { el, keys, update }. */
 export function walkPanel(view, playhead, here, select) {
@@ -51,7 +51,7 @@ export function walkPanel(view, playhead, here, select) {
   const words = h("span", { role: "status" });
   const longest = h("span", { style: "visibility:hidden", "aria-hidden": "true" });
   const back = button({ text: "‹ part", label: "one part back", title: "one part back (Backspace)", onclick: () => turn(-1) });
-  const on = button({ text: "part ›", label: "one part on", title: "one part on (Enter)", onclick: () => turn(1) });
+  const on = button({ text: "part ›", label: "one part forward", title: "one part forward (Enter)", onclick: () => turn(1) });
   const steps = h("div", { class: "ted-steps", tabindex: 0, role: "group", "aria-label": "from one step to the next" },
     h("div", { class: "ted-step ted-step-head" }, ...Object.values(heads)), ...lines.map((line) => line.el));
   const el = h("div", { class: "ted-panel" }, h("div", { class: "rlnb-bar" }, h("span", { class: "rlnb-group" }, back, on), h("p", { class: "ted-part" }, words, longest)), steps,

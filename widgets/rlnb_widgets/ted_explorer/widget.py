@@ -35,7 +35,7 @@ class TEDExplorer(TimeTraits, Visualizer):
 
     Args:
         td: a TensorDict ``[*B, T]``, with time last, such as a rollout, a collector batch or a sample. Without
-            ``"next"`` it is shown in one column, and so is a SavedTensorDict, of which nothing is loaded.
+            ``"next"`` it is shown in one column, and so is a SavedTensorDict, without loading it.
         spec: a ``Composite`` (such as ``env.observation_spec`` or ``env.specs``) or an env to check the data against.
         other: a second TensorDict; differences are marked, and tensors that are in the same memory.
         t: first position of the playhead.

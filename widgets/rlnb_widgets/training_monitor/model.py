@@ -30,7 +30,7 @@ class CurveModel:
     values: np.ndarray = field(default_factory=lambda: np.empty(0))  #: points, NaN where the line breaks ``[m]``
     smooth_steps: np.ndarray = field(default_factory=lambda: np.empty(0))  #: steps of the moving mean ``[k]``
     smooth: np.ndarray = field(default_factory=lambda: np.empty(0))  #: moving mean ``[k]``
-    window: int = 0  #: number of values of which it is the mean; 0 without one
+    window: int = 0  #: number of values that it is the mean of; 0 without one
     missing: np.ndarray = field(default_factory=lambda: np.empty(0))  #: steps at which values are not finite ``[j]``
     missing_count: int = 0  #: number of values that are not finite
     first_step: float = 0.0  #: step of the first value

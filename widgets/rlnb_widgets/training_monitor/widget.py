@@ -15,7 +15,7 @@ import numpy as np
 import traitlets
 from tensordict import TensorDictBase
 
-from rlnb.record.loggers import Logger
+from rlnb.record.loggers.common import Logger
 from rlnb_widgets._core.display import Columns
 from rlnb_widgets._core.display_svg import Part, stacked
 from rlnb_widgets._core.environments import check_env
@@ -56,7 +56,7 @@ _EVERY = 0.25
 #: How many times the seconds of CPU of an update the training has before the next one, and how many times its seconds
 #: it waits at most, or two seconds. On a busy machine the clock runs on while the training does not.
 _SHARE, _PATIENCE, _LONGEST = 200.0, 50.0, 2.0
-#: Seconds between two lines of a script that runs in a terminal, and of which the rate is taken.
+#: Seconds between two lines of a script that runs in a terminal; the rate is that of these seconds.
 _LINE, _RECENT = 2.0, 10.0
 _MOST_SHOWN_BYTES = 2_000_000
 #: What a saved notebook has room for.

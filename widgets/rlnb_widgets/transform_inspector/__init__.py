@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlnb_widgets.transform_inspector.chain import inspector_model
-from rlnb_widgets.transform_inspector.schema import Box, Change, InspectorModel, Moment, Picture, Value
+from rlnb_widgets.transform_inspector.schema import Box, Change, InspectorModel, Moment, Thumbnail, Value
 from rlnb_widgets.transform_inspector.widget import TransformInspector
 
-__all__ = ["Box", "Change", "InspectorModel", "Moment", "Picture", "TransformInspector", "Value", "inspector_model"]
+__all__ = ["Box", "Change", "InspectorModel", "Moment", "Thumbnail", "TransformInspector", "Value", "inspector_model"]

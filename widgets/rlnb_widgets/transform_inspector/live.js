@@ -118,8 +118,8 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
     const values = now?.forward[0] ?? null;
     return [
       h("div", { class: "ti-head" }, h("code", {}, "env.base_env"), " ", h("span", { class: "rlnb-note" }, data.about)), stopped(now, -1),
-      h("div", { class: "ti-columns" }, specs("specs of what it gives", data.given), specs("specs of what it takes", data.taken),
-        values && list(`${now.label}: what it gave`, values.map((value) => [value[0], value]), valueCell)),
+      h("div", { class: "ti-columns" }, specs("specs of its outputs", data.given), specs("specs of its inputs", data.taken),
+        values && list(`${now.label}: outputs`, values.map((value) => [value[0], value]), valueCell)),
     ];
   }
 
@@ -132,8 +132,8 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
       stopped(now, i), b.error ? h("div", { class: "rlnb-error", role: "alert" }, b.error) : null,
       h("div", { class: "ti-columns" },
         out, now?.what === "reset" && b.invertible ? h("p", { class: "rlnb-note" }, "A reset takes no action: the inverse has nothing to do.") : inward,
-        grid("specs of what the env gives", ["before the box", "after it"], b.output, specCell),
-        b.input.some((change) => change[1] !== "same") || b.invertible ? grid("specs of what the env takes", ["outside", "inside"], inwards(b.input), specCell) : null),
+        grid("specs of the env's outputs", ["before the box", "after it"], b.output, specCell),
+        b.input.some((change) => change[1] !== "same") || b.invertible ? grid("specs of the env's inputs", ["outside", "inside"], inwards(b.input), specCell) : null),
     ];
   }
 

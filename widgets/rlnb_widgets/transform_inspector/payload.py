@@ -13,7 +13,7 @@ BUDGET = 1_500_000  # bytes of thumbnails
 
 
 def inspector_payload(model: InspectorModel) -> str:
-    """Return the model as JSON. Thumbnails are a list of data URLs, of which values hold the index."""
+    """Return the model as JSON. Thumbnails are a list of data URLs, and values hold indices into it."""
     pictures: dict[bytes, int] = {}
     moments = [_moment(model, moment, pictures) for moment in model.moments]
     return json.dumps({

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.text import plural
-from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, Picture
+from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, Thumbnail
 from rlnb_widgets.transform_inspector.text import box_label, changed, joined, moved, stopped_at, value_line
 
 MAX_BOXES = 24
@@ -24,7 +24,7 @@ _OUT, _IN = ("accent", "down: out of the env, after each reset and step"), ("c4"
 class _Line:
     text: str
     role: str
-    picture: Picture | None = None
+    picture: Thumbnail | None = None
 
 
 def chain_legend(model: InspectorModel) -> list[tuple[str, str]]:

@@ -31,7 +31,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Thumbnail:
     """A thumbnail as PNG."""
 
     data: bytes  #: bytes of the PNG file
@@ -47,7 +47,7 @@ class Value:
     kind: ChangeKind  #: change by the box that the data just passed
     form: str  #: dtype and shape, such as ``"float32 [4]"``
     text: str  #: the first numbers, or the object as text
-    picture: Picture | None = None  #: thumbnail of an image; None for other entries
+    picture: Thumbnail | None = None  #: thumbnail of an image; None for other entries
 
 
 @dataclass(frozen=True)

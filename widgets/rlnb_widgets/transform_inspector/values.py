@@ -15,7 +15,7 @@ from rlnb.data.ted.leaves import leaf_keys
 from rlnb_widgets._core.images import as_rgb
 from rlnb_widgets._core.text import object_text, values_text, visible
 from rlnb_widgets.transform_inspector.chain import path_key
-from rlnb_widgets.transform_inspector.schema import ChangeKind, Picture, Value
+from rlnb_widgets.transform_inspector.schema import ChangeKind, Thumbnail, Value
 
 MAX_SIDE = 132  # pixels of a thumbnail, which several frames share
 LEAST_SIDE = 8  # pixels, of an entry that counts as an image
@@ -75,7 +75,7 @@ def _numbers(tensor: torch.Tensor) -> str:
     return f"{some[:-1]}, ... {flat.numel():,} values from {low} to {high}]"
 
 
-def thumbnail(tensor: torch.Tensor, batch_dims: int) -> Picture | None:
+def thumbnail(tensor: torch.Tensor, batch_dims: int) -> Thumbnail | None:
     """Draw an entry that looks like an image, small; None for other shapes. The first batch element is drawn.
 
     Of a stack of frames the newest four are drawn, two in a row, the newest last.
@@ -101,7 +101,7 @@ def thumbnail(tensor: torch.Tensor, batch_dims: int) -> Picture | None:
     image = _tiled([_small(frame, MAX_SIDE if len(frames) == 1 else MAX_SIDE // 2) for frame in frames])
     out = io.BytesIO()
     image.save(out, "PNG")
-    return Picture(out.getvalue(), *image.size)
+    return Thumbnail(out.getvalue(), *image.size)
 
 
 def _frames(array: np.ndarray) -> list[np.ndarray]:

@@ -46,10 +46,10 @@ export function filterBar({ count, onFind, onFilter, onFollow, act }) {
   follow.addEventListener("change", () => onFollow(follow.checked));
   const tool = (text, label, name) => button({ text, label, onclick: () => act(name) });
   const more = h("details", { class: "tx-more" }, h("summary", { class: "rlnb-button" }, "Filter"), h("div", { class: "tx-moreBox" },
-    number("children", "children drawn of a node", count, 1, (n) => onFilter({ count: n ?? count })),
-    number("visits ≥", "only nodes with at least so many visits", "", 0, (n) => onFilter({ least: n ?? 0 })),
+    number("children", "children drawn per node", count, 1, (n) => onFilter({ count: n ?? count })),
+    number("visits ≥", "only nodes with at least this many visits", "", 0, (n) => onFilter({ least: n ?? 0 })),
     number("depth ≤", "only nodes up to this depth", "", 1, (n) => onFilter({ deepest: n ?? Infinity })),
-    followed, tool("Main line", "unfold the line visited most", "line"), tool("Fold all", "fold all", "fold")));
+    followed, tool("Main line", "unfold the most visited line", "line"), tool("Fold all", "fold all", "fold")));
   more.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !more.open) return;
     more.open = false;
@@ -58,7 +58,7 @@ export function filterBar({ count, onFind, onFilter, onFollow, act }) {
     event.stopPropagation();
   });
   const zooms = h("span", { class: "rlnb-group tx-field", role: "group", "aria-label": "zoom" },
-    "zoom", tool("in", "zoom in", "larger"), tool("out", "zoom out", "smaller"), tool("all", "show all of the tree", "fit"));
+    "zoom", tool("in", "zoom in", "larger"), tool("out", "zoom out", "smaller"), tool("all", "show the whole tree", "fit"));
   const el = h("div", { class: "tx-filters" }, said, search, more, zooms);
   return {
     el,

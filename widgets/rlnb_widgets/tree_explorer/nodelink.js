@@ -228,7 +228,7 @@ export function nodeLink({ look, onSelect, onFold, id, name }) {
   return {
     el,
     keys: {
-      ArrowLeft: ["parent", onKey], ArrowRight: ["child that was visited most", onKey], ArrowUp: ["sibling above", onKey],
+      ArrowLeft: ["parent", onKey], ArrowRight: ["most visited child", onKey], ArrowUp: ["sibling above", onKey],
       ArrowDown: ["sibling below", onKey], Home: ["root", onKey], Enter: ["fold or unfold", () => act(itemOf(active))],
     },
     focus: (options) => el.focus(options),
@@ -277,6 +277,6 @@ function spoken({ tree, line }, item, value, fold, differs) {
     hasFlag(tree, at, TERMINAL) ? "end of the episode" : null, hasFlag(tree, at, TRANSPOSITION) ? "reached in several ways" : null,
     isKept(tree, at) ? "kept from the previous search" : null,
     line.has(item.edge) ? "on the main line" : null, fold ? `${many(fold, "action")} folded` : null,
-    differs ? { only: "only in this tree", best: "another action is visited most in the other tree" }[differs] : null,
+    differs ? { only: "only in this tree", best: "the other tree visits another action most" }[differs] : null,
   ].filter(Boolean).join(", ");
 }

@@ -22,7 +22,7 @@ export const brief = (x) => (Number.isNaN(x) ? "–" : x.toFixed(2).replace(/^-0
 /** A count with what is counted, a noun whose plural ends in s. */
 export const many = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
-/** A formula with numbers in place of its names; `values` has them by name, of which some may be parts of others. */
+/** A formula with numbers in place of its names; `values` has them by name, and a name may be part of another. */
 export function filled(formula, values) {
   const names = Object.keys(values).sort((a, b) => b.length - a.length).map((name) => name.replace(/[()/+]/g, "\\$&"));
   return formula.replace(new RegExp(`(?<![^\\s(])(${names.join("|")})(?![^\\s),])`, "g"), (name) => short(values[name]));

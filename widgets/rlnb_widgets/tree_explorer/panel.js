@@ -26,7 +26,7 @@ export function factsOf(tree, node) {
   const ways = edgesTo(tree, node).filter((e) => isThere(tree, tree.edgeFrom[e]));
   const way = (e) => `${pathWords(tree, tree.edgeFrom[e])} by ${actionName(tree, tree.edgeAction[e])}`;
   if (ways.length > 1) facts.push(["reached from", [...ways.slice(0, WAYS).map(way), ...(ways.length > WAYS ? [`${ways.length - WAYS} more`] : [])].join("; ")]);
-  if (isKept(tree, node)) facts.push(["kept", "from the search before"]);
+  if (isKept(tree, node)) facts.push(["kept", "from the previous search"]);
   return facts;
 }
 
@@ -43,7 +43,7 @@ export function nodePanel({ look, onSelect, onC }) {
   const none = h("p", { class: "rlnb-note rlnb-small" });
   const formula = h("div", { class: "tx-formula", role: "group", "aria-label": "formula of the score" });
   const name = h("span", { class: "tx-cname" });
-  const slider = h("input", { type: "range", class: "tx-range", "aria-label": "constant of exploration", min: 0, step: "any" });
+  const slider = h("input", { type: "range", class: "tx-range", "aria-label": "exploration constant", min: 0, step: "any" });
   const value = h("output", { class: "tx-c" });
   const reset = button({ text: "reset", label: "back to the constant of the search", class: "tx-small", onclick: () => onC(look().own) });
   const constant = h("div", { class: "tx-row tx-constant" }, h("label", { class: "tx-row" }, name, slider), value, reset);

@@ -60,7 +60,7 @@ class PositionDrawer:
         return tuple(getattr(self._spec, "reads", ())) or ("observation",)
 
     def _posed(self, nodes: Sequence[int]) -> Scene:
-        """Draw nodes after their parents: two frames per node, of which the second one shows the node."""
+        """Draw nodes after their parents: two frames per node; the second one shows the node."""
         before = [max(int(self._parent[node]), 0) for node in nodes]
         both = [node for pair in zip(before, nodes, strict=True) for node in pair]
         found = self._observe(both)

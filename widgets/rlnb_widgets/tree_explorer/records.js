@@ -60,7 +60,7 @@ export function recordsOf(tree) {
 /** The key of a changed number: its name, and the node or the edge that it belongs to. */
 export const keyOf = (name, place) => `${name}/${place}`;
 
-/** The mean before and after, from a sum and a count of which one or both changed; null where neither did. */
+/** The mean before and after, from a sum and a count, one or both of which changed; null where neither did. */
 export function changedMean(changed, sumKey, countKey, sum, count) {
   const [sums, counts] = [changed.get(sumKey), changed.get(countKey)];
   return sums || counts ? [0, 1].map((i) => (sums?.[i] ?? sum) / (counts?.[i] ?? count)) : null;

@@ -260,7 +260,7 @@ def _cloned(entry: Any, recurse: bool) -> Any:
 
 
 def _compact(entry: Any) -> Any:
-    """Copy what is a view of larger memory, all of which ``pickle`` would write with each node. Shared memory stays."""
+    """Copy views of larger memory: ``pickle`` would write all of it with each node. Shared memory stays."""
     if isinstance(entry, torch.Tensor):
         is_view = entry.layout == torch.strided and entry.untyped_storage().nbytes() > entry.nbytes
         return entry.clone() if is_view and not entry.is_shared() else entry

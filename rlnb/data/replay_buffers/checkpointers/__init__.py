@@ -9,9 +9,9 @@ The folder that ``buffer.dumps(path)`` writes::
             meta.json         written by tensordict, so that TensorDict.load_memmap(path / "storage") works
             *.memmap          the filled rows of each tensor; nested TensorDicts are folders with a meta.json
         state/                sampler.json, writer.json, buffer.json; their tensors are *.memmap files beside them
-        .lock                 held by whoever saves or loads
+        .lock                 locked while something saves or loads
 
-Nothing in it is unpickled or imported: reading ignores ``meta.json``, of which ``load_memmap`` unpickles what it names.
+Nothing in it is unpickled or imported: reading ignores ``meta.json``, because ``load_memmap`` unpickles what it names.
 No size in a document is believed before the file of its tensor has that size.
 
 ``saving`` replaces a checkpoint as a whole:

@@ -40,7 +40,7 @@ _MOST_UNSET = 1 << 10
 
 
 class Head(NamedTuple):
-    """What ``storage.json`` says of a storage, read from a file that somebody else may have written."""
+    """The description of a storage in ``storage.json``, a file that somebody else may have written."""
 
     cursor: int
     length: int  # rows that are filled
@@ -50,7 +50,7 @@ class Head(NamedTuple):
     leaves: dict[KeyPath, Leaf]  # none if nothing was ever written
     form: Form | None  # None if it cannot be made from a file
     objects: dict[KeyPath, list[Any]]  # the items of each leaf of non-tensor data
-    last: list[KeyPath]  # leaves of which only the items at the breaks are saved; see FlatStorageCheckpointer
+    last: list[KeyPath]  # leaves that are saved only at the breaks; see FlatStorageCheckpointer
     breaks: int | None  # number of the breaks; None for data that is saved as it is
     unset: list[KeyPath]  # flags that are not saved, as all are False; only with breaks
     hooked: bool
@@ -261,7 +261,7 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         return {**saved, "last": last, "breaks": None if breaks is None else len(breaks)}
 
     def _breaks(self, storage: Any, columns: Columns) -> tuple[list[KeyPath], torch.Tensor | None]:
-        """Return the leaves of which only some items are saved, and the positions of these; see :class:`Head`."""
+        """Return the leaves that are saved in part, and the positions of their saved items; see :class:`Head`."""
         return [], None
 
     def _check(self, head: Head, folder: Path, rehearse: bool) -> tuple[torch.Tensor, Fill]:

@@ -54,7 +54,7 @@ def name_of(path: PurePath) -> str:
 
 
 def errno_of(error: Exception) -> int | None:
-    """Return the number of an error of the system, of which torch and h5py make one of another class."""
+    """Return the number of a system error, which torch and h5py raise as an error of another class."""
     found = re.search(r"errno = (\d{1,4})|\((\d{1,4})\)$", str(error))
     number = int(found[1] or found[2]) if found else 0
     return getattr(error, "errno", None) or (number if number and os.strerror(number) in str(error) else None)

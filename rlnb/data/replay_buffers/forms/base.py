@@ -15,7 +15,13 @@ from rlnb.data.ted.keys import NestedKey
 
 
 class Leaf(NamedTuple):
-    """Key, shape and dtype of a leaf in one item; the dtype is ``None`` for Python objects."""
+    """Key, shape and dtype of a leaf in one item; the dtype is ``None`` for Python objects.
+
+    Example:
+        >>> from rlnb.data.replay_buffers.forms.tree_form import form_of
+        >>> form_of({"a": torch.zeros(5, 3)}, 1).leaves
+        [Leaf(key=('a',), shape=torch.Size([3]), dtype=torch.float32)]
+    """
 
     key: NestedKey
     shape: torch.Size
@@ -33,6 +39,13 @@ class Form(ABC):
         leaves: Leaves of one item.
         element_dims: Number of dimensions of the batch size of one item; 0 if it is not a TensorDict.
         device: Device of the TensorDicts that :meth:`build` makes.
+
+    Example:
+        >>> from rlnb.data.replay_buffers.forms.tree_form import form_of
+        >>> data = {"a": torch.zeros(2), "b": torch.ones(2)}
+        >>> form = form_of(data, 1)
+        >>> form.build(form.take_apart(data, (2,)), torch.Size([2]))
+        {'a': tensor([0., 0.]), 'b': tensor([1., 1.])}
     """
 
     leaves: list[Leaf]

@@ -571,7 +571,7 @@ class SliceMarks:
         self._device = getattr(storage, "device", None)
 
     def read(self, positions: np.ndarray, last: np.ndarray, first: np.ndarray) -> dict[Any, Any]:
-        """Read the entries at positions of shape ``[n]``, of which ``last`` and ``first`` number those to mark."""
+        """Read the entries at positions of shape ``[n]``; ``last`` and ``first`` are the indices of those to mark."""
         where = torch.from_numpy(positions)
         found: dict[Any, Any] = {}
         for key, column in self._columns.items():

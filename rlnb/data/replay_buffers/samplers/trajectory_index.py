@@ -161,7 +161,7 @@ class TrajectoryIndex:
         return np.asarray(ring.written - 1 - (ring.cursor - 1 - row) % self._size)
 
     def trajectories(self, least: int = 1) -> StoredTrajectories:
-        """List the trajectories of which at least ``least`` steps are stored."""
+        """List the trajectories with at least ``least`` stored steps."""
         env, start, end = self._closed[:, self._head : self._tail]
         begun = np.flatnonzero(self._open < self.written)
         env = np.concatenate([env, begun])

@@ -88,7 +88,7 @@ class RegisteredEnv(gymnasium.Env):
     Args:
         make_env: the class of the env, or a function that makes one. It receives the further keyword arguments, and
             ``render_mode`` if that is given.
-        transform: a transform, a copy of which is put around the env. Default: none.
+        transform: a transform; each env gets a copy of it. Default: none.
         info_keys: the observations that go to the info dictionary instead, given by their keys or by the key of the
             level that holds them. Default: none.
         to_numpy: return numpy data. ``False`` (the default): tensors.

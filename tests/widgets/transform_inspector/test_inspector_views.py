@@ -1,4 +1,4 @@
-"""Text, static picture, page and words of the inspector: deterministic, escaped, and alive in a browser."""
+"""Views of the inspector: text, SVG, page and description: deterministic, escaped, and live in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches are started when needed, closed and started again; their options, devices and gradients."""
+"""Batches start on demand, close and start again; options, devices and gradients."""
 
 from __future__ import annotations
 

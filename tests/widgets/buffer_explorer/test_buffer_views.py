@@ -1,4 +1,4 @@
-"""Text, picture, words and page: deterministic, escaped, bounded, and quick for a million rows."""
+"""Views of the buffer explorer: deterministic, escaped, bounded, and fast for a million rows."""
 
 from __future__ import annotations
 
@@ -149,8 +149,8 @@ def test_levels_of_the_tree_add_up():
 
 
 def test_faces_are_deterministic():
-    faces = [(e.to_svg(), e.to_html(), repr(e), e.explain()) for e in (prioritized(), prioritized())]
-    assert faces[0] == faces[1]
+    views = [(e.to_svg(), e.to_html(), repr(e), e.explain()) for e in (prioritized(), prioritized())]
+    assert views[0] == views[1]
 
 
 def test_what_data_says_is_text_in_every_face(tmp_path):
@@ -158,8 +158,8 @@ def test_what_data_says_is_text_in_every_face(tmp_path):
     explorer = BufferExplorer(make_buffer(6, transform=type(bad, (), {"__call__": lambda self, td: td})()))
     explorer.extend(TensorDict({bad: torch.zeros(3), "\n": torch.zeros(3)}, [3]))
     explorer.snapshot("</script><script>alert(1)</script>")
-    for face in (explorer.to_svg(), explorer.to_html(), explorer._repr_mimebundle_()[0]["text/html"]):
-        assert bad not in face and "<script>alert" not in face
+    for view in (explorer.to_svg(), explorer.to_html(), explorer._repr_mimebundle_()[0]["text/html"]):
+        assert bad not in view and "<script>alert" not in view
     ElementTree.fromstring(explorer.to_svg())
     assert '"\\n"' in repr(explorer) and len(repr(explorer).splitlines()) == len(repr(explorer).split("\n"))
 
@@ -173,7 +173,7 @@ def test_what_data_says_is_text_in_every_face(tmp_path):
         lambda: make_buffer(6, sampler=PrioritizedSampler(6, 0.5, 0.5)),
     ],
 )
-def test_an_empty_buffer_has_all_faces(make):
+def test_an_empty_buffer_has_all_views(make):
     explorer = BufferExplorer(make())
     assert "Nothing is stored yet." in repr(explorer)
     assert "The buffer is empty." in explorer.explain()
@@ -197,9 +197,9 @@ def test_the_faces_of_a_million_rows_stay_small():
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(rows), sampler=sampler, batch_size=256)
     buffer.extend(TensorDict({"a": torch.zeros(rows), "next": {"done": torch.rand(rows, 1) < 0.02}}, [rows]))
     explorer = BufferExplorer(buffer, slice_len=20)
-    faces = repr(explorer), explorer.to_svg(), explorer.to_html()
+    views = repr(explorer), explorer.to_svg(), explorer.to_html()
     explorer.sample()
-    assert [len(face) < most for face, most in zip(faces, (4_000, 200_000, 400_000), strict=True)] == [True] * 3
+    assert [len(view) < most for view, most in zip(views, (4_000, 200_000, 400_000), strict=True)] == [True] * 3
     assert "1,000,000 rows share 512 cells" in repr(explorer)
     assert re.search(r"1\d,\d{3} trajectories are too many to be drawn; their lengths are shown", repr(explorer))
 

@@ -1,4 +1,4 @@
-"""Text, static picture, page and words: the same from run to run, bounded, and safe against what keys hold."""
+"""Views of the spec explorer: reproducible, bounded, and escaped."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ def test_devices_have_a_column_where_there_are_several():
     assert [line.split()[3] for line in lines[4:6]] == ["cpu", "meta"]
 
 
-def test_equal_specs_give_equal_faces(nested):
+def test_equal_specs_give_equal_views(nested):
     one, two = SpecExplorer(nested), SpecExplorer(nested.clone())
-    for face in ("__repr__", "explain", "to_svg", "to_html"):
-        assert getattr(one, face)() == getattr(two, face)(), face
+    for view in ("__repr__", "explain", "to_svg", "to_html"):
+        assert getattr(one, view)() == getattr(two, view)(), view
     assert "0x" not in repr(one) + one.explain()
 
 
@@ -149,12 +149,12 @@ def test_the_picture_shows_what_is_masked_and_what_is_open():
     assert [*arrows, count(Unbounded(1), "polygon", "f-ink")] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("face", ["to_svg", "to_html"])
-def test_nothing_from_the_spec_becomes_markup(face):
-    text = getattr(SpecExplorer(hostile(), Composite({"<i>only there</i>": Unbounded(1)})), face)()
+@pytest.mark.parametrize("view", ["to_svg", "to_html"])
+def test_nothing_from_the_spec_becomes_markup(view):
+    text = getattr(SpecExplorer(hostile(), Composite({"<i>only there</i>": Unbounded(1)})), view)()
     for markup in ("<img src=x", "<svg onload", "</script><b>", "<i>only"):
         assert markup not in text
-    if face == "to_svg":
+    if view == "to_svg":
         shown = [e.text for e in ElementTree.fromstring(text).iter(f"{SVG}text")]
         assert any(text.startswith("<img src=x onerr") for text in shown) and "line\\nbreak" in shown
 

@@ -1,4 +1,4 @@
-"""Timelines of collectors: text without times, a picture and words with them, errors, and real measurements."""
+"""Views of collector timelines: text without times, SVG, descriptions, errors, and real measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The monitor as a text, in words and as a small picture; interrupts and errors; a logger; logs; what it refuses."""
+"""Views of the monitor: text, description and SVG; interrupts and errors; logging; invalid input."""
 
 from __future__ import annotations
 

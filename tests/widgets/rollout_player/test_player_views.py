@@ -1,4 +1,4 @@
-"""The player's faces: text word for word, picture and page in form, and the widget's own rules."""
+"""The player's views: text word for word, the structure of SVG and page, and the traits of the widget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SliceSamplerWithoutReplacement: passes that take one slice of every trajectory."""
+"""SliceSamplerWithoutReplacement: epochs with one slice of every trajectory."""
 
 from __future__ import annotations
 

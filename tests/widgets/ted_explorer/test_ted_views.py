@@ -1,4 +1,4 @@
-"""Text, static picture, page and words: the same from run to run, bounded, and safe against what keys hold."""
+"""Views of the TED explorer: reproducible, bounded, and escaped."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def test_the_words(ted):
     )
 
 
-def test_equal_data_give_equal_faces(ted):
+def test_equal_data_give_equal_views(ted):
     one, two = TEDExplorer(ted(6, (2,), {1: "truncated"})), TEDExplorer(ted(6, (2,), {1: "truncated"}))
-    for face in ("__repr__", "explain", "to_svg", "to_html"):
-        assert getattr(one, face)() == getattr(two, face)(), face
+    for view in ("__repr__", "explain", "to_svg", "to_html"):
+        assert getattr(one, view)() == getattr(two, view)(), view
     assert "0x" not in repr(one) + one.explain()
 
 
@@ -150,12 +150,12 @@ def test_the_picture_stays_small(ted):
     assert len(TEDExplorer(td).to_svg()) < 20_000
 
 
-@pytest.mark.parametrize("face", ["to_svg", "to_html"])
-def test_nothing_from_the_data_becomes_markup(face):
-    text = getattr(TEDExplorer(hostile(), other=TensorDict({"<i>only there</i>": torch.zeros(3)}, [3])), face)()
+@pytest.mark.parametrize("view", ["to_svg", "to_html"])
+def test_nothing_from_the_data_becomes_markup(view):
+    text = getattr(TEDExplorer(hostile(), other=TensorDict({"<i>only there</i>": torch.zeros(3)}, [3])), view)()
     for markup in ("<img src=x", "<svg onload", "</script><b>", "<i>only"):
         assert markup not in text
-    if face == "to_svg":
+    if view == "to_svg":
         shown = [e.text for e in ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}text")]
         assert any(text.startswith("<img src=x onerr") for text in shown) and "line\\nbreak" in shown
 
@@ -265,7 +265,7 @@ def test_an_unknown_argument_lists_the_legal_ones(ted):
 
 
 @pytest.mark.parametrize("steps", [0, 1])
-def test_short_data_have_all_faces(ted, steps):
+def test_short_data_have_all_views(ted, steps):
     explorer = TEDExplorer(ted(steps))
     assert f"T={steps}, " in repr(explorer)
     assert ElementTree.fromstring(explorer.to_svg()) is not None and "ted-explorer" in explorer.to_html()

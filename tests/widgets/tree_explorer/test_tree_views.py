@@ -1,4 +1,4 @@
-"""Text, picture, words and page: deterministic, escaped, bounded, and quick for ten thousand nodes."""
+"""Views of the tree explorer: deterministic, escaped, bounded, and fast for ten thousand nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text without times, a picture and words with them; bounded; safe against what names hold; and real measurements."""
+"""Views of timelines: text without times, SVG and descriptions; bounded; escaped; and real measurements."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def test_pieces_that_are_too_many_become_columns_of_the_right_sum(long):
 def test_ten_thousand_steps_stay_small(long):
     trace = long(10_000, 8)
     timeline = BatchedEnvTimeline(a=trace, b=trace)
-    faces = timeline.to_svg(), timeline.to_html(), repr(timeline), timeline.explain()
-    assert [len(face) < limit for face, limit in zip(faces, (200_000, 6_000_000, 3_000, 3_000), strict=True)] == [
+    views = timeline.to_svg(), timeline.to_html(), repr(timeline), timeline.explain()
+    assert [len(view) < limit for view, limit in zip(views, (200_000, 6_000_000, 3_000, 3_000), strict=True)] == [
         True
     ] * 4
     assert timeline.length == 10_000

@@ -1,4 +1,4 @@
-"""The faces of a game: text, picture, page and what the page is told; and that it hears only what is up to date."""
+"""The views of a game: text, SVG, page and the state sent to it; outdated messages are ignored."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ def test_words_say_what_to_press(game):
 
 
 def test_every_face_is_the_same_every_time():
-    faces = []
+    views = []
     for _ in range(2):
         game = play(ConnectFourEnv(), seed=3, you=1)
         game.act(3)
         bundle = game._repr_mimebundle_()[0]
-        faces.append((repr(game), game.to_svg(), game.to_html(), bundle["text/plain"], bundle["text/html"]))
-    assert faces[0] == faces[1]
-    assert faces[0][1].startswith("<svg") and "a Python kernel answers the moves" in faces[0][1]
-    assert faces[0][4].startswith('<img alt="Game(ConnectFourEnv')
+        views.append((repr(game), game.to_svg(), game.to_html(), bundle["text/plain"], bundle["text/html"]))
+    assert views[0] == views[1]
+    assert views[0][1].startswith("<svg") and "a Python kernel answers the moves" in views[0][1]
+    assert views[0][4].startswith('<img alt="Game(ConnectFourEnv')
 
 
 def test_the_page_is_told_how_it_stands(game):
