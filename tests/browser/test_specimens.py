@@ -1,4 +1,4 @@
-"""Specimens of all visualizers at three widths in both themes: nothing overflows or moves, axe reports no violations."""
+"""Specimens of all visualizers at three widths in both themes: nothing overflows or moves, axe finds no violations."""
 
 from __future__ import annotations
 
