@@ -83,6 +83,24 @@ def test_a_button_of_the_record_names_the_key_that_does_what_it_does(browse):
     assert len(moves) == 6 and moved == [("11",), ("11",), ("1",), ("1",)]
 
 
+def test_back_from_a_phase_is_the_end_of_the_simulation_before(browse):
+    def act(page):
+        found = []
+        for back in (lambda: press(page, "PageUp"), page.get_by_role("button", name="back 1 step", exact=True).click):
+            page.get_by_role("button", name="first step").click()
+            for key in ("PageDown", "PageDown", "."):
+                press(page, key)
+            found.append(at(page, "t", "phase"))
+            for _ in range(2):
+                back()
+                settle(page)
+                found.append(at(page, "t", "phase"))
+        return found
+
+    found = browse(TreeExplorer(search(simulations=12)), act, reduced_motion="reduce")
+    assert found == 2 * [("2", "1"), ("2", "0"), ("1", "0")]
+
+
 def test_the_record_goes_by_phases_forwards_and_backwards(browse):
     explorer = TreeExplorer(search(simulations=12))
 

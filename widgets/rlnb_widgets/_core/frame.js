@@ -23,7 +23,10 @@ export function frame(root, el, title) {
   }
 
   // What the window is covered by keeps the focus: nobody sees where it is below.
-  const inside = ({ target }) => { if (!root.contains(target)) grow.focus(); };
+  const inside = ({ target }) => {
+    if (!root.isConnected) root.ownerDocument.removeEventListener("focusin", inside); // its cell ran again
+    else if (!root.contains(target)) grow.focus();
+  };
 
   // In the top layer of the page the visualizer covers the window, whatever its ancestors clip or move.
   function fill(on) {

@@ -10,15 +10,16 @@ const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16];
  * Build the bar of controls.
  *
  * marks() returns an object of kind -> sorted steps, at this moment; unit is what the playhead counts, and place(), if it
- * is given, says where it stands in other words. Where the arrow keys move in something else, it is `paged`: Page Up and
- * Page Down move the playhead by one. The buttons that jump to marks are the last part of the bar, unless the caller puts
+ * is given, says where it stands in other words. Where the arrow keys move in something else, `page(by)` moves by one: Page
+ * Up and Page Down call it. The buttons that jump to marks are the last part of the bar, unless the caller puts
  * them elsewhere. Returns { el, jumps, keys, paint, destroy }; hand `keys` to `keyboard` on the root.
  */
-export function timelineBar(playhead, marks = () => ({}), unit = "step", place = null, paged = false) {
+export function timelineBar(playhead, marks = () => ({}), unit = "step", place = null, page = null) {
   const keys = {};
   const act = (key, icon, label, onclick) => keyButton(keys, key, { icon, label, onclick });
-  const [back, forward] = paged ? ["PageUp", "PageDown"] : ["ArrowLeft", "ArrowRight"];
-  const far = (key, icon, label, onclick) => (paged ? button({ icon, label, title: label, onclick }) : act(key, icon, label, onclick));
+  const [back, forward] = page ? ["PageUp", "PageDown"] : ["ArrowLeft", "ArrowRight"];
+  const step = page ?? ((by) => playhead.step(by));
+  const far = (key, icon, label, onclick) => (page ? button({ icon, label, title: label, onclick }) : act(key, icon, label, onclick));
   const play = keyButton(keys, " ", { icon: "play", label: "play", class: "rlnb-play", onclick: () => playhead.toggle() });
   keys[" "][0] = "play or pause";
   const where = h("output", { class: "rlnb-where" });
@@ -37,9 +38,9 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   const moves = h("span", { class: "rlnb-group" },
     far("Home", "first", "first step", () => playhead.seek(0)),
     far("PageUp", "back10", "back 10 steps", () => playhead.step(-10)),
-    act(back, "back", "back 1 step", () => playhead.step(-1)),
+    act(back, "back", "back 1 step", () => step(-1)),
     play,
-    act(forward, "forward", "forward 1 step", () => playhead.step(1)),
+    act(forward, "forward", "forward 1 step", () => step(1)),
     far("PageDown", "forward10", "forward 10 steps", () => playhead.step(10)),
     far("End", "last", "last step", () => playhead.seek(playhead.last)));
   const marked = () => !jumps.hidden;

@@ -72,7 +72,8 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     moment, size: () => sliceLen, onSize: (size) => { sliceLen = size; update(); }, strict: head.strict, chart: () => chart("lengths"),
   });
   const memory = memoryPanel();
-  const bar = own(timelineBar(playhead, () => head.marks, "moment", null, true));
+  const page = (by) => playhead.step(by);
+  const bar = own(timelineBar(playhead, () => head.marks, "moment", null, page));
   const keys = {};
   const turn = keyButton(keys, "o", { text: "", label: "order of the cells", solid: true, onclick: () => order.set(ORDERS[1 - ORDERS.indexOf(order.value)]) });
   bar.el.append(h("span", { class: "rlnb-group" }, turn), cell.fields);
@@ -148,7 +149,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     ...bar.keys,
     ArrowRight: ["next row", go(1)], ArrowLeft: ["previous row", go(-1)], ArrowUp: ["ten rows back", go(-10)],
     ArrowDown: ["ten rows forward", go(10)], Home: ["first row", end(false)], End: ["last row", end(true)],
-    PageUp: ["moment before", () => playhead.step(-1)], PageDown: ["moment after", () => playhead.step(1)],
+    PageUp: ["moment before", () => page(-1)], PageDown: ["moment after", () => page(1)],
     ...keys, s: ["next row that was sampled", nextSampled],
   }, ring);
 

@@ -53,7 +53,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const panel = own(nodePanel({ look, onSelect: select, onC: (c) => constant.set(c) }));
   const summary = summaryPanel({ look, onSelect: select });
   const key = legend({ look, whole: () => large.value === "icicle", further: () => trees.some((one) => one.further()) });
-  const bar = own(timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where, true));
+  const bar = own(timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where, time.simulation));
   const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });
   const filters = filterBar({ count: CHILDREN, onFind: find, onFilter, onFollow: (on) => { following = on; update(); }, act: (name) => trees.forEach((one) => one.tools[name]()) });
   const wait = (how) => {
@@ -114,7 +114,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   keyboard(root, {
     ...bar.keys, ...tree.keys, ...phases.keys,
     End: ["end of the main line", () => select(look().tree.edgeChild[mainLine(look().tree).at(-1)] ?? 0)],
-    PageUp: ["previous simulation", () => playhead.step(-1)], PageDown: ["next simulation", () => playhead.step(1)],
+    PageUp: ["previous simulation", () => time.simulation(-1)], PageDown: ["next simulation", () => time.simulation(1)],
     "/": ["search", () => filters.focusSearch()],
   }, tree);
   if (there) keyboard(there.el, there.keys);

@@ -36,6 +36,8 @@ export function moments({ playhead, records, fps, onChange }) {
       const r = clamp(records().current(t(), phase), 0, count() - 1);
       goTo(next === 0 ? r + 1 : r, next);
     },
+    /** To the end of the next simulation, or of the one before; in the middle of one that is where it began. */
+    simulation(by) { goTo(clamp(by < 0 && phase ? t() : t() + by, 0, count()), 0); },
     /** One phase on, or back. */
     step(way) {
       const place = clamp(4 * t() + phase + way, 0, 4 * count());
