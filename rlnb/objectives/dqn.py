@@ -45,9 +45,9 @@ class DQNLoss(OffPolicyLoss):
         use_prioritized_weights: whether "priority_weight" weighs the terms; ``"auto"`` for where it is in the data.
 
     Raises:
-        KeyError: At a call, if an entry is missing; the text says who writes it.
+        KeyError: If the data lacks an entry; the message says which module writes it.
         ValueError: If an argument or a shape does not fit.
-        FloatingPointError: At a call, if the term is not finite.
+        FloatingPointError: If the term is not finite.
 
     Example:
         >>> from tensordict import TensorDict

@@ -52,9 +52,9 @@ class IQLLoss(OffPolicyLoss):
 
     Raises:
         TypeError: If the policy has no ``get_dist``, or is deterministic.
-        KeyError: At a call, if an entry is missing; the text says who writes it.
+        KeyError: If the data lacks an entry; the message says which module writes it.
         ValueError: If an argument or a shape does not fit.
-        FloatingPointError: At a call, if a term is not finite.
+        FloatingPointError: If a term is not finite.
 
     Example:
         >>> from torch import nn

@@ -126,9 +126,9 @@ class SACLoss(SoftLoss):
 
     Raises:
         TypeError: If the policy has no ``get_dist``, or is deterministic.
-        KeyError: At a call, if an entry is missing; the text says who writes it.
+        KeyError: If the data lacks an entry; the message says which module writes it.
         ValueError: If an argument or a shape does not fit.
-        FloatingPointError: At a call, if a term is not finite.
+        FloatingPointError: If a term is not finite.
 
     Example:
         >>> from tensordict import TensorDict
@@ -323,9 +323,9 @@ class DiscreteSACLoss(SoftLoss):
 
     Raises:
         TypeError: If the policy has no ``get_dist``, or is deterministic.
-        KeyError: At a call, if an entry is missing; the text says who writes it.
+        KeyError: If the data lacks an entry; the message says which module writes it.
         ValueError: If an argument or a shape does not fit.
-        FloatingPointError: At a call, if a term is not finite.
+        FloatingPointError: If a term is not finite.
 
     Example:
         >>> from tensordict import TensorDict

@@ -100,8 +100,8 @@ class Network(Evaluation):
         value_key: key of the value in a TensorDict.
 
     Raises:
-        TypeError: When called, if the module returns something else.
-        ValueError: When called, if an output has another shape, or is NaN or infinite.
+        TypeError: If the module returns something else when it is called.
+        ValueError: If an output has another shape, or is NaN or infinite.
 
     Example:
         >>> from rlnb.envs import TicTacToeEnv

@@ -355,7 +355,7 @@ def open_gzip(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> 
         max_bytes: the most bytes that it may contain. Default: see :func:`default_limit`.
 
     Raises:
-        ArchiveError: While it is read, if the file is damaged, cut off or contains more than ``max_bytes``.
+        ArchiveError: If the file is damaged, cut off or contains more than ``max_bytes``; raised while it is read.
 
     Example:
         >>> import gzip, tempfile

@@ -200,7 +200,7 @@ def open_stream(file: RemoteFile, *, timeout: float = 20.0) -> io.BufferedReader
         timeout: seconds without a byte after which the server counts as stalled.
 
     Raises:
-        DownloadError: While it is read, if the file cannot be downloaded.
+        DownloadError: If the file cannot be downloaded; raised while it is read.
 
     Example:
         >>> with open_stream(RemoteFile("https://example.org/a.tar", "a.tar")) as file:  # doctest: +SKIP

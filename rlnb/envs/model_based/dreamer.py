@@ -178,8 +178,8 @@ class DreamerDecoder(Transform):
         out_keys_inv: not used.
 
     Raises:
-        TypeError: When it is put into an env that is not a DreamerEnv.
-        ValueError: When that env has no decoder.
+        TypeError: If it is put into an env that is not a DreamerEnv.
+        ValueError: If that env has no decoder.
 
     Example:
         >>> from rlnb.envs import TransformedEnv

@@ -267,7 +267,7 @@ class MultiAgentMLP(MultiAgentNetBase):
 
     Raises:
         TypeError: If ``centralized`` or ``share_params`` is missing.
-        ValueError: At a call, if an input does not fit.
+        ValueError: If an input does not fit when the module is called.
 
     Example:
         >>> net = MultiAgentMLP(3, 2, n_agents=4, centralized=False, share_params=False, num_cells=[8])
@@ -361,7 +361,7 @@ class MultiAgentConvNet(MultiAgentNetBase):
 
     Raises:
         TypeError: If ``centralized`` or ``share_params`` is missing.
-        ValueError: At a call, if an input does not fit.
+        ValueError: If an input does not fit when the module is called.
 
     Example:
         >>> net = MultiAgentConvNet(4, centralized=False, share_params=True, num_cells=[8, 8])
@@ -417,7 +417,7 @@ class Mixer(nn.Module):
         device: device of the parameters.
 
     Raises:
-        ValueError: At a call, if the values or the state do not fit, or the state is missing.
+        ValueError: If the values or the state do not fit when the module is called, or the state is missing.
 
     Example:
         >>> class Greatest(Mixer):

@@ -30,7 +30,7 @@ def spec_and_name(value: Any, name: str = "spec") -> tuple[Any, str]:
     """Return a spec, or the specs of an environment, and its name in code.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: If it is neither.
     """
     if isinstance(value, TensorSpec):
         return value, name

@@ -19,7 +19,7 @@ def spec_model(spec: Any, other: Any = None) -> SpecModel:
     """Build the model of a spec or an environment, compared with ``other`` if it is given.
 
     Raises:
-        TypeError: ``spec`` or ``other`` is neither a spec nor an environment.
+        TypeError: If ``spec`` or ``other`` is neither a spec nor an environment.
 
     Example:
         >>> from rlnb.data import Bounded, Composite

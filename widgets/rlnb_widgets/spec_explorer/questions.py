@@ -138,7 +138,7 @@ def read_literal(text: str) -> Any:
     """Parse a Python or JSON literal; ``nan``, ``inf``, ``true``, ``false`` and ``null`` are accepted.
 
     Raises:
-        ValueError: it is something else; the text says what is expected.
+        ValueError: If it is something else; the message says what is expected.
 
     Example:
         >>> read_literal("[1, 2.5, -inf, true]")

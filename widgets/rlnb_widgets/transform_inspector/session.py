@@ -33,7 +33,7 @@ class Session:
     ``seed`` seeds the copy and the random numbers of transforms. None continues from the state of the env.
 
     Raises:
-        CannotCopy: if the env cannot be copied; the text says why and what to do.
+        CannotCopy: If the env cannot be copied; the message says why and what to do.
     """
 
     def __init__(self, env: TransformedEnv, seed: int | None = None, owned: bool = False) -> None:
