@@ -33,6 +33,7 @@ export default visualizer("game", ({ model, root, own, listen }) => {
 
   const headline = h("div", { class: "game-headline" });
   const status = h("p", { class: "game-status", role: "status", "aria-live": "polite" });
+  const meaning = h("p", { class: "rlnb-note rlnb-small" }, "Bars: what the policy gave each action before its last move.");
   const problem = h("div", { class: "rlnb-error game-problem", role: "alert" });
   const say = (words) => { if (status.textContent !== words) status.textContent = words; };
   const view = own(head.scene ? sceneView(head.scene) : null);
@@ -56,7 +57,7 @@ export default visualizer("game", ({ model, root, own, listen }) => {
   const shown = onBoard ? {} : { tabindex: 0, role: "application", "aria-roledescription": "environment" };
   const stage = view && h("div", { class: "game-stage", style: sizes, ...shown }, view.el, onBoard ? places.el : null);
   const note = kernel ? null : h("p", { class: "rlnb-note" }, "To play, a Python kernel is needed: run the cell in a notebook.");
-  root.append(...[headline, stage, onBoard ? null : places.el, status, problem,
+  root.append(...[headline, stage, onBoard ? null : places.el, status, meaning, problem,
     h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "game" }, ...Object.values(tools)), note,
     head.note ? h("p", { class: "rlnb-note" }, head.note) : null].filter(Boolean));
 
@@ -89,6 +90,7 @@ export default visualizer("game", ({ model, root, own, listen }) => {
     problem.hidden = !state.problem;
     if (problem.textContent !== state.problem) problem.textContent = state.problem;
     places.update(state, thinking ? state.thought : null);
+    meaning.hidden = !thinking || !state.thought;
     tools.thoughts.disabled = !state.thought;
     tools.thoughts.setAttribute("aria-pressed", String(thinking));
     tools.new.disabled = !kernel;
