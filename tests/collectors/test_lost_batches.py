@@ -74,10 +74,9 @@ def test_a_failure_on_the_way_loses_a_batch_and_leaves_no_hole(
         monkeypatch.setattr("tensordict.TensorDict.to", lambda data, *_: move(data))
     elif place == "extend":
         monkeypatch.setattr(rb, "extend", once(error, rb.extend))
-    env = counting()
-    if place == "reset":
-        env.maybe_reset = once(error, env.maybe_reset)
-    collector = Collector(env, frames_per_batch=5, replay_buffer=rb, **options)
+    elif place == "reset":  # on the class: rollouts call a method that is replaced on the env after every step
+        monkeypatch.setattr(TransformedEnv, "maybe_reset", once(error, TransformedEnv.maybe_reset))
+    collector = Collector(counting(), frames_per_batch=5, replay_buffer=rb, **options)
     collector.set_seed(1)
     collector.next()
     with pytest.raises(error, match="once"):
