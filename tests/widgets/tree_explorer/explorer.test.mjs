@@ -11,7 +11,7 @@ import { COLUMN, ROW, firstFolds, layOut, moveTo, shownChildren } from "../../..
 import { backOf, difference, litBy } from "../../../widgets/rlnb_widgets/tree_explorer/look.js";
 import { brief, fixed, short } from "../../../widgets/rlnb_widgets/tree_explorer/notation.js";
 import { factsOf } from "../../../widgets/rlnb_widgets/tree_explorer/panel.js";
-import { bestWords, changedMean, keyOf, marksOf, phaseWords, recordsOf } from "../../../widgets/rlnb_widgets/tree_explorer/records.js";
+import { changedMean, keyOf, marksOf, phaseWords, recordsOf } from "../../../widgets/rlnb_widgets/tree_explorer/records.js";
 import { bestEdge, childEdges, edgesTo, hasFlag, isThere, mainLine, pathTo, pathWords, placeOf, readTree, valueOf } from "../../../widgets/rlnb_widgets/tree_explorer/store.js";
 import { summaryOf } from "../../../widgets/rlnb_widgets/tree_explorer/summary.js";
 
@@ -139,12 +139,6 @@ test("what a phase changed, and the mean before and after", () => {
   assert.deepEqual(litBy(records, 2, 2).nodes, [0, 1, 3]);
   assert.deepEqual([...litBy(records, 3, 0).edges], [0, 5]);
   assert.deepEqual(litBy(records, 0, 0).nodes, []);
-});
-
-test("the best action is that of the finished search, and says so where the playhead can leave its end", () => {
-  assert.equal(bestWords("Best action: 8 (24 visits).", 40), "Final best action: 8 (24 visits).");
-  assert.equal(bestWords("Best action: 8 (24 visits).", 0), "Best action: 8 (24 visits).");
-  assert.equal(bestWords("", 40), "");
 });
 
 test("the phases in words, and marks to jump to", () => {

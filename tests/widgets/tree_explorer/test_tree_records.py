@@ -198,3 +198,9 @@ def test_the_marks_of_a_record_are_the_changes_of_the_best_action_and_the_ends()
     changed = [at + 1 for at in range(1, len(best)) if best[at] != best[at - 1]]
     assert marks == {"best action changes": changed, "end of an episode": ends[::-1]}
     assert changed and ends
+
+
+@pytest.mark.parametrize(("record", "begins"), [(True, "Final best action: "), (False, "Best action: ")])
+def test_where_the_playhead_can_be_earlier_the_best_action_is_called_final(record, begins):
+    head, _ = tree_payload(tree_model(search_of(record=record)))
+    assert head["words"]["best"].startswith(begins)

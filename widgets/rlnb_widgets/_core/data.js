@@ -39,6 +39,9 @@ export function text(x) {
   return String(Number(x.toPrecision(4)));
 }
 
+/** A count with its noun, as `plural` in text.py writes it. */
+export const plural = (count, noun, nouns = `${noun}s`) => `${count.toLocaleString("en")} ${count === 1 ? noun : nouns}`;
+
 /** Call fn at once, then at most every `ms`; the last call is never lost. `flush()` runs a waiting call now. */
 export function throttle(fn, ms) {
   let timer = null;

@@ -1,5 +1,6 @@
 // Slices of a length: whether there are any, and why not. Pure functions.
 
+import { plural } from "../_core/core.js";
 import { n } from "./values.js";
 
 /** How many trajectories are long enough for a slice, at how many places it can begin, and the longest; of [length, count] pairs. */
@@ -10,21 +11,19 @@ export function fitting(lengths, size) {
   return { fit: sum(fits), total: sum(lengths), starts, longest: Math.max(0, ...lengths.map(([length]) => length)) };
 }
 
-const many = (count, one, more = `${one}s`) => `${n(count)} ${count === 1 ? one : more}`;
-
 /** The verdict on slices of a length. */
 export function verdict(m, size, strict) {
   const { fit, total, starts, longest } = fitting(m.lengths, size);
-  const [rows, are, all] = [many(size, "row"), ["trajectory is", "trajectories are"], many(total, "trajectory", "trajectories")];
+  const [rows, are, all] = [plural(size, "row"), ["trajectory is", "trajectories are"], plural(total, "trajectory", "trajectories")];
   const mixed = m.interleaved
-    ? ` ${many(m.interleaved, ...are)} interleaved with others, and a slice is a run of rows one after another: a storage with ndim=2 gives each env a column of its own.` : "";
+    ? ` ${plural(m.interleaved, ...are)} interleaved with others, and a slice is a run of rows one after another: a storage with ndim=2 gives each env a column of its own.` : "";
   if (!total) return "";
   if (fit) {
-    const rest = fit === total ? "" : ` ${many(total - fit, ...are)} ${strict ? "too short and left out" : "shorter and drawn whole"}.`;
-    return `A slice of ${rows} fits into ${n(fit)} of ${all}, at ${many(starts, "start")}.${rest}${mixed}`;
+    const rest = fit === total ? "" : ` ${plural(total - fit, ...are)} ${strict ? "too short and left out" : "shorter and drawn whole"}.`;
+    return `A slice of ${rows} fits into ${n(fit)} of ${all}, at ${plural(starts, "start")}.${rest}${mixed}`;
   }
   if (!strict) return `No trajectory has ${rows}: each is drawn whole, since strict_length is False.${mixed}`;
-  return `A slice of ${rows} is impossible: the longest ${m.interleaved ? "run" : `of ${all}`} has ${many(longest, "row")}.${mixed}`;
+  return `A slice of ${rows} is impossible: the longest ${m.interleaved ? "run" : `of ${all}`} has ${plural(longest, "row")}.${mixed}`;
 }
 
 /** The histogram of lengths against a slice length: columns and parameters of its list. */
@@ -37,6 +36,6 @@ export function lengthNumbers({ lengths }, size) {
   for (const [length, count] of lengths) (length < size ? short : fits)[binOf(length)] += count;
   return {
     columns: { "long enough": fits, "too short": short },
-    params: { bins, edge: binOf(size), "most lengths": Math.max(...fits, ...short, 1), longest: `longest: ${many(longest, "row")}` },
+    params: { bins, edge: binOf(size), "most lengths": Math.max(...fits, ...short, 1), longest: `longest: ${plural(longest, "row")}` },
   };
 }

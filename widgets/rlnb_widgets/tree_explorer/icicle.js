@@ -1,7 +1,7 @@
 // The icicle: all nodes at once on a canvas, a row for each step, as wide as their share.
 
-import { button, clamp, h, hitAt, paint, stage } from "../_core/core.js";
-import { brief, many } from "./notation.js";
+import { button, clamp, h, hitAt, paint, plural, stage } from "../_core/core.js";
+import { brief } from "./notation.js";
 import { icicleMarks } from "./scene.js";
 import { pathWords, valueOf } from "./store.js";
 
@@ -42,7 +42,7 @@ export function icicle({ look, onSelect }) {
   };
   function tell() {
     const { tree } = look();
-    out.textContent = over < 0 ? "\u00a0" : `${pathWords(tree, over)}: ${many(tree.visits[over], tree.head.size.slice(0, -1))}, value ${brief(valueOf(tree, over))}`;
+    out.textContent = over < 0 ? "\u00a0" : `${pathWords(tree, over)}: ${plural(tree.visits[over], tree.head.size.slice(0, -1))}, value ${brief(valueOf(tree, over))}`;
   }
   function zoom(node) {
     zoomed = node;

@@ -10,7 +10,7 @@ import { looked, lookedAtOther, opened } from "./look.js";
 import { moments } from "./moments.js";
 import { nodeLink } from "./nodelink.js";
 import { nodePanel } from "./panel.js";
-import { bestWords, marksOf, phaseWords } from "./records.js";
+import { marksOf, phaseWords } from "./records.js";
 import { actionName, bestEdge, edgesOf, mainLine, pathTo } from "./store.js";
 import { summaryPanel } from "./summary.js";
 
@@ -141,7 +141,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const onHead = () => {
     const { compare, notes: all, words: { best, headline, reuse: kept } } = data.head;
     const say = (el, text) => { el.textContent = text; el.hidden = !text; };
-    say(insight, bestWords(best, data.records.count));
+    say(insight, best);
     say(reuse, kept);
     notes.tell(all);
     root.setAttribute("aria-label", `TreeExplorer: ${headline}`);

@@ -1,8 +1,8 @@
 // The node-link view: what is unfolded, painted on a canvas; over it an accessible tree of what is near the window.
 
-import { clamp, h, motion, paint, reducedMotion, stage } from "../_core/core.js";
+import { clamp, h, motion, paint, plural, reducedMotion, stage } from "../_core/core.js";
 import { firstFolds, layOut, moveTo } from "./layout.js";
-import { brief, many } from "./notation.js";
+import { brief } from "./notation.js";
 import { itemMarks, lineMarks } from "./scene.js";
 import { TERMINAL, TRANSPOSITION, actionName, edgesOf, hasFlag, isKept, isThere, lineTo } from "./store.js";
 
@@ -272,11 +272,11 @@ function spoken({ tree, line }, item, value, fold, differs) {
   const at = item.node;
   return [
     at === 0 ? "root" : `action ${actionName(tree, tree.edgeAction[item.edge])}`,
-    tree.head.size === "nodes" ? `${many(tree.visits[at], "node")} at and below it` : many(tree.visits[at], "visit"), Number.isNaN(value) ? "no value" : `value ${brief(value)}`,
+    tree.head.size === "nodes" ? `${plural(tree.visits[at], "node")} at and below it` : plural(tree.visits[at], "visit"), Number.isNaN(value) ? "no value" : `value ${brief(value)}`,
     item.edge >= 0 && tree.head.priors ? `prior ${brief(tree.edgePrior[item.edge])}` : null,
     hasFlag(tree, at, TERMINAL) ? "end of the episode" : null, hasFlag(tree, at, TRANSPOSITION) ? "reached in several ways" : null,
     isKept(tree, at) ? "kept from the previous search" : null,
-    line.has(item.edge) ? "on the main line" : null, fold ? `${many(fold, "action")} folded` : null,
+    line.has(item.edge) ? "on the main line" : null, fold ? `${plural(fold, "action")} folded` : null,
     differs ? { only: "only in this tree", best: "the other tree visits another action most" }[differs] : null,
   ].filter(Boolean).join(", ");
 }

@@ -19,9 +19,6 @@ export const fixed = (x) => (Number.isFinite(x) ? x.toFixed(3).replace(/^-0\.000
 /** A number with two digits, for labels. */
 export const brief = (x) => (Number.isNaN(x) ? "–" : x.toFixed(2).replace(/^-0\.00$/, "0.00").replace("-", "−"));
 
-/** A count with what is counted, a noun whose plural ends in s. */
-export const many = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
-
 /** A formula with numbers in place of its names; `values` has them by name, and a name may be part of another. */
 export function filled(formula, values) {
   const names = Object.keys(values).sort((a, b) => b.length - a.length).map((name) => name.replace(/[()/+]/g, "\\$&"));

@@ -68,7 +68,7 @@ def _tree(model: TreeModel, blob: bytearray, match: np.ndarray | None = None) ->
         "notes": list(model.notes),
         "words": {
             "headline": tree_headline(model),
-            "best": best_words(model),
+            "best": best_words(model, ahead=records is not None and len(records) > 0),
             "reuse": advance_words(model),
         },
     }

@@ -74,9 +74,6 @@ export function marksOf(tree, { count, path }, node = 0) {
   return marks;
 }
 
-/** The best action in words: Python says it of the finished search, and the playhead may be at an earlier simulation. */
-export const bestWords = (words, count) => (words && count ? `Final ${words[0].toLowerCase()}${words.slice(1)}` : words);
-
 /** What a simulation does in a phase, in words. */
 export function phaseWords(tree, records, t, phase) {
   const r = records.current(t, phase);

@@ -1,8 +1,8 @@
 // The root in a chart: for each action its prior, its share of the visits, and the policy that the search makes of them.
 
-import { h, legend } from "../_core/core.js";
+import { h, legend, plural } from "../_core/core.js";
 import { scored } from "./formulas.js";
-import { many, short } from "./notation.js";
+import { short } from "./notation.js";
 import { actionName } from "./store.js";
 
 const MOST = 16;
@@ -37,7 +37,7 @@ export function summaryPanel({ look, onSelect }) {
     chart.replaceChildren(...shown.map((row) => {
       const name = actionName(tree, row.action);
       const percent = (share) => `${(100 * share).toFixed(share < 0.0995 && share > 0 ? 1 : 0)}%`;
-      const words = [`action ${name}`, row.prior === null ? null : `prior ${percent(row.prior)}`, `${many(row.n, head.size.slice(0, -1))}, ${percent(row.share)}`,
+      const words = [`action ${name}`, row.prior === null ? null : `prior ${percent(row.prior)}`, `${plural(row.n, head.size.slice(0, -1))}, ${percent(row.share)}`,
         there ? `${percent(there.get(row.action)?.share ?? 0)} in the other tree` : null,
         row.improved === null ? null : `improved policy ${percent(row.improved)}`, Number.isNaN(row.q) ? "never tried" : `value ${short(row.q)}`].filter(Boolean).join(", ");
       return h("div", { role: "listitem", class: "tx-barbox" }, h("button", {

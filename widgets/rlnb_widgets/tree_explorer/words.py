@@ -27,14 +27,17 @@ def actions_text(model: TreeModel, actions: Sequence[int], most: int = 12) -> st
     return ", ".join([*shown, *(["…"] if len(actions) > most else [])])
 
 
-def best_words(model: TreeModel) -> str:
-    """Describe the best action and the principal variation; empty without visits."""
+def best_words(model: TreeModel, ahead: bool = False) -> str:
+    """Describe the best action and the principal variation; empty without visits.
+
+    ``ahead`` says that an earlier simulation may be shown beside these words.
+    """
     way = [int(model.nodes.action[node]) for node in model.principal[1:]]
     if model.best < 0 or not way:
         return ""
     row = next(row for row in model.summary if row.action == model.best)
     mean = "" if row.value is None else f", mean {number(row.value)}"
-    what = "Best action" if model.kind == "search" else "Largest branch"
+    what = ("Final best action" if ahead else "Best action") if model.kind == "search" else "Largest branch"
     share = f"{row.visits:,} visits, " if model.sized_by == "visits" else ""
     first = f"{what}: {model.action_text(model.best)} ({share}{row.share:.0%} of the root{mean})."
     line = "Principal variation, visited most" if model.sized_by == "visits" else "The largest branch of each node"
