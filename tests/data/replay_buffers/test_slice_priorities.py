@@ -77,6 +77,21 @@ def test_it_is_a_slice_sampler_and_a_prioritized_one() -> None:
     )
 
 
+def test_it_has_the_attributes_of_a_slice_sampler_which_can_be_set() -> None:
+    made = sampler(traj_key="episode", span=(False, 1))
+    plain = SliceSampler(slice_len=3, traj_key="episode", span=(False, 1))
+    names = [name for name in vars(plain) if not name.startswith("_")]
+    assert len(names) == 15 and {name: getattr(made, name) for name in names} == {n: getattr(plain, n) for n in names}
+    with pytest.raises(AttributeError):
+        _ = made.no_such_attribute
+    made = sampler()
+    rb = prioritized(made)
+    made.slice_len = 2
+    assert len(rb.sample(6)) == 6 and "slice_len=2" in repr(made)
+    with pytest.raises(ValueError, match="must be a multiple of slice_len=2, and got 3"):
+        rb.sample(3)
+
+
 def test_steps_become_able_to_be_first_as_a_trajectory_goes_on() -> None:
     rb: Any = buffer(sampler(slice_len=4), episodes(6)[:3], size=16)
     with pytest.raises(RuntimeError, match="No trajectory is long enough for a slice of 4 steps"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,9 @@ from rlnb.data.replay_buffers.sum_tree import StartTree
 from rlnb.data.ted.keys import DONE, NestedKey, as_key, as_tuple
 
 Span = bool | int | Sequence[bool | int]
+# The env, the first step and the length of each slice (or one length for all), and the info.
+Drawn = tuple[np.ndarray, np.ndarray, int | np.ndarray, Info]
+Draw = Callable[[TrajectoryIndex, Storage, int, int], Drawn]  # the last two: how many slices, and steps of each
 MASK_KEY: NestedKey = ("collector", "mask")
 
 
@@ -114,7 +117,7 @@ class SliceSampler(Sampler):
         fragmented: bool = False,
         replacement: bool = True,
     ) -> None:
-        Sampler.__init__(self)  # not super(), which in a PrioritizedSliceSampler is the other base
+        super().__init__()
         if fragmented:
             raise NotImplementedError(
                 "fragmented=True joins steps of one trajectory that are scattered over the storage, and this sampler "
@@ -166,10 +169,14 @@ class SliceSampler(Sampler):
             RuntimeError: If no trajectory is long enough.
             ValueError: If the batch size is not a multiple of ``num_slices`` or ``slice_len``.
         """
+        return self._sample(storage, batch_size, self._draw)
+
+    def _sample(self, storage: Storage, batch_size: int, draw: Draw) -> tuple[Any, Info]:
+        """Choose slices as :meth:`sample` does, where ``draw`` says."""
         count, length = self._split(batch_size)
         with storage.ring.reading:
             index = self._follow(storage)
-            env, first, lengths, info = self._draw(index, storage, count, length)
+            env, first, lengths, info = draw(index, storage, count, length)
             positions = index.positions(env, first, lengths)
             begin = np.arange(len(env)) * lengths if isinstance(lengths, int) else lengths.cumsum() - lengths
             if self.pad_output and not isinstance(lengths, int):
@@ -225,10 +232,8 @@ class SliceSampler(Sampler):
         self._index.refresh()
         return self._index
 
-    def _draw(
-        self, index: TrajectoryIndex, storage: Storage, count: int, length: int
-    ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray, Info]:
-        """Choose slices: the env, the first step and the length of each (or one length for all), and the info."""
+    def _draw(self, index: TrajectoryIndex, storage: Storage, count: int, length: int) -> Drawn:
+        """Choose ``count`` slices of ``length`` steps."""
         found = self._long_enough(index, length)
         chance = torch.rand(2, count, dtype=torch.float64, generator=self._generator).numpy()
         chosen = (chance[0] * len(found.length)).astype(np.int64)
@@ -376,9 +381,7 @@ class SliceSamplerWithoutReplacement(SliceSampler):
         """Begin an epoch with the order of ``count`` trajectories, and what their numbers refer to."""
         self._order, self._count, self._about = order, count, about
 
-    def _draw(
-        self, index: TrajectoryIndex, storage: Storage, count: int, length: int
-    ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray, Info]:
+    def _draw(self, index: TrajectoryIndex, storage: Storage, count: int, length: int) -> Drawn:
         """Choose slices of the next trajectories of the epoch; see :class:`SliceSampler`."""
         found = self._long_enough(index, length)
         total, about = len(found.length), (index, index.version, length)
@@ -425,11 +428,16 @@ class _Allowed(NamedTuple):
     known: int
 
 
-# Two bases, because it is of both kinds: as in TorchRL, programs test for either, and call what either has. A slice
-# sampler that held a prioritized one would have to pass on each of its methods and attributes, from update_priority to
-# state_dict, and still be registered as its subclass. The bases share no state: a slice sampler keeps a trajectory
-# index (`_index`), a prioritized one a priority tree (`_priority_tree`), and `_draw` puts the two together.
-class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
+def _of_slices(name: str) -> property:
+    """An attribute of the slice sampler that a sampler holds, to be read and set as its own."""
+    return property(
+        lambda sampler: getattr(sampler._slices, name),
+        lambda sampler, value: setattr(sampler._slices, name, value),
+        doc=f"As in :class:`SliceSampler`: ``{name}``.",
+    )
+
+
+class PrioritizedSliceSampler(PrioritizedSampler):
     """Draws slices whose first steps are chosen in proportion to their priorities, with replacement.
 
     A step can be first if the slice fits between it and the end of its trajectory. Among these steps, probabilities and
@@ -463,6 +471,12 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
     _tree_type = StartTree
     _priority_tree: StartTree  # for the type checker: what _tree_type makes
 
+    num_slices, slice_len, strict_length = map(_of_slices, ("num_slices", "slice_len", "strict_length"))
+    end_key, end_keys, traj_key = map(_of_slices, ("end_key", "end_keys", "traj_key"))
+    ends, trajectories, cache_values = map(_of_slices, ("ends", "trajectories", "cache_values"))
+    truncated_key, init_key, pad_output = map(_of_slices, ("truncated_key", "init_key", "pad_output"))
+    span, step_key, fragmented = map(_of_slices, ("span", "step_key", "fragmented"))
+
     def __init__(
         self,
         max_capacity: int,
@@ -489,9 +503,8 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         replacement: bool = True,
     ) -> None:
         priorities = (max_capacity, alpha, beta, eps, dtype, reduction, max_priority_within_buffer)
-        PrioritizedSampler.__init__(self, *priorities, replacement=replacement)
-        SliceSampler.__init__(
-            self,
+        super().__init__(*priorities, replacement=replacement)
+        self._slices = SliceSampler(
             num_slices=num_slices,
             slice_len=slice_len,
             end_key=end_key,
@@ -506,14 +519,29 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
             span=span,
         )
 
-    def _draw(
-        self, index: TrajectoryIndex, storage: Storage, count: int, length: int
-    ) -> tuple[np.ndarray, np.ndarray, int | np.ndarray, Info]:
-        """Choose slices by the priorities of their first steps; see :class:`SliceSampler`."""
-        least = self._fewest(length, 1) if self.strict_length else 1
+    def sample(self, storage: Storage, batch_size: int) -> tuple[Any, Info]:
+        """Choose slices by the priorities of their first steps; see :meth:`SliceSampler.sample`."""
+        return self._slices._sample(storage, batch_size, self._draw)
+
+    def can_sample(self, storage: Storage, batch_size: int) -> bool:
+        """Check whether a trajectory is long enough; see :meth:`Sampler.can_sample`."""
+        return self._slices.can_sample(storage, batch_size)
+
+    def mark_update(self, index: Any, storage: Storage) -> None:
+        """Give overwritten items the default priority, and check where trajectories end now."""
+        super().mark_update(index, storage)
+        self._slices.mark_update(index, storage)
+
+    def _empty(self) -> None:
+        super()._empty()
+        self._slices._empty()
+
+    def _draw(self, index: TrajectoryIndex, storage: Storage, count: int, length: int) -> Drawn:
+        """Choose slices by the priorities of their first steps."""
+        least = self._slices._fewest(length, 1) if self.strict_length else 1
         self._allow(index, storage, least)
         if not self._priority_tree.total() and not self._priority_tree.allows_any:
-            raise RuntimeError(self._too_short(index, length))
+            raise RuntimeError(self._slices._too_short(index, length))
         drawn, weights = self.draw(len(storage), count)
         env, first = index.steps_at(drawn.numpy())
         if least == length:
@@ -536,8 +564,11 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         self._priority_tree.allowed_for = now
 
     def __repr__(self) -> str:
-        slices = SliceSampler.__repr__(self).split("(", 1)[1]
+        slices = repr(self._slices).split("(", 1)[1]
         return f"PrioritizedSliceSampler(alpha={self.alpha}, beta={self.beta}, eps={self.eps}, {slices}"
+
+
+SliceSampler.register(PrioritizedSliceSampler)  # programs test for it, and read what it has
 
 
 class SliceMarks:
