@@ -163,6 +163,8 @@ def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor, 
         tensor([1])
     """
     root, after = bits(root), bits(after)
+    if _has_words(root) and _has_words(after):
+        root, after = (column.flatten(1).view(torch.int64) for column in (root, after))
     steps = root.shape[0]
     width = max(root[:1].numel(), 1) * root.dtype.itemsize
     chunk = max(_CHUNK_BYTES // width, 1) if root.device.type == "cpu" else max(steps, 1)
@@ -184,3 +186,9 @@ def not_adjacent(root: torch.Tensor, after: torch.Tensor, breaks: torch.Tensor, 
             differs = (expected != after[start:stop]).reshape(stop - start, -1).any(1)
             found.append(differs.nonzero().flatten() + start)
     return torch.cat(found) if found else at[:0]
+
+
+def _has_words(column: torch.Tensor) -> bool:
+    """Whether the bytes of each step are whole words, which compare eight bytes at a time."""
+    size, start = column[:1].nbytes, column.storage_offset() * column.dtype.itemsize
+    return column.ndim > 1 and column.is_contiguous() and bool(size) and not (size % 8 or start % 8)

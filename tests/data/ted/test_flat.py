@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict, lazy_stack
 
 from rlnb.data import Flat2TED, MultiStep, TED2Flat
+from rlnb.data.ted.timeline import not_adjacent
 from tests.data.ted.generators import lazily, make_ted, number_of_bytes, same, teds
 
 
@@ -87,6 +88,23 @@ def test_data_that_is_not_adjacent_is_stored_exactly():
     same(Flat2TED()(flat), data)
     looked_ahead = MultiStep(0.9, 3)(data)
     same(Flat2TED()(TED2Flat()(looked_ahead)), looked_ahead)
+
+
+@pytest.mark.parametrize("width", [1, 3, 4, 8, 24])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.bfloat16, torch.float32, torch.int64])
+@pytest.mark.parametrize("how", ["contiguous", "from the second element on", "across"])
+def test_a_difference_in_any_bit_is_found(width: int, dtype: torch.dtype, how: str):
+    steps, size = 3000, dtype.itemsize
+    memory = torch.zeros(steps * width + 1, dtype=dtype)
+    root = memory[1:] if how == "from the second element on" else memory[:-1]
+    root = root.view(width, steps).t() if how == "across" else root.view(steps, width)
+    none = torch.zeros(steps, dtype=torch.bool)
+    none[-1] = True
+    assert not_adjacent(root, torch.zeros(steps, width, dtype=dtype), none).tolist() == []
+    for step, column, byte in ((0, 0, 0), (1700, width // 2, size // 2), (steps - 2, width - 1, size - 1)):
+        after = torch.zeros(steps, width, dtype=dtype)
+        after.view(torch.uint8).view(steps, width, size)[step, column, byte] = 1
+        assert not_adjacent(root, after, none).tolist() == [step]
 
 
 def test_end_signals_of_the_root_are_stored_only_if_one_is_true():

@@ -222,7 +222,8 @@ def verify(folder: Path) -> None:
 
 def _files_in(folder: Path) -> dict[str, Path]:
     """Return the files of a checkpoint by their names in the manifest."""
-    paths = sorted(path for part in PARTS for path in (folder / part).rglob("*") if path.name != MARK)
+    places = (place for part in PARTS for place in os.walk(folder / part))
+    paths = sorted(Path(at, name) for at, _, names in places for name in names if name != MARK)
     return {path.relative_to(folder).as_posix(): path for path in paths if path.is_file() and not path.is_symlink()}
 
 
