@@ -94,14 +94,14 @@ def test_data_that_is_not_adjacent_is_stored_exactly():
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.bfloat16, torch.float32, torch.int64])
 @pytest.mark.parametrize("how", ["contiguous", "from the second element on", "across"])
 def test_a_difference_in_any_bit_is_found(width: int, dtype: torch.dtype, how: str):
-    steps, size = 3000, dtype.itemsize
+    steps, size = 20_000, dtype.itemsize  # up to 3.8 MB, several chunks
     memory = torch.zeros(steps * width + 1, dtype=dtype)
     root = memory[1:] if how == "from the second element on" else memory[:-1]
     root = root.view(width, steps).t() if how == "across" else root.view(steps, width)
     none = torch.zeros(steps, dtype=torch.bool)
     none[-1] = True
     assert not_adjacent(root, torch.zeros(steps, width, dtype=dtype), none).tolist() == []
-    for step, column, byte in ((0, 0, 0), (1700, width // 2, size // 2), (steps - 2, width - 1, size - 1)):
+    for step, column, byte in ((0, 0, 0), (11_700, width // 2, size // 2), (steps - 2, width - 1, size - 1)):
         after = torch.zeros(steps, width, dtype=dtype)
         after.view(torch.uint8).view(steps, width, size)[step, column, byte] = 1
         assert not_adjacent(root, after, none).tolist() == [step]
