@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets.rollout_player.episodes import KINDS, episodes, returns_so_far
 from rlnb_widgets.rollout_player.model import player_model
+from rlnb_widgets.rollout_player.strips import category_role
 from rlnb_widgets.ted_explorer.model import ted_model
 from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict
 
@@ -238,6 +239,15 @@ def test_values_and_probabilities_are_drawn_by_themselves(tiny):
     assert [(s.label, s.kind) for s in strips] == [
         ("reward", "line"), ("return so far", "line"), ("state_value", "line"), ("action_probs", "area"),
     ]  # fmt: skip
+
+
+def test_of_many_probabilities_the_last_share_is_that_of_all_without_a_colour_of_their_own(tiny):
+    probs = torch.arange(18.0).view(2, 9) / 100
+    strip = player_model(tiny(done=[0, 0], action_probs=probs)).strips[-1]
+    assert strip.names == ("0", "1", "2", "3", "4", "5", "6 to 8")
+    np.testing.assert_allclose(strip.data[0, 1], [0.09, 0.10, 0.11, 0.12, 0.13, 0.14, 0.15 + 0.16 + 0.17], atol=1e-6)
+    seven = player_model(tiny(done=[0, 0], action_probs=probs[:, :7])).strips[-1]
+    assert seven.names[-1] == "6" and seven.data.shape[-1] == len({category_role(k) for k in range(7)}) == 7
 
 
 def test_wanted_strips(cartpole):

@@ -50,7 +50,7 @@ def test_explanation_names_ends_and_their_rules(small):
     )
     assert "no bootstrap, the value target is the reward alone." in text
     assert "1 episode ends open: the data ends while the episode goes on: bootstrap from" in text
-    assert "The return of an episode is 1.5." in text
+    assert "The return of an episode (the sum of its rewards, not discounted) is 1.5." in text
 
 
 def test_faces_are_deterministic(cartpole):

@@ -259,8 +259,14 @@ def _categories(leaf: RolloutLeaf, chosen: np.ndarray) -> int:
 
 
 def _shares(label: str, leaf: RolloutLeaf) -> Strip:
-    data = leaf.columns()[..., :_MOST_LINES]
-    return Strip(label, "area", data, 0.0, 1.0, tuple(map(str, range(data.shape[-1]))))
+    """Return the strip of probabilities; the last of many is that of all actions that have no colour of their own."""
+    data = leaf.columns()
+    count, own = data.shape[-1], CATEGORY_COLORS - 1
+    names = tuple(map(str, range(count)))
+    if count > CATEGORY_COLORS:
+        data = np.concatenate([data[..., :own], data[..., own:].sum(-1, keepdims=True)], -1)
+        names = (*names[:own], f"{own} to {count - 1}")
+    return Strip(label, "area", data, 0.0, 1.0, names)
 
 
 def _band(label: str, data: np.ndarray, names: tuple[str, ...]) -> Strip:

@@ -152,7 +152,8 @@ def player_explanation(model: PlayerModel) -> str:
         if counts[kind]:
             parts.append(f"{plural(counts[kind], 'episode')} {'ends' if counts[kind] == 1 else 'end'} {kind}: {rule}.")
     if returns := _returns(model):
-        parts.append(f"The return of an episode is {_returns_text(returns).removeprefix('return ')}.")
+        found = _returns_text(returns).removeprefix("return ")
+        parts.append(f"The return of an episode (the sum of its rewards, not discounted) is {found}.")
     parts += agents_note(model.groups, model.code, model.labels[0] if len(model.labels) > 1 else "")
     if model.turns is not None:
         parts.append(f"It is a game in turns: {model.turns.results(model.episodes)}.")
