@@ -63,7 +63,6 @@ class TED2Nested(TEDForm):
         """
         flat, layout, timeline = flatten(self, data, (self.shift or 0) if self.is_full else None)
         shared, lengths = set(layout.shared), timeline.lengths()
-        # Torch accepts two nested tensors as equally long only if they share their offsets.
         offsets = {longer: offsets_of(lengths + longer) for longer in (False, True)}
         nested = TensorDict({}, [lengths.shape[0]], device=data.device)
         for where, column in read_columns(flat)[0].items():
@@ -243,7 +242,10 @@ def _cut(column: Column, offsets: torch.Tensor, strided: bool) -> Any:
 
 
 def offsets_of(lengths: torch.Tensor) -> torch.Tensor:
-    """Compute the offsets ``[rows + 1]`` of a nested tensor from the lengths of its rows."""
+    """Compute the offsets ``[rows + 1]`` of a nested tensor from the lengths of its rows.
+
+    Torch takes two nested tensors for equally long only if they share this very tensor.
+    """
     return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
 
 
@@ -351,6 +353,5 @@ def _concatenate(path: Path, values: list[Any], offsets: dict[tuple[int, ...], t
             f"'traj_{later}'. The data was changed. Fix: save it again."
         )
     lengths = tuple(value.shape[0] for value in values)
-    # Torch accepts two nested tensors as equally long only if they share their offsets.
     at = offsets.setdefault(lengths, offsets_of(torch.tensor(lengths, device=values[0].device)))
     return nest(torch.cat(values), at)

@@ -182,6 +182,8 @@ def test_a_row_of_nested_tensors_is_a_trajectory(tmp_path: Path) -> None:
     rows = [row[:, 0].tolist() for row in found["observation"].unbind()]
     assert rows == [[7, 8, 9, 10, 11, -12], [12, 13, 14, 15, 16, 17]]
     assert [row.tolist() for row in found["action"].unbind()] == [[7, 8, 9, 10, 11], [12, 13, 14, 15, 16]]
+    product = found["next", "reward"] * found["action"].unsqueeze(-1)  # rows of the same lengths go together
+    torch.testing.assert_close(product.values(), found["next", "reward"].values() * found["action"].values()[:, None])
     in_order = data[7:]
     assert torch.equal(found["observation"].values(), TED2Nested()(in_order)["observation"].values())
     rb.storage.dumps(tmp_path / "storage")

@@ -159,6 +159,7 @@ def _nested(head: Head, breaks: torch.Tensor, fill: Fill) -> TensorDict:
         raise ValueError("the newest step of an env does not end a trajectory")
     timeline = Timeline(flags.t().flatten(), width, length, shift)
     source, lengths = timeline.source(), timeline.lengths()
+    offsets = {longer: offsets_of(lengths + longer) for longer in (False, True)}
     found = TensorDict({}, [len(lengths)])
     for path, (_, shape, dtype) in head.leaves.items():
         if path not in head.last:
@@ -171,7 +172,7 @@ def _nested(head: Head, breaks: torch.Tensor, fill: Fill) -> TensorDict:
             column, *after = (each.tensor.movedim(0, dims).flatten(0, dims) for each in columns.values())
             rows = column.new_empty((timeline.size if after else length * width, *shape))
             write_rows(rows, column, after[0] if after else None, timeline, source)
-            found[as_key(path)] = nest(rows, offsets_of(lengths + bool(after)))
+            found[as_key(path)] = nest(rows, offsets[bool(after)])
     return found
 
 
