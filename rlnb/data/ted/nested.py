@@ -241,11 +241,14 @@ def _cut(column: Column, offsets: torch.Tensor, strided: bool) -> Any:
     return stack_values([column[start:stop] for start, stop in pairwise(offsets.tolist())])
 
 
-def offsets_of(lengths: torch.Tensor) -> torch.Tensor:
+def offsets_of(lengths: torch.Tensor, known: dict[tuple[int, ...], torch.Tensor] | None = None) -> torch.Tensor:
     """Compute the offsets ``[rows + 1]`` of a nested tensor from the lengths of its rows.
 
-    Torch takes two nested tensors for equally long only if they share this very tensor.
+    Torch takes two nested tensors for equally long only if they share this very tensor: it is read from ``known``, if
+    that is given and has it, and kept there.
     """
+    if known is not None:
+        return known.setdefault(tuple(lengths.tolist()), offsets_of(lengths))
     return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
 
 
@@ -352,6 +355,5 @@ def _concatenate(path: Path, values: list[Any], offsets: dict[tuple[int, ...], t
             f"'traj_{number}', but shape [steps, {', '.join(map(str, other[0]))}] and dtype {other[1]} in "
             f"'traj_{later}'. The data was changed. Fix: save it again."
         )
-    lengths = tuple(value.shape[0] for value in values)
-    at = offsets.setdefault(lengths, offsets_of(torch.tensor(lengths, device=values[0].device)))
-    return nest(torch.cat(values), at)
+    lengths = torch.tensor([value.shape[0] for value in values], device=values[0].device)
+    return nest(torch.cat(values), offsets_of(lengths, offsets))

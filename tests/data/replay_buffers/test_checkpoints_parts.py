@@ -18,11 +18,13 @@ from rlnb.data import (
     Flat2TED,
     LazyMemmapStorage,
     LazyTensorStorage,
+    Nested2TED,
     ReplayBuffer,
     ReplayBufferEnsemble,
     StorageCheckpointerBase,
     StorageEnsembleCheckpointer,
     TED2Flat,
+    TED2Nested,
     TensorDictPrioritizedReplayBuffer,
     TensorDictReplayBuffer,
     TensorStorageCheckpointer,
@@ -119,6 +121,20 @@ def test_hooks(ndim: int, tmp_path: Path) -> None:
         other.loads(tmp_path)
         assert (other[:] == rb[:]).all() and other.writer._cursor == rb.writer._cursor
     assert save.is_full and save.shift == rb.writer._cursor > 0
+
+
+def test_a_load_hook_can_combine_nested_tensors_of_equally_long_rows(tmp_path: Path) -> None:
+    rb = ReplayBuffer(storage=LazyTensorStorage(20))
+    found: list[TensorDict] = []
+    rb.register_save_hook(TED2Nested())
+    rb.register_load_hook(lambda data: found.append(data) or Nested2TED()(data))
+    rb.extend(rollout(0, 10))
+    before = rb[:].clone()
+    rb.dumps(tmp_path)
+    rb.loads(tmp_path)
+    assert (rb[:] == before).all()
+    product = found[0]["reward"] * found[0]["action"]
+    torch.testing.assert_close(product.values(), before["next", "reward"] * before["action"])
 
 
 def test_hooks_are_called_in_order_with_time_last(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def reading(path: Path) -> Iterator[Any]:
     if not path.is_file():  # a pipe, too: reading it could wait for ever
         raise missing(path)
     try:
-        yield json.loads(path.read_bytes(), object_hook=functools.partial(_decode, path))
+        yield json.loads(path.read_bytes(), object_hook=functools.partial(_decode, path, {}))
     except SENSELESS as error:
         if isinstance(error, ValueError) and "Fix:" in str(error):
             raise
@@ -198,8 +198,11 @@ def _encode(value: Any, path: tuple[Any, ...], save: Callable[[torch.Tensor], in
     return {tag: _encode(parts, path, save)}
 
 
-def _decode(path: Path, found: dict[str, Any]) -> Any:
-    """Undo :func:`_encode` for a dictionary of the document at a path, whose values are decoded already."""
+def _decode(path: Path, offsets: dict[tuple[int, ...], torch.Tensor], found: dict[str, Any]) -> Any:
+    """Undo :func:`_encode` for a dictionary of the document at a path, whose values are decoded already.
+
+    ``offsets`` keeps those of the nested tensors of the document, so that equally long ones share them.
+    """
     if len(found) != 1 or not next(iter(found)).startswith("$"):
         return found
     ((tag, content),) = found.items()
@@ -220,7 +223,7 @@ def _decode(path: Path, found: dict[str, Any]) -> Any:
             is_plain = lengths.dtype == torch.int64 and lengths.ndim == 1
             if not is_plain or bool((lengths < 0).any()) or int(lengths.sum()) != len(rows):
                 raise ValueError("the lengths of a nested tensor do not fit its rows")
-            return nest(rows, offsets_of(lengths))
+            return nest(rows, offsets_of(lengths, offsets))
         case "$non_tensor":
             dims, sizes, data = content
             batch = _batch_size(path, sizes)
