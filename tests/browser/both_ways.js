@@ -4,7 +4,8 @@ import { columnsOf, paint } from "../../widgets/rlnb_widgets/_core/paint.js";
 import { cutText, formatValue, textWidth, thin, ticks } from "../../widgets/rlnb_widgets/_core/measures.js";
 import { palette } from "../../widgets/rlnb_widgets/_core/theme.js";
 
-const TELLING = 72; // of 255: less is the smoothing of an edge
+const TELLING = 64; // of 255: less is the smoothing of an edge
+const SAME = 4; // of 255: less is the rounding of opacity
 
 function context(width, height) {
   const pen = Object.assign(document.createElement("canvas"), { width, height }).getContext("2d", { willReadFrequently: true });
@@ -12,17 +13,14 @@ function context(width, height) {
   return pen;
 }
 
-/** Whether a pixel of `a` is like one of those of `b` at its place and around it. */
-function near(a, b, x, y, width, height) {
-  for (let dy = -1; dy <= 1; dy++) {
-    for (let dx = -1; dx <= 1; dx++) {
-      const [i, j] = [x + dx, y + dy];
-      if (i < 0 || j < 0 || i >= width || j >= height) continue;
-      const [p, q] = [4 * (y * width + x), 4 * (j * width + i)];
-      if ([0, 1, 2].every((c) => Math.abs(a[p + c] - b[q + c]) < TELLING)) return true;
-    }
-  }
-  return false;
+/** By how much two pixels differ in the channel in which they differ most. */
+const apart = (a, i, b, j) => Math.max(...[0, 1, 2].map((c) => Math.abs(a[i + c] - b[j + c])));
+
+/** Whether all pixels around one have its colour: inside of an area, no edge is smoothed. */
+function isFlat(pixels, x, y, width, height) {
+  if (x < 1 || y < 1 || x >= width - 1 || y >= height - 1) return false;
+  const i = 4 * (y * width + x);
+  return [-width - 1, -width, 1 - width, -1, 1, width - 1, width, width + 1].every((d) => apart(pixels, i, pixels, i + 4 * d) === 0);
 }
 
 async function bothWays({ svg, display, columns, blob, params, width, margin }) {
@@ -37,24 +35,21 @@ async function bothWays({ svg, display, columns, blob, params, width, margin }) 
   live.fillRect(0, 0, picture.width, height);
   live.translate(margin, margin);
   const bytes = Uint8Array.from(atob(blob), (c) => c.charCodeAt(0));
-  const draw = () => paint(live, display.marks, { width, params, column: columnsOf(columns, bytes), color });
-  draw();
-  // An image that is embedded is not there when it is first drawn.
-  await new Promise((done) => setTimeout(done, 60));
-  draw();
+  paint(live, display.marks, { width, params, column: columnsOf(columns, bytes), color });
   const [a, b] = [still, live].map((pen) => pen.getImageData(margin, margin, width, height - 2 * margin).data);
   const tall = height - 2 * margin;
-  let differ = 0;
-  let drawn = 0;
+  let [differ, flat, drawn] = [0, 0, 0];
   for (let y = 0; y < tall; y++) {
     for (let x = 0; x < width; x++) {
       const i = 4 * (y * width + x);
-      if ([0, 1, 2].some((c) => Math.abs(a[i + c] - a[c]) > 12)) drawn += 1;
-      if (!near(a, b, x, y, width, tall) || !near(b, a, x, y, width, tall)) differ += 1;
+      const by = apart(a, i, b, i);
+      if (Math.max(apart(a, i, a, 0), apart(b, i, b, 0)) > 12) drawn += 1;
+      if (by > TELLING) differ += 1;
+      else if (by > SAME && isFlat(a, x, y, width, tall) && isFlat(b, x, y, width, tall)) flat += 1;
     }
   }
   for (const pen of [still, live]) pen.canvas.remove(); // the page paints what it has with each frame
-  return { differ: differ / (width * tall), drawn: drawn / (width * tall) };
+  return { differ: differ / drawn, flat, drawn: drawn / (width * tall) };
 }
 
 bothWays.measures = { cutText, formatValue, textWidth, thin, ticks };

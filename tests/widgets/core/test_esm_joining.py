@@ -55,6 +55,22 @@ def test_other_forms_are_refused(write, line):
         bundle_js(entry)
 
 
+def test_comments_and_indentation_stay_in_the_files(write, missing):
+    source = (
+        "// A line.\n\n/** A block\n * of lines. */\nexport default [\n  // inside\n"
+        '  /* before */ "// text",\n  /* alone */\n  `/* text */`, // after\n];\n'
+    )
+    text = bundle_js(write(main=source))
+    assert not any(words in text for words in ("A line", "A block", "of lines", "inside", "alone", "\n ", "\n\n"))
+    assert _run(text, missing) == ["// text", "/* text */"]
+
+
+def test_template_literals_of_several_lines_are_refused(write):
+    entry = write(main="export default `one\n  two ${`three`}`;\n")
+    with pytest.raises(ValueError, match=r"^main\.js: cannot join `export default `one`; end a template literal"):
+        bundle_js(entry)
+
+
 def test_circles_are_refused(write):
     entry = write(
         a='import { b } from "./b.js";\nexport const a = b;\n',

@@ -17,6 +17,9 @@ _REEXPORT = re.compile(r"^export\s*\{([^}]*)\}\s*from\s*[\"']([^\"']+)[\"'];?[ \
 _EXPORT = re.compile(r"^export\s+((?:async\s+)?function\*?|const|let|class)\s+([\w$]+)", re.MULTILINE)
 _DEFAULT = re.compile(r"^export\s+default\s+", re.MULTILINE)
 _LEFTOVER = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
+# Every widget carries its module, so what only people read stays in the files: lines of comments, and indentation.
+_FOR_PEOPLE = re.compile(r"^[ \t]*(?:/\*(?:(?!\*/).)*\*/[ \t]*|//[^\n]*)\n|^[ \t]+", re.MULTILINE | re.DOTALL)
+_LONG_TEXT = re.compile(r"^[^`\n]*(?:`[^`\n]*`[^`\n]*)*`[^`\n]*$", re.MULTILINE)
 _CORE = Path(__file__).parent
 
 #: The style of the shared tree and its details pane, for `bundle_css`.
@@ -28,6 +31,7 @@ def bundle_js(entry: str | Path) -> str:
 
     Supported: ``import { a, b as c } from "./x.js"``, ``export { a } from "./x.js"``,
     ``export function|const|let|class`` and one ``export default`` in the entry, each starting its line.
+    Lines of comments, and indentation, are left out.
 
     Args:
         entry: Path of the module whose default export is the widget.
@@ -80,7 +84,10 @@ def _wrap(path: Path, source: str, earlier: list[Path]) -> str:
         return f"const {{ {names} }} = {module(match[2])};"
 
     names = _exports(source)
-    body = _REEXPORT.sub(bind, _IMPORT.sub(bind, source))
+    body = _FOR_PEOPLE.sub("", source)
+    if stray := _LONG_TEXT.search(body):
+        raise ValueError(f"{path.name}: cannot join `{stray[0].strip()}`; end a template literal on its first line.")
+    body = _REEXPORT.sub(bind, _IMPORT.sub(bind, body))
     body = _DEFAULT.sub("const __default = ", _EXPORT.sub(r"\1 \2", body))
     if stray := _LEFTOVER.search(body):
         raise ValueError(
