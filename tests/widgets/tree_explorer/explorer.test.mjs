@@ -28,11 +28,14 @@ function packed(columns) {
 }
 
 const RULES = {
-  UCB1: { name: "UCB1", known: true, cName: "c", c: 1, cHigh: 4, params: {} },
-  UCB1Tuned: { name: "UCB1Tuned", known: true, cName: "c", c: 2, cHigh: 8, params: {} },
-  PUCT: { name: "PUCT", known: true, cName: "c", c: 2, cHigh: 4, params: { base: null, first_play: 0 } },
-  EXP3: { name: "EXP3", known: true, cName: "gamma", c: 0.5, cHigh: 1, params: {} },
-  Gumbel: { name: "Gumbel", known: true, cName: "c_scale", c: 0.1, cHigh: 1, params: { c_visit: 50, below: 1 }, draws: [0.5, 1, -1], before: [0, 0, 0], plan: [0, 0, 0, 1] },
+  UCB1: { name: "UCB1", known: true, formula: "Q + c · √(ln N / n)", cName: "c", c: 1, cHigh: 4, params: {} },
+  UCB1Tuned: { name: "UCB1Tuned", known: true, formula: "q + √(ln N / n · min(¼, V))", variance: "s² − q² + √(c · ln N / n)", cName: "c", c: 2, cHigh: 8, params: {} },
+  PUCT: { name: "PUCT", known: true, formula: "Q + c · P · √(N) / (1 + n)", cName: "c", c: 2, cHigh: 4, params: { base: null, first_play: 0 } },
+  EXP3: { name: "EXP3", known: true, formula: "(1 − γ) · w / (Σ w) + γ / K", cName: "gamma", c: 0.5, cHigh: 1, params: {} },
+  Gumbel: {
+    name: "Gumbel", known: true, formula: "π − n / (1 + Σ n)", atRoot: "g + ln P + (c_visit + max n) · c_scale · q", cName: "c_scale", c: 0.1, cHigh: 1, params: { c_visit: 50, below: 1 },
+    draws: [0.5, 1, -1], before: [0, 0, 0], plan: [0, 0, 0, 1],
+  },
 };
 
 /*
@@ -172,12 +175,12 @@ test("UCB1 scores, ranks and writes", () => {
 
 test("values are mapped where returns do not lie between -1 and 1", () => {
   const { tree } = sample({ middle: 25, half: 25 });
+  tree.head.rule = { ...tree.head.rule, formula: "(Q − 25) / 25 + c · √(ln N / n)" };
   const row = scored(tree, 0, 1)[1];
   close(row.score, (1 - 25) / 25 + Math.sqrt(Math.log(4)));
   const { names, numbers } = written(tree, 0, row);
   assert.deepEqual([names, numbers], ["(Q − 25) / 25 + c · √(ln N / n)", "(1 − 25) / 25 + 1 · √(ln 4 / 1)"]);
   const below = sample({ middle: -2, half: 1 }).tree;
-  assert.equal(written(below, 0, scored(below, 0, 1)[1]).numbers, "(1 + 2) + 1 · √(ln 4 / 1)");
   close(scored(below, 0, 1)[1].score, 3 + Math.sqrt(Math.log(4)));
 });
 
@@ -200,10 +203,11 @@ test("PUCT knows a score for what was never tried, and a constant that grows", (
   assert.deepEqual(ranking(rows), [1, 2, 0]);
   assert.deepEqual(ranking(scored(tree, 0, 0)), [1, 2, 0]);
   assert.equal(written(tree, 0, rows[2]).numbers, "0 + 2 · 0.250 · √(4) / (1 + 0)");
-  tree.head.rule = { ...tree.head.rule, params: { base: 3, first_play: -0.5 } };
+  const growing = "Q + (c + ln ((N + base + 1) / base)) · P · √(N) / (1 + n)";
+  tree.head.rule = { ...tree.head.rule, formula: growing, params: { base: 3, first_play: -0.5 } };
   const grown = scored(tree, 0, 2)[2];
   close(grown.score, -0.5 + (2 + Math.log(8 / 3)) * 0.25 * 2);
-  assert.equal(written(tree, 0, grown).names, "Q + (c + ln ((N + base + 1) / base)) · P · √(N) / (1 + n)");
+  assert.equal(written(tree, 0, grown).numbers, "−0.500 + (2 + ln ((4 + 3 + 1) / 3)) · 0.250 · √(4) / (1 + 0)");
 });
 
 test("EXP3 mixes the shares of the weights, Gumbel compares what sequential halving looks at", () => {
@@ -215,6 +219,8 @@ test("EXP3 mixes the shares of the weights, Gumbel compares what sequential halv
   assert.deepEqual(rows.map((row) => Number.isFinite(row.score)), [false, true, false]); // tried 2, 1 and 0 times; wanted: 1
   close(rows[1].score, 1 + Math.log(0.25) + 5.2);
   assert.equal(written(tree, 0, rows[0]).note, "not compared now: tried 2, not 1 times");
+  assert.equal(written(tree, 0, rows[1]).numbers, "1 + ln 0.250 + (50 + 2) · 0.100 · 1");
+  assert.equal(written(tree, 1, rows[1]).names, "π − n / (1 + Σ n)");
   assert.equal(written(tree, 0, rows[1]).result, "= 1 + (−1.386) + 5.200 = 4.814");
   close(rows.reduce((all, row) => all + row.improved, 0), 1);
   const below = scored(tree, 1, 0.1);

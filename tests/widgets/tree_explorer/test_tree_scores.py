@@ -1,5 +1,8 @@
 """The score of each rule: computed from columns as the rule computes it, and written out with its numbers."""
 
+# Formulas have Greek letters and true minus signs.
+# ruff: noqa: RUF001
+
 from __future__ import annotations
 
 import base64
@@ -15,7 +18,7 @@ from rlnb_widgets.tree_explorer import tree_model
 from rlnb_widgets.tree_explorer.js_formulas import FILE, Symbol, score_formulas_js
 from rlnb_widgets.tree_explorer.model import rewound
 from rlnb_widgets.tree_explorer.payload import tree_payload
-from rlnb_widgets.tree_explorer.scores import filled, scores
+from rlnb_widgets.tree_explorer.scores import filled, rule_facts, scores
 
 from rlnb.envs import TicTacToeEnv
 from rlnb.search import EXP3, MCTS, PUCT, UCB1, Gumbel, UCB1Tuned
@@ -28,6 +31,7 @@ from tests.widgets.tree_explorer.conftest import (
     learned_search,
     search_of,
 )
+from tests.widgets.tree_explorer.pages import MINUS
 
 SCRIPT = Path(__file__).with_name("page_scores.mjs")
 
@@ -41,10 +45,10 @@ def rule_scores(search, index, node):
 
 def evaluated(text):
     """The value of a formula with its numbers filled in, as a reader computes it."""
-    left = text.split(";  ")[-1].rpartition(" = ")[0]
-    left = re.sub(r"ln (\d+)", r"log(\1)", left).replace("ln((", "log((")
-    left = re.sub(r"√(\d+)", r"sqrt(\1)", left).replace("√(", "sqrt(").replace("·", "*")
-    return eval(left, {"__builtins__": {}}, {"log": math.log, "sqrt": math.sqrt})
+    left = text.split(";  ")[-1].rpartition(" = ")[0].replace(MINUS, "-")
+    left = re.sub(r"ln ([\d.e-]+)", r"log(\1)", left).replace("ln (", "log(")
+    left = left.replace("√(", "sqrt(").replace("·", "*").replace("¼", "0.25")
+    return eval(left, {"__builtins__": {}}, {"log": math.log, "sqrt": math.sqrt, "min": min})
 
 
 MAKES = {
@@ -73,7 +77,7 @@ def test_the_scores_of_every_node_are_those_of_the_rule(rule, make):
 def test_gumbel_with_a_solver_scores_less_by_values_below_the_root():
     search = MCTS(TicTacToeEnv(), rule=RULES["Gumbel"](), solver=True, seed=0).reset().run(60)
     model = tree_model(search)
-    assert model.rule.formula.endswith("; below the root c_scale is multiplied by 0.2")
+    assert model.rule.letters.endswith("; below the root c_scale is multiplied by 0.2")
     compared = 0
     for node in range(1, len(model.nodes)):
         legal = search.nodes.legal[0, node]
@@ -97,7 +101,7 @@ def test_the_formula_filled_in_gives_the_score_of_the_rule(rule, make):
             elif score == -math.inf:
                 assert re.fullmatch(r"tried \d+ times; not compared in this round of the halving", text)
             else:
-                assert float(text.rpartition(" = ")[2]) == pytest.approx(score, rel=1e-3, abs=1e-9)
+                assert float(text.rpartition(" = ")[2].replace(MINUS, "-")) == pytest.approx(score, rel=1e-3, abs=1e-9)
                 assert evaluated(text) == pytest.approx(score, rel=5e-3, abs=5e-3), text
                 read += 1
     assert read > 10
@@ -107,11 +111,35 @@ def test_the_formula_filled_in_gives_the_score_of_the_rule(rule, make):
     ("rule", "text"),
     [
         (UCB1(), "0.6 + 1.414 · √(ln 31 / 5) = 1.772"),
-        (PUCT(base=100.0), "0.375 + (1.25 + ln((31 + 100 + 1) / 100)) · 0.1111 · √31 / (1 + 8) = 0.48"),
+        (PUCT(base=100.0), "0.375 + (1.25 + ln ((31 + 100 + 1) / 100)) · 0.1111 · √(31) / (1 + 8) = 0.48"),
+        (UCB1Tuned(), "V = 1 − 1 + √(2 · ln 31 / 6) = 1.07;  1 + √(ln 31 / 6 · min(¼, 1.07)) = 1.378"),
     ],
 )
 def test_a_formula_as_it_is_written(rule, text):
     assert filled(tree_model(search_of(rule)), 0, 0) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "formula"),
+    [
+        (-1, 1, "Q + c · √(ln N / n)"),
+        (-2, 2, "Q / 2 + c · √(ln N / n)"),
+        (0, 50, "(Q − 25) / 25 + c · √(ln N / n)"),
+        (-3, -1, "(Q + 2) + c · √(ln N / n)"),
+    ],
+)
+def test_the_formula_says_how_values_are_mapped(low, high, formula):
+    rule = UCB1()
+    rule.low, rule.high = low, high
+    assert rule_facts(rule, 0, np.zeros(2), 2).formula == formula
+
+
+def test_the_page_gets_the_formulas_of_the_text():
+    for make in RULES.values():
+        model = tree_model(search_of(make()))
+        sent = tree_payload(model)[0]["rule"]
+        assert sent["formula"] == model.rule.formula and sent["letters"] == model.rule.letters
+        assert [sent["atRoot"], sent["variance"]] == [model.rule.at_root, model.rule.variance]
 
 
 def test_another_constant_changes_the_scores_and_not_the_search():

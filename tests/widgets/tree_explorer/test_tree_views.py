@@ -1,5 +1,8 @@
 """Views of the tree explorer: deterministic, escaped, bounded, and fast for ten thousand nodes."""
 
+# Formulas have Greek letters and true minus signs.
+# ruff: noqa: RUF001
+
 from __future__ import annotations
 
 import json
@@ -100,10 +103,13 @@ def test_the_text_is_that_of_the_playhead():
     ("make", "says"),
     [
         (lambda: search_of(n=40), "Actions are selected by UCB1(c=1.414): the score is Q + c · √("),
-        (lambda: learned_search(UCB1Tuned()), "min(¼, V)"),
-        (lambda: learned_search(PUCT()), "c · P · √N(node) / (1 + N)"),
-        (lambda: search_of(EXP3()), "share of the weights"),
-        (lambda: learned_search(Gumbel(30)), "g + ln P + sigma(Q)"),
+        (lambda: learned_search(UCB1Tuned()), "min(¼, V)), with V = s² − q² + √(c · ln N / n)."),
+        (
+            lambda: learned_search(PUCT()),
+            "the score is Q + c · P · √(N) / (1 + n). Q: mean return of the action, P: its prior, n: its",
+        ),
+        (lambda: search_of(EXP3()), "the score is (1 − γ) · w / (Σ w) + γ / K. w: weight of the action"),
+        (lambda: learned_search(Gumbel(30)), "c_scale · q at the root, and below it π − n / (1 + Σ n). g: the draw"),
         (cartpole_search, "Values from 0 to 50 are first mapped to -1 to 1."),
         (lambda: cartpole_search(9, UCB1Tuned()), "Values from 0 to 50 are first mapped to 0 to 1."),
         (endgame_search, "A ring marks the end of an episode;"),

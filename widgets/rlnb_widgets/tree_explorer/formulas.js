@@ -4,33 +4,8 @@ import { filled, short } from "./notation.js";
 import { formulas } from "./score_formulas.js";
 import { edgesOf } from "./store.js";
 
-const VARIANCE = "s² − q² + √(c · ln N / n)";
-const SIGMA = "(c_visit + max n) · c_scale · q";
-
-/** The score of the actions of a node, as it is shown; `middle` and `half` are shown as numbers. */
-function formulaOf({ head: { rule, scale } }, node) {
-  const shifted = scale.middle === 0 ? "Q" : `(Q ${scale.middle < 0 ? "+" : "−"} middle)`;
-  const Q = scale.half === 1 ? shifted : `${shifted} / half`;
-  return {
-    UCB1: `${Q} + c · √(ln N / n)`,
-    UCB1Tuned: "q + √(ln N / n · min(¼, V))",
-    PUCT: `${Q} + ${rule.params.base ? "(c + ln ((N + base + 1) / base))" : "c"} · P · √(N) / (1 + n)`,
-    EXP3: "(1 − γ) · w / (Σ w) + γ / K",
-    Gumbel: halves(rule, node) ? `g + ln P + ${SIGMA}` : "π − n / (1 + Σ n)",
-  }[rule.name];
-}
-
-/** The meaning of the letters of a formula. */
-export const LETTERS = {
-  UCB1: "Q: mean return of the action, n: its visits, N: visits of the node",
-  UCB1Tuned: "q: mean return of the action, from 0 to 1, s²: mean of its squares, V: how far it may vary, n: its visits, N: visits of the node",
-  PUCT: "Q: mean return of the action, P: its prior, n: its visits, N: visits of the node",
-  EXP3: "w: weight of the action, Σ w: all weights, K: number of actions; the score is the chance to be drawn",
-  Gumbel: "g: the draw of the action, P: its prior, n: visits, q: its value stretched to 0 to 1, π: improved policy, the softmax of ln P + (c_visit + max n) · c_scale · q",
-};
-
 /** Whether sequential halving chooses among the actions. */
-const halves = (rule, node) => rule.name === "Gumbel" && node === 0 && rule.draws.length > 0;
+const halves = (rule, node) => node === 0 && Boolean(rule.atRoot);
 
 /**
  * The actions of a node with their statistics at the playhead and their scores.
@@ -64,7 +39,7 @@ export function ranking(rows) {
 function score(rows, tree, node, c) {
   const { rule, scale } = tree.head;
   const unit = (q) => (q - scale.middle) / scale.half;
-  const common = { N: tree.visits[node], c, middle: Math.abs(scale.middle), half: scale.half, ...rule.params };
+  const common = { N: tree.visits[node], c, ...rule.params };
   for (const row of rows) {
     row.numbers = { ...common, n: row.n, P: row.p, Q: row.q };
     row.value = unit(row.q);
@@ -162,11 +137,10 @@ export function written(tree, node, row) {
   const { rule } = tree.head;
   if (!rule?.known) return null;
   const { numbers } = row;
-  const formula = formulaOf(tree, node);
-  const names = filled(formula, { middle: numbers.middle, half: numbers.half });
+  const names = halves(rule, node) ? rule.atRoot : rule.formula;
   if (isUntried(rule, row)) return { names, numbers: "∞", result: "", note: "never tried: it comes first", part: [] };
-  const part = rule.name === "UCB1Tuned" ? [`V = ${VARIANCE}`, `V = ${filled(VARIANCE, numbers)} = ${short(numbers.V)}`] : [];
-  return { names, numbers: filled(formula, numbers), result: resultOf(rule, node, row), note: row.skipped ?? "", part };
+  const part = rule.variance ? [`V = ${rule.variance}`, `V = ${filled(rule.variance, numbers)} = ${short(numbers.V)}`] : [];
+  return { names, numbers: filled(names, numbers), result: resultOf(rule, node, row), note: row.skipped ?? "", part };
 }
 
 function resultOf(rule, node, { value, u, score: now, logit, numbers }) {

@@ -2,7 +2,7 @@
 
 import { button, clamp, factList, h, keyboard } from "../_core/core.js";
 import { sceneView } from "../_core/scene.js";
-import { LETTERS, ranking, scored, written } from "./formulas.js";
+import { ranking, scored, written } from "./formulas.js";
 import { fixed, math, short } from "./notation.js";
 import { changedMean, keyOf } from "./records.js";
 import { TERMINAL, actionName, edgesTo, hasFlag, isKept, isThere, pathWords } from "./store.js";
@@ -167,7 +167,7 @@ function paintFormula(box, tree, node, row) {
     h("p", {}, lhs("score = "), math(names)), meaning && h("p", {}, meaning),
     h("p", {}, lhs(`of ${actionName(tree, row.action)}: `), spelled, spelled && h("br"), math(numbers, result ? "" : note)),
     result && h("p", { class: "tx-result" }, math(result, note)),
-    h("p", { class: "tx-letters" }, LETTERS[tree.head.rule.name]),
+    h("p", { class: "tx-letters" }, tree.head.rule.letters),
   ].filter(Boolean));
 }
 

@@ -156,6 +156,10 @@ def _rule(rule: RuleFacts) -> dict[str, Any]:
     return {
         "name": rule.name,
         "known": bool(rule.formula),
+        "formula": rule.formula,
+        "atRoot": rule.at_root,
+        "variance": rule.variance,
+        "letters": rule.letters,
         "cName": rule.c_name,
         "c": rule.c if rule.c_name else None,
         "cHigh": rule.c_high,

@@ -83,6 +83,9 @@ class RuleFacts:
     name: str  #: name of its class
     text: str  #: its ``repr``
     formula: str = ""  #: formula of the score with names; empty if it is not known
+    at_root: str = ""  #: the formula at the root, where it is another one
+    variance: str = ""  #: formula of ``V``, where the score has one
+    letters: str = ""  #: meaning of the names
     c_name: str = ""  #: name of its exploration constant; empty if it is not known
     c: float = 0.0  #: the exploration constant
     c_high: float = 0.0  #: upper end of the slider
@@ -91,6 +94,10 @@ class RuleFacts:
     before: tuple[int, ...] = ()  #: for Gumbel, the visits of the root's actions when the search began
     #: for Gumbel, by simulation, the number of earlier visits of the actions that are compared
     plan: tuple[int, ...] = ()
+
+    def formula_at(self, node: int) -> str:
+        """Return the formula of the score of the actions of a node."""
+        return self.at_root if self.at_root and not node else self.formula
 
 
 @dataclass(frozen=True)

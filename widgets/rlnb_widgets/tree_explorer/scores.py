@@ -1,5 +1,8 @@
 """Scores of the actions of a node under each rule, and their formulas with the numbers filled in."""
 
+# Formulas have Greek letters and true minus signs.
+# ruff: noqa: RUF001
+
 from __future__ import annotations
 
 import re
@@ -13,15 +16,27 @@ from rlnb.search.rules import EXP3, PUCT, UCB1, Rule, UCB1Tuned
 from rlnb_widgets._core.text import number
 from rlnb_widgets.tree_explorer.schema import Edges, Nodes, RuleFacts, TreeModel, Values
 
+#: The score by rule. The page shows the same texts, as formulas.
 _FORMULAS: dict[type[Rule], str] = {
-    UCB1: "Q + c · √(ln N(node) / N)",
-    UCB1Tuned: "Q + √(ln N(node) / N · min(¼, V)),  V = mean of squares - Q² + √(c · ln N(node) / N)",
-    PUCT: "Q + c · P · √N(node) / (1 + N)",
-    EXP3: "(1 - gamma) · share of the weights + gamma / actions",
-    Gumbel: "at the root g + ln P + sigma(Q); below it improved policy - N / (1 + ΣN);  "
-    "sigma(Q) = (c_visit + most visits) · c_scale · Q stretched to 0..1",
+    UCB1: "Q + c · √(ln N / n)",
+    UCB1Tuned: "q + √(ln N / n · min(¼, V))",
+    PUCT: "Q + c · P · √(N) / (1 + n)",
+    EXP3: "(1 − γ) · w / (Σ w) + γ / K",
+    Gumbel: "π − n / (1 + Σ n)",
 }
-_GROWING = "Q + (c + ln((N(node) + base + 1) / base)) · P · √N(node) / (1 + N)"
+_GROWING = "Q + (c + ln ((N + base + 1) / base)) · P · √(N) / (1 + n)"
+_AT_ROOT = "g + ln P + (c_visit + max n) · c_scale · q"
+_VARIANCE = "s² − q² + √(c · ln N / n)"
+_VISITS = "n: its visits, N: visits of the node"
+#: The meaning of the letters.
+_LETTERS: dict[type[Rule], str] = {
+    UCB1: f"Q: mean return of the action, {_VISITS}",
+    UCB1Tuned: f"q: mean return of the action, from 0 to 1, s²: mean of its squares, V: how far it may vary, {_VISITS}",
+    PUCT: f"Q: mean return of the action, P: its prior, {_VISITS}",
+    EXP3: "w: weight of the action, Σ w: all weights, K: number of actions; the score is the chance to be drawn",
+    Gumbel: "g: the draw of the action, P: its prior, n: visits, q: its value stretched to 0 to 1, π: improved policy, "
+    "the softmax of ln P + (c_visit + max n) · c_scale · q",
+}
 
 
 def known_rule(rule: Rule) -> bool:
@@ -36,29 +51,42 @@ def rule_facts(rule: Rule, index: int, root_visits: np.ndarray, legal: int) -> R
     if not known_rule(rule):
         return RuleFacts(**facts)
     facts["text"] = re.sub(r"\d+\.\d+", lambda found: number(float(found[0])), repr(rule))
-    facts |= {"formula": _FORMULAS[kind], "params": {"low": float(rule.low), "high": float(rule.high)}}
+    low, high = float(rule.low), float(rule.high)
+    facts |= {"formula": _FORMULAS[kind], "letters": _LETTERS[kind], "params": {"low": low, "high": high}}
     if isinstance(rule, (UCB1, UCB1Tuned, PUCT)):
         facts |= {"c_name": "c", "c": float(rule.c), "c_high": max(4.0, 2 * float(rule.c))}
     if isinstance(rule, PUCT):
         facts["params"] |= {"base": rule.base, "first_play": float(rule.first_play)}
         if rule.base is not None:
             facts["formula"] = _GROWING
+    if isinstance(rule, UCB1Tuned):
+        facts["variance"] = _VARIANCE
+    elif isinstance(rule, (UCB1, PUCT)):
+        facts["formula"] = facts["formula"].replace("Q", _scaled_text(low, high))
     elif isinstance(rule, EXP3):
         facts |= {"c_name": "gamma", "c": float(rule.gamma), "c_high": 1.0}
     elif isinstance(rule, Gumbel):
         facts |= {"c_name": "c_scale", "c": float(rule.c_scale), "c_high": max(1.0, 2 * float(rule.c_scale))}
         facts["params"] |= {"c_visit": float(rule.c_visit), "simulations": rule.simulations, "below": rule.scale_below}
         if rule.scale_below != 1:
-            facts["formula"] += f"; below the root c_scale is multiplied by {number(rule.scale_below)}"
+            facts["letters"] += f"; below the root c_scale is multiplied by {number(rule.scale_below)}"
         before = rule.before[index]
         considered = min(rule.considered, len(root_visits), legal)
         turn = int((root_visits - before).sum())
         facts |= {
+            "at_root": _AT_ROOT,
             "draws": tuple(rule.draws[index].tolist()),
             "before": tuple(int(visits) for visits in before),
             "plan": considered_visits(considered, rule.simulations, turn + 1),
         }
     return RuleFacts(**facts)
+
+
+def _scaled_text(low: float, high: float) -> str:
+    """Return the formula of ``Q`` on the scale from -1 to 1: ``"(Q + 2) / 3"``."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    shifted = f"(Q {'+' if middle < 0 else '−'} {number(abs(middle))})" if middle else "Q"
+    return shifted if half == 1 else f"{shifted} / {number(half)}"
 
 
 class Scores(NamedTuple):
@@ -138,12 +166,23 @@ def _exp3(model: TreeModel, rule: RuleFacts, node: int, part: slice, c: float) -
     return Scores(value, score - value, score)
 
 
-def _sigma(model: TreeModel, rule: RuleFacts, node: int, part: slice, c: float) -> np.ndarray:
-    """Return ``sigma(q)`` of the edges of a node."""
+def _stretched(model: TreeModel, node: int, part: slice) -> tuple[np.ndarray, int]:
+    """Return the values of the actions of a node, stretched to [0, 1], and the most visits of one of them."""
     edges = model.edges
     columns = (edges.visits[part][None], edges.value_sum[part][None], edges.prior[part][None])
     evaluation, legal = model.nodes.evaluation[node : node + 1], np.ones_like(columns[0], dtype=bool)
-    return sigma(*columns, evaluation, legal, rule.params["c_visit"], c * rule.params["below"] if node else c)[0]
+    most = int(columns[0].max())
+    return sigma(*columns, evaluation, legal, c_visit=1 - most, c_scale=1)[0], most  # so sigma's weight is 1
+
+
+def _c_scale(rule: RuleFacts, node: int, c: float) -> float:
+    return c * rule.params["below"] if node else c
+
+
+def _sigma(model: TreeModel, rule: RuleFacts, node: int, part: slice, c: float) -> np.ndarray:
+    """Return ``sigma(q)`` of the edges of a node."""
+    q, most = _stretched(model, node, part)
+    return np.asarray(formulas.gumbel_weight(most, rule.params["c_visit"], _c_scale(rule, node, c)) * q)
 
 
 def _gumbel(model: TreeModel, rule: RuleFacts, node: int, part: slice, c: float) -> Scores:
@@ -176,50 +215,57 @@ def improved_policy(rule: RuleFacts, model: TreeModel) -> np.ndarray:
     return visits / visits.sum() if visits.sum() > 0 else model.edges.prior[part]
 
 
-#: The formula of each rule with its numbers filled in.
-_FILLED = {
-    "UCB1": "{value} + {c} · √(ln {total} / {visits}) = {score}",
-    "UCB1Tuned": "V = {square} - {value}² + √({c} · ln {total} / {visits}) = {variance};  "
-    "{value} + √(ln {total} / {visits} · {capped}) = {score}",
-    "PUCT": "{value} + {c} · {prior} · √{total} / (1 + {visits}) = {score}",
-    "PUCT with a base": "{value} + ({c} + ln(({total} + {base} + 1) / {base})) · {prior} · √{total} / (1 + {visits})"
-    " = {score}",
-    "EXP3": "(1 - {c}) · {share} + {c} / {legal} = {score}",
-    "Gumbel": "{draw} + {logit} + {value} = {score}",
-    "Gumbel below the root": "{value} - {visits} / (1 + {tried}) = {score}",
-}
-
-
 def filled(model: TreeModel, node: int, edge: int, c: float | None = None) -> str:
     """Return the score of an action with its numbers filled in: ``"0.25 + 1.414 · √(ln 200 / 50) = 0.71"``.
 
     Empty without a rule.
     """
-    found, rule, nodes, edges = scores(model, node, c), model.rule, model.nodes, model.edges
+    found, rule, edges = scores(model, node, c), model.rule, model.edges
     if found is None or rule is None:
         return ""
-    part, visits, action = slice(edges.first[node], edges.first[node + 1]), int(edges.visits[edge]), edges.action[edge]
-    value, _, score = (float(column[edge - part.start]) for column in found)
+    score = float(found.score[edge - edges.first[node]])
     if not rule.formula:
         return f"{rule.name} scores {number(score)}"
     if score == np.inf:
         return "never taken: tried before all others"
     if score == -np.inf:
-        return f"tried {visits - rule.before[action]} times; not compared in this round of the halving"
-    name, numbers = rule.name, {"value": value, "score": score, "visits": visits, "total": int(nodes.visits[node])}
-    numbers |= {"c": rule.c if c is None else float(c), "prior": float(edges.prior[edge])}
-    if name == "UCB1Tuned":
-        terms = _tuned_terms(model, rule, node, slice(edge, edge + 1))
-        variance = formulas.ucb1_tuned_variance(*terms, numbers["c"])
-        numbers |= {"square": terms[1][0], "variance": variance[0], "capped": formulas.ucb1_tuned_capped(variance)[0]}
-    elif name == "PUCT" and rule.params["base"] is not None:
-        name, numbers = "PUCT with a base", {**numbers, "base": rule.params["base"]}
-    elif name == "EXP3":
+        tried = int(edges.visits[edge]) - rule.before[edges.action[edge]]
+        return f"tried {tried} times; not compared in this round of the halving"
+    numbers = _numbers(model, rule, node, edge, rule.c if c is None else float(c))
+    text = f"{_with_numbers(rule.formula_at(node), numbers)} = {_written(score)}"
+    if rule.variance:
+        text = f"V = {_with_numbers(rule.variance, numbers)} = {_written(numbers['V'])};  {text}"
+    return text
+
+
+def _numbers(model: TreeModel, rule: RuleFacts, node: int, edge: int, c: float) -> dict[str, float]:
+    """Return the numbers of the formula of an action, by their names in it."""
+    nodes, edges, at = model.nodes, model.edges, slice(edge, edge + 1)
+    part = slice(int(edges.first[node]), int(edges.first[node + 1]))
+    action, place, n = edges.action[edge], edge - part.start, int(edges.visits[edge])
+    numbers = {"c": c, "N": int(nodes.visits[node]), "n": n, "P": edges.prior[edge], "Q": _mean(edges, at)[0]}
+    if rule.name == "UCB1Tuned":
+        terms = _tuned_terms(model, rule, node, at)
+        variance = formulas.ucb1_tuned_variance(*terms, c)[0]
+        numbers |= {"q": terms[0][0], "q²": terms[0][0] ** 2, "s²": terms[1][0], "V": variance}
+    elif rule.name == "PUCT":
+        numbers |= {"base": rule.params["base"], **({} if n else {"Q": rule.params["first_play"]})}
+    elif rule.name == "EXP3":
         assert edges.extra is not None
-        share = formulas.softmax(edges.extra[part])[edge - part.start]
-        numbers |= {"share": share, "legal": int(nodes.legal[node])}
-    elif name == "Gumbel" and node:
-        name, numbers = "Gumbel below the root", {**numbers, "tried": int(edges.visits[part].sum())}
-    elif name == "Gumbel":
-        numbers |= {"draw": rule.draws[action], "logit": float(formulas.gumbel_logit(edges.prior[edge], 0.0))}
-    return _FILLED[name].format(**{key: number(x) for key, x in numbers.items()})
+        numbers |= {"γ": c, "w / (Σ w)": formulas.softmax(edges.extra[part])[place], "K": int(nodes.legal[node])}
+    elif rule.name == "Gumbel":
+        q, most = _stretched(model, node, part)
+        numbers |= {"q": q[place], "max n": most, "c_visit": rule.params["c_visit"], "c_scale": _c_scale(rule, node, c)}
+        numbers |= {"Σ n": int(edges.visits[part].sum()), "g": rule.draws[action]}
+        numbers["π"] = _gumbel(model, rule, node, part, c).value[place]
+    return numbers
+
+
+def _with_numbers(formula: str, numbers: dict[str, float]) -> str:
+    """Return a formula with numbers in place of its names, one of which may be part of another."""
+    names = "|".join(re.escape(name) for name in sorted(numbers, key=len, reverse=True))
+    return re.sub(rf"(?<![^\s(])({names})(?![^\s),])", lambda found: _written(numbers[found[0]]), formula)
+
+
+def _written(x: float) -> str:
+    return number(x).replace("-", "−")

@@ -156,7 +156,9 @@ def _rule(model: TreeModel) -> list[str]:
         return []
     if not rule.formula:
         return [f"Actions are selected by {rule.text}, whose formula the explorer does not know."]
-    text = f"Actions are selected by {rule.text}: the score is {rule.formula}."
+    at_root = f"{rule.at_root} at the root, and below it " if rule.at_root else ""
+    text = f"Actions are selected by {rule.text}: the score is {at_root}{rule.formula}"
+    text += f", with V = {rule.variance}. {rule.letters}." if rule.variance else f". {rule.letters}."
     taken = [edge for edge in model.edges.of(0) if model.edges.visits[edge]]
     if taken:
         edge = max(taken, key=lambda e: int(model.edges.visits[e]))
