@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { actionOf, follow } from "../../../widgets/rlnb_widgets/tree_explorer/find.js";
+import { actionOf, followPath } from "../../../widgets/rlnb_widgets/tree_explorer/controls.js";
 import { ranking, scored, written } from "../../../widgets/rlnb_widgets/tree_explorer/formulas.js";
 import { curve, icicleMarks, itemMarks, labelOf, lineMarks, lineWidth, radius } from "../../../widgets/rlnb_widgets/tree_explorer/scene.js";
 import { hitAt } from "../../../widgets/rlnb_widgets/_core/paint.js";
@@ -10,10 +10,9 @@ import { rowsIn } from "../../../widgets/rlnb_widgets/tree_explorer/icicle.js";
 import { COLUMN, ROW, firstFolds, layOut, moveTo, shownChildren } from "../../../widgets/rlnb_widgets/tree_explorer/layout.js";
 import { backOf, difference, litBy } from "../../../widgets/rlnb_widgets/tree_explorer/look.js";
 import { brief, fixed, short } from "../../../widgets/rlnb_widgets/tree_explorer/notation.js";
-import { factsOf } from "../../../widgets/rlnb_widgets/tree_explorer/panel.js";
+import { factsOf, summaryOf } from "../../../widgets/rlnb_widgets/tree_explorer/panel.js";
 import { changedMean, keyOf, marksOf, phaseWords, recordsOf } from "../../../widgets/rlnb_widgets/tree_explorer/records.js";
 import { bestEdge, childEdges, edgesTo, hasFlag, isThere, mainLine, pathTo, pathWords, placeOf, readTree, valueOf } from "../../../widgets/rlnb_widgets/tree_explorer/store.js";
-import { summaryOf } from "../../../widgets/rlnb_widgets/tree_explorer/summary.js";
 
 const WIDTH = { f4: [4, "setFloat32"], f8: [8, "setFloat64"], i4: [4, "setInt32"], i1: [1, "setInt8"], u1: [1, "setUint8"] };
 
@@ -338,15 +337,15 @@ test("arrow keys lead to parent, child and sibling, and open what is folded", ()
 
 test("a path of actions is followed as far as it leads, and what stops it is said", () => {
   const { tree, records } = sample({ actionNames: ["left", "up", "right"] });
-  assert.deepEqual(follow(tree, "left, 2"), { node: 3, message: "" });
-  assert.deepEqual(follow(tree, ""), { node: 0, message: "" });
-  assert.deepEqual(follow(tree, "0 → Up 1"), { node: 1, message: "Action up was never tried after 0." });
-  assert.equal(follow(tree, "2").message, "Action right was never tried at the root.");
-  assert.equal(follow(tree, "0 2 1").message, "The episode ends after 0 2.");
-  assert.equal(follow(tree, "1 1").message, "Action up is not legal after 1, or was left out.");
-  assert.equal(follow(tree, "9").message, "There is no action “9”.");
+  assert.deepEqual(followPath(tree, "left, 2"), { node: 3, message: "" });
+  assert.deepEqual(followPath(tree, ""), { node: 0, message: "" });
+  assert.deepEqual(followPath(tree, "0 → Up 1"), { node: 1, message: "Action up was never tried after 0." });
+  assert.equal(followPath(tree, "2").message, "Action right was never tried at the root.");
+  assert.equal(followPath(tree, "0 2 1").message, "The episode ends after 0 2.");
+  assert.equal(followPath(tree, "1 1").message, "Action up is not legal after 1, or was left out.");
+  assert.equal(followPath(tree, "9").message, "There is no action “9”.");
   records.seek(1);
-  assert.equal(follow(tree, "1").message, "Action up is tried at the root only by a later simulation.");
+  assert.equal(followPath(tree, "1").message, "Action up is tried at the root only by a later simulation.");
   assert.deepEqual(["LEFT", "1", "-1", "x"].map((word) => actionOf(tree, word)), [0, 1, -1, -1]);
 });
 

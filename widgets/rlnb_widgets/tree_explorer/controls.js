@@ -1,7 +1,9 @@
-// The controls: phases of a simulation, filters, and what asks a kernel.
+// The controls: phases of a simulation, search by a path, filters, and what asks a kernel; and the legend.
 
 import { button, h, keyButton, textWidth } from "../_core/core.js";
+import { short } from "./notation.js";
 import { PHASES } from "./records.js";
+import { TERMINAL, actionName, edgeOf, hasFlag, isThere } from "./store.js";
 
 /** The four phases as buttons, with one step back and one on. onPhase(place in PHASES), onStep(-1 or 1). */
 export function phaseBar({ onPhase, onStep }) {
@@ -34,22 +36,51 @@ function number(label, title, value, least, onchange) {
   return h("label", { class: "tx-field" }, label, " ", field);
 }
 
-/** The filters, the search and the zoom, in one row: onFind(text) returns a message, empty if the node was found; onFilter(change), act(name). */
-export function filterBar({ count, onFind, onFilter, onFollow, act }) {
+/** Follow a path from the root, its words separated by spaces, commas or arrows: { node, message }, which is what stops it. */
+export function followPath(tree, text) {
+  const words = text.split(/[\s,→>]+/).filter(Boolean);
+  let node = 0;
+  for (const [i, word] of words.entries()) {
+    const way = i === 0 ? "at the root" : `after ${words.slice(0, i).join(" ")}`;
+    const action = actionOf(tree, word);
+    const name = `Action ${actionName(tree, action)}`;
+    const edge = edgeOf(tree, node, action);
+    const child = edge < 0 ? -1 : tree.edgeChild[edge];
+    if (action < 0) return { node, message: `There is no action “${word}”.` };
+    if (edge < 0) return { node, message: hasFlag(tree, node, TERMINAL) ? `The episode ends ${way}.` : `${name} is not legal ${way}, or was left out.` };
+    if (child < 0) return { node, message: `${name} was never tried ${way}.` };
+    if (!isThere(tree, child)) return { node, message: `${name} is tried ${way} only by a later simulation.` };
+    node = child;
+  }
+  return { node, message: "" };
+}
+
+/** The action with a name or a number, or -1. */
+export function actionOf(tree, word) {
+  const names = tree.head.actionNames ?? [];
+  const named = names.findIndex((one) => one.toLowerCase() === word.toLowerCase());
+  if (named >= 0) return named;
+  const number = /^\d+$/.test(word) ? Number(word) : -1;
+  return number < tree.head.actions ? number : -1;
+}
+
+/**
+ * The filters, the search and the zoom, in one row: onFind(text) returns a message, empty if the node was found;
+ * onFilter(change), onFollow(on), onZoom(factor), which is 0 for the whole tree.
+ */
+export function filterBar({ count, onFind, onFilter, onFollow, onZoom }) {
   const search = h("input", { type: "search", class: "rlnb-field tx-search", placeholder: "actions: 0 4 8", "aria-label": "find a node by its path of actions" });
   const said = h("span", { class: "tx-said rlnb-note", role: "status" });
   const find = () => { said.textContent = onFind(search.value); };
   search.addEventListener("keydown", (event) => { if (event.key === "Enter") find(); });
   search.addEventListener("input", () => { if (search.value === "") find(); });
-  const follow = h("input", { type: "checkbox", checked: true });
-  const followed = h("label", { class: "tx-field", title: "unfold the path of the simulation that is shown" }, follow, " follow the simulation");
-  follow.addEventListener("change", () => onFollow(follow.checked));
-  const tool = (text, label, name) => button({ text, label, onclick: () => act(name) });
+  const box = h("input", { type: "checkbox", checked: true });
+  const followed = h("label", { class: "tx-field", title: "unfold the path of the simulation that is shown" }, box, " follow the simulation");
+  box.addEventListener("change", () => onFollow(box.checked));
   const more = h("details", { class: "tx-more" }, h("summary", { class: "rlnb-button" }, "Filter"), h("div", { class: "tx-moreBox" },
     number("children", "children drawn per node", count, 1, (n) => onFilter({ count: n ?? count })),
     number("visits ≥", "only nodes with at least this many visits", "", 0, (n) => onFilter({ least: n ?? 0 })),
-    number("depth ≤", "only nodes up to this depth", "", 1, (n) => onFilter({ deepest: n ?? Infinity })),
-    followed, tool("Main line", "unfold the most visited line", "line"), tool("Fold all", "fold all", "fold")));
+    number("depth ≤", "only nodes up to this depth", "", 1, (n) => onFilter({ deepest: n ?? Infinity })), followed));
   more.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !more.open) return;
     more.open = false;
@@ -57,8 +88,9 @@ export function filterBar({ count, onFind, onFilter, onFollow, act }) {
     event.preventDefault();
     event.stopPropagation();
   });
+  const zoom = (text, label, by) => button({ text, label, onclick: () => onZoom(by) });
   const zooms = h("span", { class: "rlnb-group tx-field", role: "group", "aria-label": "zoom" },
-    "zoom", tool("in", "zoom in", "larger"), tool("out", "zoom out", "smaller"), tool("all", "show the whole tree", "fit"));
+    "zoom", zoom("in", "zoom in", 1.25), zoom("out", "zoom out", 0.8), zoom("all", "show the whole tree", 0));
   const el = h("div", { class: "tx-filters" }, said, search, more, zooms);
   return {
     el,
@@ -106,4 +138,35 @@ export function searchBar({ ask, head, chosenAction }) {
       if (problem.textContent !== (words ?? "")) problem.textContent = words ?? "";
     },
   };
+}
+
+const OF_TREE = ["further", "only", "best"]; // marks that no icicle has
+
+/**
+ * The legend, only of what occurs: look() gives the tree, whole() whether the icicle is shown, further() whether two ways
+ * to a node are drawn.
+ */
+export function legend({ look, whole, further }) {
+  const el = h("ul", { class: "rlnb-key tx-legend", "aria-label": "legend" });
+  const scale = h("span", { class: "tx-scale", "aria-hidden": "true" });
+  let shown = null;
+  let state = "";
+  function update() {
+    const { tree } = look();
+    const { legend: marks, players, size, value: { low, high } } = tree.head;
+    const now = `${whole()} ${further()}`;
+    if (shown === tree.head && state === now) return;
+    [shown, state] = [tree.head, now];
+    const whose = players ? ` for player${tree.toPlay[0]}, who moves at the root` : "";
+    const items = size === "visits" ? [h("li", {}, `value ${short(low)} `, scale, ` ${short(high)}${whose}`)] : [];
+    if (size === "visits" && !whole()) items.push(h("li", {}, "at a node: visits · mean value"));
+    for (const [mark, words] of marks) {
+      if (whole() ? OF_TREE.includes(mark) : mark === "further" && !further()) continue;
+      const wider = mark !== "size" ? "" : whole() ? "wider: " : "larger and wider: ";
+      items.push(h("li", {}, h("i", { class: `tx-mark tx-mark-${mark}`, "aria-hidden": "true" }), wider + words));
+    }
+    el.classList.toggle("tx-whole", whole());
+    el.replaceChildren(...items);
+  }
+  return { el, update };
 }

@@ -1,18 +1,15 @@
 // The TreeExplorer: a search tree unfolded and as a whole, its record under a playhead, and the selected node opened.
 
 import { Channel, button, clamp, framed, guarded, h, keyboard, noteList, tabs, timelineBar, visualizer } from "../_core/core.js";
-import { filterBar, phaseBar, searchBar } from "./controls.js";
-import { follow as followPath } from "./find.js";
+import { filterBar, followPath, legend, phaseBar, searchBar } from "./controls.js";
 import { icicle } from "./icicle.js";
 import { CHILDREN } from "./layout.js";
-import { legend } from "./key.js";
 import { looked, lookedAtOther, opened } from "./look.js";
 import { moments } from "./moments.js";
 import { nodeLink } from "./nodelink.js";
-import { nodePanel } from "./panel.js";
+import { nodePanel, summaryPanel } from "./panel.js";
 import { marksOf, phaseWords } from "./records.js";
 import { actionName, bestEdge, edgesOf, mainLine, pathTo } from "./store.js";
-import { summaryPanel } from "./summary.js";
 
 const VIEWS = ["tree", "icicle"];
 const PATIENCE = 5000;
@@ -55,7 +52,10 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const key = legend({ look, whole: () => large.value === "icicle", further: () => trees.some((one) => one.further()) });
   const bar = own(timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where, time.simulation));
   const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });
-  const filters = filterBar({ count: CHILDREN, onFind: find, onFilter, onFollow: (on) => { following = on; update(); }, act: (name) => trees.forEach((one) => one.tools[name]()) });
+  const filters = filterBar({
+    count: CHILDREN, onFind: find, onFilter,
+    onFollow: (on) => { following = on; update(); }, onZoom: (by) => trees.forEach((one) => one.zoom(by)),
+  });
   const wait = (how) => {
     waiting = how;
     clearTimeout(patience);

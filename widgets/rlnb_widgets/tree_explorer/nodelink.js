@@ -164,10 +164,10 @@ export function nodeLink({ look, onSelect, onFold, id, name }) {
     reveal(layout.at.get(node) ?? itemOf(active));
   }
 
-  /** Zoom as the reader wants it; 0 fits the tree into its place. */
-  function zoomTo(size) {
-    fitted = size === 0;
-    if (size) zoom = clamp(size, 0.3, 2);
+  /** Zoom as the reader wants it, by a factor; 0 fits the tree into its place. */
+  function zoomBy(factor) {
+    fitted = factor === 0;
+    if (factor) zoom = clamp(zoom * factor, 0.3, 2);
     fit();
     reveal();
   }
@@ -257,12 +257,7 @@ export function nodeLink({ look, onSelect, onFold, id, name }) {
     },
     filter(change) { unfold({ more: new Map(), ...change }); },
     fold,
-    /** What the tools do: "line" and "fold" unfold the main line and fold all, the others zoom. */
-    tools: {
-      line() { unfold(firstFolds(look().tree, folds)); },
-      fold() { folds = { ...folds, open: new Set([0]), closed: new Set(), more: new Map() }; relayout(); },
-      larger: () => zoomTo(zoom * 1.25), smaller: () => zoomTo(zoom * 0.8), fit: () => zoomTo(0),
-    },
+    zoom: zoomBy,
     destroy() { canvas.destroy(); moving.destroy(); observer.disconnect(); },
   };
 }
