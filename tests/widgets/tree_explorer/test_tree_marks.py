@@ -99,7 +99,7 @@ def test_nodes_have_the_same_discs_rings_and_names_of_actions(both: tuple[Any, d
 
 def test_the_number_of_visits_stands_at_the_same_place(both: tuple[Any, dict[str, Any]]) -> None:
     model, live = both
-    static = [m for m in _of(scene.tree_display(model).marks, "text") if m.get("anchor") != "end" and m["size"] == 10.5]
+    static = [m for m in _of(scene.tree_display(model).marks, "text") if m.get("anchor") != "end" and m["size"] == 11]
     written = [m for node in live["nodes"].values() for m in _of(node, "text") if m.get("anchor") != "end"]
     # The page also writes the value where there is room.
     found = sorted((m["x"], m["y"], m["text"].split(" · ")[0]) for m in written)
@@ -134,8 +134,23 @@ def _contrast(marks: list[dict[str, Any]], at: int, dark: int) -> float:
         if filled and mark["x"] <= x <= mark["x2"] and mark["y"] <= y <= mark["y"] + mark["h"]:
             share = mark.get("opacity") or 1
             ground = (1 - share) * ground + share * _rgb(mark["fill"], dark)
-    low, high = sorted((_luminance(ground), _luminance(_rgb(text.get("fill") or "ink", dark))))
+    return _ratio(_rgb(text.get("fill") or "ink", dark), ground)
+
+
+def _ratio(colour: np.ndarray, ground: np.ndarray) -> float:
+    low, high = sorted((_luminance(ground), _luminance(colour)))
     return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("dark", [0, 1])
+def test_lines_of_the_tree_have_the_contrast_of_marks(both: tuple[Any, dict[str, Any]], dark: int) -> None:
+    model, live = both
+    paper = _rgb("paper", dark)
+    for mark in [*scene.tree_display(model).marks, *live["lines"]]:
+        if mark["kind"] == "poly":
+            share = mark.get("opacity") or 1
+            assert _ratio(share * _rgb(mark["stroke"], dark) + (1 - share) * paper, paper) >= 3
+            assert mark["width"] >= 1, "a thinner line has no pixel of its colour"
 
 
 @pytest.mark.parametrize("dark", [0, 1])

@@ -6,6 +6,7 @@ import { keyOf } from "./records.js";
 import { TERMINAL, actionName, childEdges, hasFlag, isKept, isThere, placeOf, valueOf } from "./store.js";
 
 const [LARGEST, SMALLEST, WIDEST] = [13, 3, 7];
+const [TEXT, LABEL] = [11, 10]; // sizes of letters
 const THIN = 0.3; // narrower parts of an icicle are not seen, in pixels
 const STRONG = 0.3; // on the colours of values farther from the middle no letters can be read in both themes
 
@@ -13,7 +14,7 @@ const STRONG = 0.3; // on the colours of values farther from the middle no lette
 export const radius = (tree, at) => Math.max(LARGEST * Math.sqrt(clamp(tree.visits[at] / Math.max(tree.visits[0], 1), 0, 1)), SMALLEST);
 
 /** The width of a line: how much of all visits went along it. */
-export const lineWidth = (tree, edge) => 0.8 + WIDEST * clamp(tree.edgeVisits[edge] / Math.max(tree.visits[0], 1), 0, 1);
+export const lineWidth = (tree, edge) => 1 + WIDEST * clamp(tree.edgeVisits[edge] / Math.max(tree.visits[0], 1), 0, 1);
 
 /** The fills that make the colour of a place between -1 and 1: the middle, and one end over it. */
 const fills = (place) => [{ fill: "line" }, ...(place ? [{ fill: place > 0 ? "c0" : "c3", opacity: Math.abs(place) }] : [])];
@@ -41,8 +42,10 @@ export function lineMarks(edge, from, to, { tree, lit, line }, further = null) {
   if (edge < 0) return [{ kind: "poly", points: curve(from, to), stroke: "muted", width: 1, dash: [2, 3] }];
   const isLit = lit.edges.has(edge);
   const wide = lineWidth(tree, edge) + (isLit ? 1.5 : 0);
-  const stroke = isLit ? "warn" : line.has(edge) ? "ink" : "muted";
-  return [{ kind: "poly", points: further ? detour(from, to, further) : curve(from, to), stroke, width: wide, opacity: isLit || line.has(edge) ? 0.9 : 0.5, ...(further ? { dash: [5, 4] } : {}) }];
+  const main = line.has(edge);
+  const points = further ? detour(from, to, further) : curve(from, to);
+  const style = { stroke: isLit ? "warn" : main ? "ink" : "muted", width: wide, opacity: isLit || main ? 0.9 : 0.7 };
+  return [{ kind: "poly", points, ...style, ...(further ? { dash: [5, 4] } : {}) }];
 }
 
 /** What is written at a node: visits and value; what the last phase changed goes from before to after. */
@@ -77,7 +80,8 @@ export function itemMarks(item, [x, y], state) {
   if (item.kind === "stub") {
     const on = active === item.id;
     const plate = { y: y - 8, h: 16, radius: 8, fill: "panel", stroke: on ? "accent" : "line", width: on ? 2 : 1 };
-    const marks = plated(x - 2, y + 3.5, `+${state.stubCount(item).toLocaleString("en")} more`, 10, 6, plate, { fill: on ? "accent" : "muted" });
+    const text = `+${state.stubCount(item).toLocaleString("en")} more`;
+    const marks = plated(x - 2, y + 3.5, text, LABEL, 6, plate, { fill: on ? "accent" : "muted" });
     return { marks, box: [x - 8, y - 9, marks[0].x2 - x + 8, 18], badge: null, past: 0 };
   }
   const { node } = item;
@@ -101,17 +105,18 @@ export function itemMarks(item, [x, y], state) {
   const open = item.children.some(state.isShown);
   const beside = item.parent && !open;
   // Between narrow columns there is room for the visits alone; the value is in the colour and the tooltip.
-  const text = beside || textWidth(label.text, 10.5) + 12 < state.layout.column ? label.text : label.text.split(" · ")[0];
-  const [left, low] = beside ? [x + around, y + 4] : [x - textWidth(text, 10.5) / 2, y + around + 8];
+  const text = beside || textWidth(label.text, TEXT) + 12 < state.layout.column ? label.text : label.text.split(" · ")[0];
+  const [left, low] = beside ? [x + around, y + 4] : [x - textWidth(text, TEXT) / 2, y + around + 8];
   const plate = { y: low - 9, h: 11, fill: label.changed ? "highlight" : "paper", opacity: 0.9 };
-  const written = plated(left, low, text, 10.5, 1, plate, { bold: label.changed || selected === node, fill: "ink" });
+  const written = plated(left, low, text, TEXT, 1, plate, { bold: label.changed || selected === node, fill: "ink" });
   if (!beside) Object.assign(written[1], { x, anchor: "middle" });
   marks.push(...written);
   let end = Math.max(written[0].x2 - 1, x + around);
   const fold = item.folded && !open ? childEdges(tree, node).filter((e) => !state.layout.at.has(tree.edgeChild[e])).length : 0;
   let badge = null;
   if (fold) {
-    const [pill, count] = plated(end + 9, y + 3.5, `+${fold}`, 9.5, 4, { y: y - 7, h: 14, radius: 7, fill: "panel", stroke: "line" }, { fill: "muted" });
+    const chip = { y: y - 7, h: 14, radius: 7, fill: "panel", stroke: "line" };
+    const [pill, count] = plated(end + 9, y + 3.5, `+${fold}`, LABEL, 4, chip, { fill: "muted" });
     marks.push(pill, count);
     badge = [pill.x, pill.x2 - pill.x];
     end = pill.x2;
@@ -120,8 +125,9 @@ export function itemMarks(item, [x, y], state) {
     const up = y - 3 - Math.max(lineWidth(tree, item.edge) - 2, 0) / 2;
     const action = actionName(tree, tree.edgeAction[item.edge]);
     const within = Math.max(state.layout.column - 36, 40);
-    marks.push({ kind: "rect", x: x - around - Math.min(textWidth(action, 10.5), within), x2: x - around + 2, y: up - 9, h: 11, fill: "paper", opacity: 0.9 },
-      { kind: "text", x: x - around + 1, y: up, text: action, size: 10.5, bold: true, anchor: "end", within });
+    const from = x - around - Math.min(textWidth(action, TEXT), within);
+    marks.push({ kind: "rect", x: from, x2: x - around + 2, y: up - 9, h: 11, fill: "paper", opacity: 0.9 },
+      { kind: "text", x: x - around + 1, y: up, text: action, size: TEXT, bold: true, anchor: "end", within });
   }
   const top = Math.min(y - around + 3, y - 8);
   const bottom = beside ? Math.max(y + around - 3, y + 8) : low + 2;
@@ -152,8 +158,8 @@ export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoo
       if (isKept(tree, n)) marks.push({ ...box, h: 2, fill: "c2" });
     }
     const text = n === 0 ? "root" : actionName(tree, tree.action[n]);
-    if (tall >= 13 && wide > 16 && cutText(text, wide - 4, 11) === text) {
-      const half = textWidth(text, 11) / 2 + 2;
+    if (tall >= 13 && wide > 16 && cutText(text, wide - 4, TEXT) === text) {
+      const half = textWidth(text, TEXT) / 2 + 2;
       if (!faded && Math.abs(place) > STRONG) marks.push({ kind: "rect", x: (x + x2) / 2 - half, x2: (x + x2) / 2 + half, y: y + high / 2 - 6, h: 12, fill: "paper", opacity: 0.75 });
       marks.push({ kind: "text", x: (x + x2) / 2, y: y + high / 2 + 4, text, anchor: "middle", fill: "ink" });
     }

@@ -33,6 +33,7 @@ from rlnb_widgets.tree_explorer.words import (
 
 _ROW, _INNER, _LEFT, _RIGHT, _COLUMN = 22.0, 42.0, 46.0, 84.0, 124.0
 _LARGEST, _SMALLEST, _WIDEST = 13.0, 3.0, 7.0
+_TEXT, _LABEL = 11, 10  # sizes of letters
 _ICICLE_ROWS, _ICICLE_ROW, _MOST_ACTIONS, _BOARD = 8, 14.0, 12, 188.0
 #: Farther from the middle than this, neither light nor dark letters can be read on a colour in both themes.
 _STRONG = 0.3
@@ -70,7 +71,7 @@ def tree_display(model: TreeModel) -> Display:
             if child in places:
                 main = (node, child) in line
                 further = int(nodes.parent[child]) != node
-                role, opacity = ("ink", 0.9) if main else ("muted", 0.5)
+                role, opacity = ("ink", 0.9) if main else ("muted", 0.7)
                 points = _detour(places, past, node, child) if further else _curve((x, y), places[child])
                 dash = (5, 4) if further else None
                 display.poly(points, stroke=role, width=_line_width(model, edge), opacity=opacity, dash=dash)
@@ -79,7 +80,7 @@ def tree_display(model: TreeModel) -> Display:
         hidden = {int(child) for child in edges.child[edges.first[node] : edges.first[node + 1]] if child >= 0}
         hidden -= set(places)
         if hidden:
-            display.text(x + _radius(model, node) + 4, y - 7, f"+{len(hidden)}", fill="muted", size=9.5)
+            display.text(x + _radius(model, node) + 4, y - 7, f"+{len(hidden)}", fill="muted", size=_LABEL)
     return display
 
 
@@ -87,12 +88,12 @@ def scale_display(model: TreeModel) -> Display:
     """Draw the scale of values, and say whose they are."""
     display = Display(14)
     low, high = _written(model.values.low), _written(model.values.high)
-    x = text_width(low, 11) + 8
+    x = text_width(low, _TEXT) + 8
     display.text(0, 11, low, fill="muted")
     for i in range(21):
         _coloured(display, x + 6 * i, x + 6 * i + 6.3, 1, 12, i / 10 - 1)
     display.text(x + 134, 11, high, fill="muted")
-    display.text(x + 146 + text_width(high, 11), 11, value_words(model), fill="muted")
+    display.text(x + 146 + text_width(high, _TEXT), 11, value_words(model), fill="muted")
     return display
 
 
@@ -109,10 +110,10 @@ def icicle_display(model: TreeModel) -> Display:
         _coloured(display, x, max(x2 - 1, x + 0.5), top, _ICICLE_ROW - 1, place)
         display.hit(x, x2, top, _ICICLE_ROW - 1, tip=node_words(model, node))
         if x2 - x > 26 and node:
-            text = cut_text(model.action_text(int(nodes.action[node])), x2 - x - 6, 9)
+            text = cut_text(model.action_text(int(nodes.action[node])), x2 - x - 6, _LABEL)
             if abs(place) > _STRONG:
-                display.box(x + 2, top + 1.5, text_width(text, 9) + 2, _ICICLE_ROW - 4, "paper", opacity=0.75)
-            display.text(x + 3, top + 10, text, size=9, within=x2 - x - 6)
+                display.box(x + 2, top + 1.5, text_width(text, _LABEL) + 2, _ICICLE_ROW - 4, "paper", opacity=0.75)
+            display.text(x + 3, top + 10, text, size=_LABEL, within=x2 - x - 6)
     return display
 
 
@@ -132,7 +133,7 @@ def root_display(model: TreeModel, tall: float) -> Display:
         display.text(x, 12, name, fill="muted")
         for k, share in enumerate(shares):
             display.box(x, 18 + 15 * k, 80 * share / most, 10, role, radius=2)
-            display.text(x + 80 * share / most + 4, 27 + 15 * k, f"{share:.0%}", size=9.5)
+            display.text(x + 80 * share / most + 4, 27 + 15 * k, f"{share:.0%}", size=_LABEL)
     for k, row in enumerate(rows):
         display.text(0, 27 + 15 * k, shorten(model.action_text(row.action), 12), bold=row.action == model.best)
         if row.value is not None:
@@ -205,15 +206,15 @@ def _rings(model: TreeModel, node: int) -> tuple[list[tuple[str, float]], float]
 
 def _past(model: TreeModel, node: int) -> float:
     """Return how far to the right of a node the texts beside it end, those of its size and of children not drawn."""
-    size = text_width(f"{int(model.nodes.size[node]):,}", 10.5)
-    return _rings(model, node)[1] + max(size, text_width("+00", 9.5)) + 4
+    size = text_width(f"{int(model.nodes.size[node]):,}", _TEXT)
+    return _rings(model, node)[1] + max(size, text_width("+00", _LABEL)) + 4
 
 
 def _line_width(model: TreeModel, edge: int) -> float:
     """Return the width of a line: the share of all visits that went along it."""
     visits = model.sized_by == "visits"
     went = float(model.edges.visits[edge] if visits else model.nodes.size[model.edges.child[edge]])
-    return 0.8 + _WIDEST * min(max(went / max(float(model.nodes.size[0]), 1.0), 0.0), 1.0)
+    return 1 + _WIDEST * min(max(went / max(float(model.nodes.size[0]), 1.0), 0.0), 1.0)
 
 
 def _place(model: TreeModel, node: int) -> float:
@@ -244,14 +245,14 @@ def _node(display: Display, model: TreeModel, node: int, x: float, y: float, inn
     if node:
         action = model.action_text(int(nodes.action[node]))
         up = y - 3 - max(_line_width(model, int(nodes.edge[node])) - 2, 0) / 2
-        wide = min(text_width(action, 10.5), max(room, 40))
+        wide = min(text_width(action, _TEXT), max(room, 40))
         display.box(x - around - wide, up - 9, wide + 2, 11, "paper", opacity=0.9)
-        display.text(x - around + 1, up, action, size=10.5, bold=True, anchor="end", within=max(room, 40))
+        display.text(x - around + 1, up, action, size=_TEXT, bold=True, anchor="end", within=max(room, 40))
     text = f"{int(nodes.size[node]):,}"
     if inner or not node:
-        display.text(x, y + around + 8, text, size=10.5, anchor="middle")
+        display.text(x, y + around + 8, text, size=_TEXT, anchor="middle")
     else:
-        display.text(x + around, y + 4, text, size=10.5)
+        display.text(x + around, y + 4, text, size=_TEXT)
     display.hit(x - around, x + around, y - around, 2 * around, tip=node_words(model, node))
 
 
