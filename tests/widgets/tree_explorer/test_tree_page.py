@@ -80,6 +80,19 @@ def test_enter_folds_and_unfolds_and_a_stub_shows_more(browse):
     assert folded[1].endswith("9 actions folded") and folded[0] < again <= before < more
 
 
+def test_the_end_key_unfolds_the_main_line_of_a_folded_tree(browse):
+    explorer = TreeExplorer(search(record=False))
+
+    def act(page):
+        press(page, "Enter")
+        folded = page.locator(".tx-node").count()
+        press(page, "End")
+        return folded, page.locator(".tx-node").evaluate_all("(all) => all.map((g) => +g.dataset.node)")
+
+    folded, drawn = browse(explorer, act, reduced_motion="reduce")
+    assert folded == 1 and len(explorer.model.principal) > 2 and set(explorer.model.principal) <= set(drawn)
+
+
 def seen_from_the_root(model, node):
     """The mean return of the action that leads to a node, for the player who is to move at the root."""
     nodes, edge = model.nodes, model.nodes.edge[node]

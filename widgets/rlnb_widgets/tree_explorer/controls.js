@@ -47,7 +47,8 @@ export function followPath(tree, text) {
     const edge = edgeOf(tree, node, action);
     const child = edge < 0 ? -1 : tree.edgeChild[edge];
     if (action < 0) return { node, message: `There is no action “${word}”.` };
-    if (edge < 0) return { node, message: hasFlag(tree, node, TERMINAL) ? `The episode ends ${way}.` : `${name} is not legal ${way}, or was left out.` };
+    if (edge < 0 && hasFlag(tree, node, TERMINAL)) return { node, message: `The episode ends ${way}.` };
+    if (edge < 0) return { node, message: `${name} is not legal ${way}, or was left out.` };
     if (child < 0) return { node, message: `${name} was never tried ${way}.` };
     if (!isThere(tree, child)) return { node, message: `${name} is tried ${way} only by a later simulation.` };
     node = child;
@@ -69,13 +70,16 @@ export function actionOf(tree, word) {
  * onFilter(change), onFollow(on), onZoom(factor), which is 0 for the whole tree.
  */
 export function filterBar({ count, onFind, onFilter, onFollow, onZoom }) {
-  const search = h("input", { type: "search", class: "rlnb-field tx-search", placeholder: "actions: 0 4 8", "aria-label": "find a node by its path of actions" });
+  const search = h("input", {
+    type: "search", class: "rlnb-field tx-search", placeholder: "actions: 0 4 8", "aria-label": "find a node by its path of actions",
+  });
   const said = h("span", { class: "tx-said rlnb-note", role: "status" });
   const find = () => { said.textContent = onFind(search.value); };
   search.addEventListener("keydown", (event) => { if (event.key === "Enter") find(); });
   search.addEventListener("input", () => { if (search.value === "") find(); });
   const box = h("input", { type: "checkbox", checked: true });
-  const followed = h("label", { class: "tx-field", title: "unfold the path of the simulation that is shown" }, box, " follow the simulation");
+  const about = "unfold the path of the simulation that is shown";
+  const followed = h("label", { class: "tx-field", title: about }, box, " follow the simulation");
   box.addEventListener("change", () => onFollow(box.checked));
   const more = h("details", { class: "tx-more" }, h("summary", { class: "rlnb-button" }, "Filter"), h("div", { class: "tx-moreBox" },
     number("children", "children drawn per node", count, 1, (n) => onFilter({ count: n ?? count })),
@@ -109,8 +113,13 @@ export function filterBar({ count, onFind, onFilter, onFollow, onZoom }) {
  * that can be taken.
  */
 export function searchBar({ ask, head, chosenAction }) {
-  const many = h("input", { type: "number", class: "rlnb-field tx-number", min: 1, step: 1, value: 100, "aria-label": "how many simulations to run" });
-  const act = (name, text, label, more = () => ({})) => [name, button({ text, label, solid: true, onclick: () => ask({ do: name, ...more() }) })];
+  const many = h("input", {
+    type: "number", class: "rlnb-field tx-number", min: 1, step: 1, value: 100, "aria-label": "how many simulations to run",
+  });
+  const act = (name, text, label, more = () => ({})) => {
+    const onclick = () => ask({ do: name, ...more() });
+    return [name, button({ text, label, solid: true, onclick })];
+  };
   const made = Object.fromEntries([
     act("step", "Step", "run one simulation"), act("back", "Back", "undo the last simulation"),
     act("run", "Run", "run several simulations", () => ({ n: Math.max(Math.round(Number(many.value)) || 1, 1) })),
@@ -120,7 +129,8 @@ export function searchBar({ ask, head, chosenAction }) {
   ]);
   const note = h("span", { class: "rlnb-note tx-kernel" });
   const problem = h("p", { class: "rlnb-error tx-problem", role: "alert" });
-  const el = h("div", {}, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, ...(ask ? [made.step, made.back, made.run, many, made.advance, made.refresh] : []), note), problem);
+  const buttons = ask ? [made.step, made.back, made.run, many, made.advance, made.refresh] : [];
+  const el = h("div", {}, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, ...buttons, note), problem);
   return {
     el,
     update(waiting, nameOf, actions) {
@@ -133,7 +143,8 @@ export function searchBar({ ask, head, chosenAction }) {
       // Room for the longest of the names, in bold, so that nothing beside it moves.
       made.advance.style.minWidth = `calc(${(1.12 * Math.max(...actions.map((by) => textWidth(advance(by), 1)), 0)).toFixed(2)}em + 26px)`;
       if (action < 0) made.advance.disabled = true;
-      note.textContent = ask ? ["", "The search is running.", "No answer yet: the kernel is busy, or gone."][waiting] : "To continue the search, run this cell.";
+      const now = ["", "The search is running.", "No answer yet: the kernel is busy, or gone."][waiting];
+      note.textContent = ask ? now : "To continue the search, run this cell.";
       problem.hidden = !words;
       if (problem.textContent !== (words ?? "")) problem.textContent = words ?? "";
     },

@@ -50,7 +50,8 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const panel = own(nodePanel({ look, onSelect: select, onC: (c) => constant.set(c) }));
   const summary = summaryPanel({ look, onSelect: select });
   const key = legend({ look, whole: () => large.value === "icicle", further: () => trees.some((one) => one.further()) });
-  const bar = own(timelineBar(playhead, () => (marks ??= marksOf(data.tree, data.records, selection.value)), "simulation", where, time.simulation));
+  const marked = () => (marks ??= marksOf(data.tree, data.records, selection.value));
+  const bar = own(timelineBar(playhead, marked, "simulation", where, time.simulation));
   const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });
   const filters = filterBar({
     count: CHILDREN, onFind: find, onFilter,
@@ -71,7 +72,8 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const parting = h("p", { class: "tx-parting" });
   const notes = noteList();
   const record = h("div", { class: "tx-time" }, bar.el);
-  const named = ["This tree", "The other tree"].map((text) => h("p", { class: "rlnb-small", hidden: !there }, h("b", {}, text), " ", h("span", { class: "rlnb-note" })));
+  const named = ["This tree", "The other tree"].map((text) =>
+    h("p", { class: "rlnb-small", hidden: !there }, h("b", {}, text), " ", h("span", { class: "rlnb-note" })));
   const panes = trees.map((one, i) => h("div", { class: "tx-pane" }, named[i], one.el));
   const views = tabs([
     { name: "tree", title: "Tree", el: h("div", { class: "tx-panes" }, ...panes) },
@@ -79,7 +81,10 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   ], { label: "large view", onchoose: (name) => large.set(name) });
   views.el.classList.add("tx-views");
   views.el.append(filters.el);
-  const sides = tabs([{ name: "node", title: "Selected node", el: h("div", {}, panel.el) }, { name: "root", title: "Root", el: h("div", {}, summary.el) }], { label: "details" });
+  const sides = tabs([
+    { name: "node", title: "Selected node", el: h("div", {}, panel.el) },
+    { name: "root", title: "Root", el: h("div", {}, summary.el) },
+  ], { label: "details" });
   const steps = h("div", { class: "tx-steps" }, phases.el, bar.jumps);
   const controls = h("div", { class: "tx-controls" }, steps, kernel ? search.el : null);
   const main = h("div", { class: `tx-main${there ? " tx-two" : ""}` }, h("div", {}, views.el, words, key.el), sides.el);
@@ -147,7 +152,9 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     root.setAttribute("aria-label", `TreeExplorer: ${headline}`);
     root.querySelector(".rlnb-title-text")?.replaceChildren(`TreeExplorer: ${headline}`);
     say(parting, compare ? `${compare.words} ` : "");
-    if (compare && compare.part !== null) parting.append(button({ text: "go there", title: null, class: "tx-small", onclick: () => select(compare.part) }));
+    if (compare && compare.part !== null) {
+      parting.append(button({ text: "go there", title: null, class: "tx-small", onclick: () => select(compare.part) }));
+    }
     [headline, compare?.head.words.headline].forEach((text, i) => { named[i].lastChild.textContent = text; });
   };
   listen("change:_columns", () => {

@@ -27,7 +27,8 @@ export function factsOf(tree, node) {
   if (tree.steps?.[node] > 1) facts.push(["steps from the node before", String(tree.steps[node])]);
   const ways = edgesTo(tree, node).filter((e) => isThere(tree, tree.edgeFrom[e]));
   const way = (e) => `${pathWords(tree, tree.edgeFrom[e])} by ${actionName(tree, tree.edgeAction[e])}`;
-  if (ways.length > 1) facts.push(["reached from", [...ways.slice(0, WAYS).map(way), ...(ways.length > WAYS ? [`${ways.length - WAYS} more`] : [])].join("; ")]);
+  const more = ways.length > WAYS ? [`${ways.length - WAYS} more`] : [];
+  if (ways.length > 1) facts.push(["reached from", [...ways.slice(0, WAYS).map(way), ...more].join("; ")]);
   if (isKept(tree, node)) facts.push(["kept", "from the previous search"]);
   return facts;
 }
@@ -51,8 +52,9 @@ export function nodePanel({ look, onSelect, onC }) {
   const constant = h("div", { class: "tx-row tx-constant" }, h("label", { class: "tx-row" }, name, slider), value, reset);
   slider.addEventListener("input", () => onC(Number(slider.value)));
   const hint = h("p", { class: "rlnb-note rlnb-small" });
-  const el = h("section", { class: "tx-panel", "aria-label": "selected node" }, title, h("div", { class: "tx-position" }, scene.el, facts), none,
-    h("div", { class: "tx-scroll" }, table), constant, hint, formula);
+  const position = h("div", { class: "tx-position" }, scene.el, facts);
+  const scroll = h("div", { class: "tx-scroll" }, table);
+  const el = h("section", { class: "tx-panel", "aria-label": "selected node" }, title, position, none, scroll, constant, hint, formula);
 
   // The lines are made anew, and with them the one that had the focus.
   const focusPicked = () => (body.querySelector('[tabindex="0"]') ?? title).focus({ preventScroll: true });
@@ -91,7 +93,10 @@ export function nodePanel({ look, onSelect, onC }) {
     if (held) focusPicked();
     const slides = rows.length > 0 && Boolean(rule?.known && rule.cName);
     constant.hidden = !slides;
-    hint.textContent = [slides && c !== own && "Ranked by this constant; the search itself is unchanged.", hidden && `${hidden.toLocaleString("en")} more actions, with lower scores.`].filter(Boolean).join(" ");
+    hint.textContent = [
+      slides && c !== own && "Ranked by this constant; the search itself is unchanged.",
+      hidden && `${hidden.toLocaleString("en")} more actions, with lower scores.`,
+    ].filter(Boolean).join(" ");
     hint.hidden = !slides && !hidden;
     if (slides) {
       const gamma = rule.cName === "gamma";
@@ -131,11 +136,11 @@ function arrow(change, now, write = short) {
 }
 
 /** The heads of the columns, whose widths do not depend on what is in them: they would move while a record is played. */
-const headsOf = (columns) => [
-  h("th", { scope: "col", style: "width:18%" }, "action"),
-  ...columns.map(([name, about]) => h("th", { scope: "col", style: `width:${(75 / columns.length).toFixed(1)}%`, title: about, "aria-label": `${name}, ${about}` }, name)),
-  h("td"),
-];
+function headsOf(columns) {
+  const style = `width:${(75 / columns.length).toFixed(1)}%`;
+  const head = ([name, about]) => h("th", { scope: "col", style, title: about, "aria-label": `${name}, ${about}` }, name);
+  return [h("th", { scope: "col", style: "width:18%" }, "action"), ...columns.map(head), h("td")];
+}
 
 /** The line of an action: its place in the ranking, and where it was `before` the reader ranked anew. */
 function lineOf(tree, row, columns, { place, before, chosen, pick, onSelect }) {
@@ -143,16 +148,22 @@ function lineOf(tree, row, columns, { place, before, chosen, pick, onSelect }) {
   const moved = before.get(action) - place;
   const name = actionName(tree, action);
   const marks = [row === chosen && "tx-picked", place === 0 && "tx-first", row.n === 0 && "tx-untried"];
-  const arrow = moved ? h("span", { class: moved > 0 ? "tx-up" : "tx-down", title: `${Math.abs(moved)} ${moved > 0 ? "up" : "down"}` }, ` ${moved > 0 ? "▲" : "▼"}${Math.abs(moved)}`) : null;
-  const choose = h("button", { type: "button", class: "tx-pick", tabindex: row === chosen ? 0 : -1, "aria-pressed": String(row === chosen), title: `write the formula of action ${name}` }, name, arrow);
-  const go = h("button", { type: "button", class: "tx-go", "aria-label": `go to action ${name}`, title: "go there", onclick: () => onSelect(child) }, "›");
+  const [way, sign, far] = [moved > 0 ? "up" : "down", moved > 0 ? "▲" : "▼", Math.abs(moved)];
+  const arrow = moved ? h("span", { class: `tx-${way}`, title: `${far} ${way}` }, ` ${sign}${far}`) : null;
+  const choose = h("button", {
+    type: "button", class: "tx-pick", tabindex: row === chosen ? 0 : -1, "aria-pressed": String(row === chosen),
+    title: `write the formula of action ${name}`,
+  }, name, arrow);
+  const go = h("button", {
+    type: "button", class: "tx-go", "aria-label": `go to action ${name}`, title: "go there", onclick: () => onSelect(child),
+  }, "›");
   const onclick = (event) => {
     event.stopPropagation(); // else the tree would take the focus
     if (!go.contains(event.target)) pick(action);
   };
+  const cells = columns.map(([, , cell]) => { const [content, mark] = cell(row); return h("td", { class: mark ?? null }, content); });
   return h("tr", { "data-action": action, class: marks.filter(Boolean).join(" "), onclick },
-    h("th", { scope: "row" }, choose), ...columns.map(([, , cell]) => { const [content, mark] = cell(row); return h("td", { class: mark ?? null }, content); }),
-    h("td", {}, isThere(tree, child) ? go : null));
+    h("th", { scope: "row" }, choose), ...cells, h("td", {}, isThere(tree, child) ? go : null));
 }
 
 function paintFormula(box, tree, node, row) {
@@ -225,24 +236,36 @@ export function summaryPanel({ look, onSelect }) {
     const rows = summaryOf(tree, own);
     const visited = head.size === "visits";
     el.hidden = rows.length === 0;
-    heading.textContent = head.priors ? "The root: prior, visits, policy" : visited ? "The root: visits" : "The root: nodes below each action";
+    heading.textContent = `The root: ${head.priors ? "prior, visits, policy" : visited ? "visits" : "nodes below each action"}`;
     const there = other ? new Map(summaryOf(other, other.head.rule?.c ?? own).map((row) => [row.action, row])) : null;
-    const shown = rows.length <= BARS ? rows : [...rows].sort((a, b) => b.n - a.n || (b.prior ?? 0) - (a.prior ?? 0)).slice(0, BARS);
-    const most = Math.max(...shown.flatMap((row) => [row.share, row.prior ?? 0, row.improved ?? 0, there?.get(row.action)?.share ?? 0]), 1e-9);
+    const shareThere = (row) => there?.get(row.action)?.share ?? 0;
+    const larger = (a, b) => b.n - a.n || (b.prior ?? 0) - (a.prior ?? 0);
+    const shown = rows.length <= BARS ? rows : [...rows].sort(larger).slice(0, BARS);
+    const most = Math.max(...shown.flatMap((row) => [row.share, row.prior ?? 0, row.improved ?? 0, shareThere(row)]), 1e-9);
     const ended = t === records.count && rows.find((row) => row.action === head.best);
     const best = ended || shown.reduce((a, b) => (b.n > a.n ? b : a), shown[0]);
-    const bar = (role, share) => (share === null || share === undefined ? null : h("i", { class: "tx-bar", style: `background:var(--rlnb-${role});height:${((100 * share) / most).toFixed(1)}%` }));
+    const bar = (role, share) => {
+      const height = `${((100 * share) / most).toFixed(1)}%`;
+      return share === null ? null : h("i", { class: "tx-bar", style: `background:var(--rlnb-${role});height:${height}` });
+    };
+    const percent = (share) => `${(100 * share).toFixed(share < 0.0995 && share > 0 ? 1 : 0)}%`;
     chart.replaceChildren(...shown.map((row) => {
       const name = actionName(tree, row.action);
-      const percent = (share) => `${(100 * share).toFixed(share < 0.0995 && share > 0 ? 1 : 0)}%`;
-      const words = [`action ${name}`, row.prior === null ? null : `prior ${percent(row.prior)}`, `${plural(row.n, head.size.slice(0, -1))}, ${percent(row.share)}`,
-        there ? `${percent(there.get(row.action)?.share ?? 0)} in the other tree` : null,
-        row.improved === null ? null : `improved policy ${percent(row.improved)}`, Number.isNaN(row.q) ? "never tried" : `value ${short(row.q)}`].filter(Boolean).join(", ");
-      return h("div", { role: "listitem", class: "tx-barbox" }, h("button", {
-        type: "button", class: `tx-barbutton${row === best && row.n ? " tx-best" : ""}`, "data-action": row.action, "aria-label": words, title: words, disabled: row.child < 0,
-        onclick: () => onSelect(row.child),
-      }, h("span", { class: "tx-columns" }, bar("c7", row.prior), bar("c0", row.share), there ? bar("c4", there.get(row.action)?.share ?? 0) : null, bar("c2", row.improved)),
-      h("span", { class: "tx-percent" }, percent(row.improved ?? row.share)), h("span", { class: "tx-barname" }, name)));
+      const words = [
+        `action ${name}`,
+        row.prior === null ? null : `prior ${percent(row.prior)}`,
+        `${plural(row.n, head.size.slice(0, -1))}, ${percent(row.share)}`,
+        there ? `${percent(shareThere(row))} in the other tree` : null,
+        row.improved === null ? null : `improved policy ${percent(row.improved)}`,
+        Number.isNaN(row.q) ? "never tried" : `value ${short(row.q)}`,
+      ].filter(Boolean).join(", ");
+      const bars = [bar("c7", row.prior), bar("c0", row.share), bar("c4", there ? shareThere(row) : null), bar("c2", row.improved)];
+      const made = h("button", {
+        type: "button", class: `tx-barbutton${row === best && row.n ? " tx-best" : ""}`, "data-action": row.action,
+        "aria-label": words, title: words, disabled: row.child < 0, onclick: () => onSelect(row.child),
+      }, h("span", { class: "tx-columns" }, ...bars),
+      h("span", { class: "tx-percent" }, percent(row.improved ?? row.share)), h("span", { class: "tx-barname" }, name));
+      return h("div", { role: "listitem", class: "tx-barbox" }, made);
     }));
     const improved = rows.some((row) => row.improved !== null);
     const same = !improved && visited && head.kind === "search" ? ", which is the improved policy" : "";

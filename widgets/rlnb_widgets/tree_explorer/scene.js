@@ -131,7 +131,8 @@ export function itemMarks(item, [x, y], state) {
   }
   const top = Math.min(y - around + 3, y - 8);
   const bottom = beside ? Math.max(y + around - 3, y + 8) : low + 2;
-  return { marks, box: [Math.min(x - around, left), top, end - Math.min(x - around, left), bottom - top], badge, label, differs, fold, past: beside ? end + 4 - x : 0 };
+  const first = Math.min(x - around, left);
+  return { marks, box: [first, top, end - first, bottom - top], badge, label, differs, fold, past: beside ? end + 4 - x : 0 };
 }
 
 /** The marks of an icicle; its hit areas are named by their nodes. `over` is the node under the pointer. */
@@ -140,7 +141,8 @@ export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoo
   const scale = width / (b - a);
   const gap = tall > 6 ? 1 : 0;
   const high = tall - gap;
-  const isIn = (n) => n >= 0 && isThere(tree, n) && tree.depth[n] >= first && tree.depth[n] - first < rows && tree.x1[n] > a && tree.x0[n] < b;
+  const inRows = (n) => tree.depth[n] >= first && tree.depth[n] < first + rows;
+  const isIn = (n) => n >= 0 && isThere(tree, n) && inRows(n) && tree.x1[n] > a && tree.x0[n] < b;
   const boxOf = (n) => [(Math.max(tree.x0[n], a) - a) * scale, (Math.min(tree.x1[n], b) - a) * scale, (tree.depth[n] - first) * tall];
   const marks = [];
   for (let n = 0; n < tree.count; n++) {
@@ -159,15 +161,17 @@ export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoo
     }
     const text = n === 0 ? "root" : actionName(tree, tree.action[n]);
     if (tall >= 13 && wide > 16 && cutText(text, wide - 4, TEXT) === text) {
-      const half = textWidth(text, TEXT) / 2 + 2;
-      if (!faded && Math.abs(place) > STRONG) marks.push({ kind: "rect", x: (x + x2) / 2 - half, x2: (x + x2) / 2 + half, y: y + high / 2 - 6, h: 12, fill: "paper", opacity: 0.75 });
-      marks.push({ kind: "text", x: (x + x2) / 2, y: y + high / 2 + 4, text, anchor: "middle", fill: "ink" });
+      const [middle, half] = [(x + x2) / 2, textWidth(text, TEXT) / 2 + 2];
+      const plate = { kind: "rect", x: middle - half, x2: middle + half, y: y + high / 2 - 6, h: 12, fill: "paper", opacity: 0.75 };
+      if (!faded && Math.abs(place) > STRONG) marks.push(plate);
+      marks.push({ kind: "text", x: middle, y: y + high / 2 + 4, text, anchor: "middle", fill: "ink" });
     }
   }
   const outline = (n, stroke, width) => {
     if (!isIn(n)) return;
     const [x, x2, y] = boxOf(n);
-    marks.push({ kind: "rect", x: x + width / 2, x2: Math.max(x2 - width / 2 - gap, x + width), y: y + width / 2, h: high - width, stroke, width });
+    const right = Math.max(x2 - width / 2 - gap, x + width);
+    marks.push({ kind: "rect", x: x + width / 2, x2: right, y: y + width / 2, h: high - width, stroke, width });
   };
   for (const n of [0, ...[...line].map((e) => tree.edgeChild[e])]) outline(n, "ink", 1);
   for (const n of lit.nodes) outline(n, "warn", 2);
