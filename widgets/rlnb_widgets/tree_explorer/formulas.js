@@ -150,5 +150,6 @@ function resultOf(rule, node, { value, u, score: now, logit, numbers }) {
   }
   if (rule.name === "EXP3" || rule.name === "Gumbel") return `= ${short(now)}`;
   if (rule.name !== "UCB1Tuned") return `= ${short(value)} + ${short(u)} = ${short(now)}`;
-  return `= ${short(value)} + √(${short(Math.log(numbers.N) / numbers.n)} · ${short(formulas.ucb1_tuned_capped({ variance: numbers.V }))}) = ${short(now)}`;
+  const [bound, capped] = [Math.log(numbers.N) / numbers.n, formulas.ucb1_tuned_capped({ variance: numbers.V })];
+  return `= ${short(value)} + √(${short(bound)} · ${short(capped)}) = ${short(now)}`;
 }

@@ -42,7 +42,8 @@ export function icicle({ look, onSelect }) {
   };
   function tell() {
     const { tree } = look();
-    out.textContent = over < 0 ? "\u00a0" : `${pathWords(tree, over)}: ${plural(tree.visits[over], tree.head.size.slice(0, -1))}, value ${brief(valueOf(tree, over))}`;
+    const size = () => plural(tree.visits[over], tree.head.size.slice(0, -1));
+    out.textContent = over < 0 ? "\u00a0" : `${pathWords(tree, over)}: ${size()}, value ${brief(valueOf(tree, over))}`;
   }
   function zoom(node) {
     zoomed = node;
@@ -59,7 +60,9 @@ export function icicle({ look, onSelect }) {
   function update() {
     const { tree, selected } = look();
     settle(tree);
-    el.setAttribute("aria-label", `icicle of all ${tree.count.toLocaleString("en")} nodes, ${tree.deepest + 1} rows${zoomed ? `, zoomed to ${pathWords(tree, zoomed)}` : ""}; the arrow keys walk it`);
+    const all = `icicle of all ${tree.count.toLocaleString("en")} nodes, ${tree.deepest + 1} rows`;
+    const where = zoomed ? `, zoomed to ${pathWords(tree, zoomed)}` : "";
+    el.setAttribute("aria-label", `${all}${where}; the arrow keys walk it`);
     whole.disabled = zoomed === 0;
     into.disabled = selected === zoomed || selected === 0;
     view.invalidate();

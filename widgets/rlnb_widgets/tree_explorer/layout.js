@@ -49,7 +49,10 @@ export function layOut(tree, folds, forced = new Set(), ways = forced, room = In
   const items = [];
   const at = new Map();
   const put = (kind, node, edge, parent, hidden) => {
-    const item = { id: kind === "node" ? node : -node - 1, kind, node, edge, parent, depth: parent ? parent.depth + 1 : 0, x: 0, y: 0, children: [], hidden, folded: false };
+    const item = {
+      id: kind === "node" ? node : -node - 1, kind, node, edge, parent, depth: parent ? parent.depth + 1 : 0,
+      x: 0, y: 0, children: [], hidden, folded: false,
+    };
     items.push(item);
     parent?.children.push(item);
     return item;

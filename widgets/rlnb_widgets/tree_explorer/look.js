@@ -44,7 +44,10 @@ export function looked({ tree, records, other, match, head }, { t, phase, select
   records.seek(t, phase);
   let selected = selection;
   while (!isThere(tree, selected)) selected = tree.parent[selected];
-  const matched = ({ action }) => (match[selected] < 0 ? null : scored(other, match[selected], c).find((row) => row.action === action) ?? null);
+  const matched = ({ action }) => {
+    const there = match[selected];
+    return there < 0 ? null : scored(other, there, c).find((row) => row.action === action) ?? null;
+  };
   return {
     tree, records, t, phase, selected, other, c, own: head.rule?.c ?? c, boards, ...filter,
     lit: litBy(records, t, phase), changed: records.changed(t, phase), line: new Set(mainLine(tree)),

@@ -127,7 +127,8 @@ export function nodeLink({ look, onSelect, onFold, id, name }) {
   /** Put the part of an item that is not drawn into the page: its area, its name and its state. */
   function place(item, { box: [x, y, wide, tall], badge, label, differs, fold }, state) {
     if (!inPage.has(item.id)) {
-      inPage.set(item.id, h("div", { role: "treeitem", "data-item": item.id, id: idOf(item), "aria-level": item.depth + 1 }, h("span", { class: "tx-badge" })));
+      const made = { role: "treeitem", "data-item": item.id, id: idOf(item), "aria-level": item.depth + 1 };
+      inPage.set(item.id, h("div", made, h("span", { class: "tx-badge" })));
       sheet.append(inPage.get(item.id));
     }
     const area = inPage.get(item.id);
@@ -135,9 +136,11 @@ export function nodeLink({ look, onSelect, onFold, id, name }) {
     area.firstChild.style.cssText = badge ? `left:${(badge[0] - x) * zoom}px;width:${badge[1] * zoom}px` : "display:none";
     const { lit, selected, tree } = state;
     const opens = item.children.length || fold || edgesOf(tree, item.node).length;
-    const words = item.kind === "stub" ? `${stubCount(item).toLocaleString("en")} more, Enter shows them` : spoken(state, item, label.value, fold, differs);
-    const attributes = item.kind === "stub" ? { class: "tx-stub", "aria-label": words, "aria-selected": state.active === item.id } : {
-      class: ["tx-node", lit.nodes.includes(item.node) && "tx-lit", label.changed && "tx-changed", differs && `tx-${differs}`].filter(Boolean).join(" "),
+    const stub = item.kind === "stub";
+    const words = stub ? `${stubCount(item).toLocaleString("en")} more, Enter shows them` : spoken(state, item, label.value, fold, differs);
+    const marks = stub ? [] : [lit.nodes.includes(item.node) && "tx-lit", label.changed && "tx-changed", differs && `tx-${differs}`];
+    const attributes = stub ? { class: "tx-stub", "aria-label": words, "aria-selected": state.active === item.id } : {
+      class: ["tx-node", ...marks].filter(Boolean).join(" "),
       "data-node": item.node, "data-label": label.text, "aria-label": words, title: words, "aria-selected": selected === item.node,
       "aria-expanded": opens ? fold === 0 && item.children.some(isShown) : null,
     };
@@ -267,7 +270,8 @@ function spoken({ tree, line }, item, value, fold, differs) {
   const at = item.node;
   return [
     at === 0 ? "root" : `action ${actionName(tree, tree.edgeAction[item.edge])}`,
-    tree.head.size === "nodes" ? `${plural(tree.visits[at], "node")} at and below it` : plural(tree.visits[at], "visit"), Number.isNaN(value) ? "no value" : `value ${brief(value)}`,
+    tree.head.size === "nodes" ? `${plural(tree.visits[at], "node")} at and below it` : plural(tree.visits[at], "visit"),
+    Number.isNaN(value) ? "no value" : `value ${brief(value)}`,
     item.edge >= 0 && tree.head.priors ? `prior ${brief(tree.edgePrior[item.edge])}` : null,
     hasFlag(tree, at, TERMINAL) ? "end of the episode" : null, hasFlag(tree, at, TRANSPOSITION) ? "reached in several ways" : null,
     isKept(tree, at) ? "kept from the previous search" : null,

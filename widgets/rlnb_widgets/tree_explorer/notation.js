@@ -9,8 +9,9 @@ export function short(x) {
   if (Number.isNaN(x)) return "–";
   if (!Number.isFinite(x)) return x > 0 ? "∞" : "−∞";
   const size = Math.abs(x);
-  const text = Number.isInteger(x) && size < 1e6 ? String(x) : size !== 0 && (size < 0.001 || size >= 1e6) ? x.toExponential(1) : size >= 100 ? x.toFixed(1) : size >= 10 ? x.toFixed(2) : x.toFixed(3);
-  return text.replace("-", "−");
+  const digits = size >= 100 ? 1 : size >= 10 ? 2 : 3;
+  const far = size >= 1e6 || (size < 0.001 && size > 0);
+  return (far ? x.toExponential(1) : Number.isInteger(x) ? String(x) : x.toFixed(digits)).replace("-", "−");
 }
 
 /** A number of a column: three digits after the point, always. */
@@ -57,7 +58,8 @@ const make = (tag, ...children) => hIn(MATHML, tag, {}, ...children);
 export function math(formula, note = "") {
   const label = note ? `${formula} (${note})` : formula;
   const end = note && make("mtext", `\u00a0${note}`);
-  return hIn(MATHML, "math", { displaystyle: "true", "aria-label": label }, make("mrow", ...parsed(formula).map((term) => drawn(term)), end));
+  const terms = parsed(formula).map((term) => drawn(term));
+  return hIn(MATHML, "math", { displaystyle: "true", "aria-label": label }, make("mrow", ...terms, end));
 }
 
 /** The name of a function, with what separates it from its argument. */
@@ -65,7 +67,8 @@ const called = (name) => make("mrow", make("mi", name), hIn(MATHML, "mspace", { 
 
 // A fraction below a root is written with a slash: without a font for formulas a root does not grow as tall as it.
 function drawn(term, low = false) {
-  if (typeof term === "string") return term === "max" ? called(term) : make(/^[+−·=Σ]$/.test(term) ? "mo" : /^[−\d∞–]/.test(term) ? "mn" : "mi", term);
+  if (term === "max") return called(term);
+  if (typeof term === "string") return make(/^[+−·=Σ]$/.test(term) ? "mo" : /^[−\d∞–]/.test(term) ? "mn" : "mi", term);
   const { kind } = term;
   const row = (parts) => parts.map((part) => drawn(part, low || kind === "√("));
   // A fraction shows by itself what its bars and a logarithm span.

@@ -26,8 +26,12 @@ export function recordsOf(tree) {
 
   const seek = (t, phase = 0) => {
     const to = Math.min(3 * t + Math.max(phase - 1, 0), 3 * count);
-    for (; position < to; position++) for (let i = starts[position]; i < starts[position + 1]; i++) homes[chName[i]][chPlace[i]] = chAfter[i];
-    for (; position > to; position--) for (let i = starts[position] - 1; i >= starts[position - 1]; i--) homes[chName[i]][chPlace[i]] = chBefore[i];
+    for (; position < to; position++) {
+      for (let i = starts[position]; i < starts[position + 1]; i++) homes[chName[i]][chPlace[i]] = chAfter[i];
+    }
+    for (; position > to; position--) {
+      for (let i = starts[position] - 1; i >= starts[position - 1]; i--) homes[chName[i]][chPlace[i]] = chBefore[i];
+    }
     tree.now = count === 0 ? Infinity : Math.ceil(position / 3);
   };
   seek(count);
@@ -51,7 +55,9 @@ export function recordsOf(tree) {
   const changed = (t, phase) => {
     const stage = { 0: 3 * t - 1, 2: 3 * t, 3: 3 * t + 1 }[phase] ?? -1;
     const all = new Map();
-    for (let i = starts?.[stage]; i < starts?.[stage + 1]; i++) all.set(keyOf(head.changeNames[chName[i]], chPlace[i]), [chBefore[i], chAfter[i]]);
+    for (let i = starts?.[stage]; i < starts?.[stage + 1]; i++) {
+      all.set(keyOf(head.changeNames[chName[i]], chPlace[i]), [chBefore[i], chAfter[i]]);
+    }
     return all;
   };
   return { count, seek, path, found, current, changed };
@@ -85,7 +91,8 @@ export function phaseWords(tree, records, t, phase) {
   const words = {
     select: `from the root ${way}, by the best score in each node`,
     expand: tree.recAdded[r] ? `a new node is added after ${way}` : `nothing to add, ${at} is an end of the episode`,
-    evaluate: ended ? `the episode ends after ${at}, with a reward of ${short(found)} for the player who moved there` : `${at} is worth ${short(found)} to the player to move`,
+    evaluate: ended ? `the episode ends after ${at}, with a reward of ${short(found)} for the player who moved there`
+      : `${at} is worth ${short(found)} to the player to move`,
     "back up": `${ended ? "the reward of " : ""}${short(found)} goes up along ${way}; ${actions.length + 1} nodes gain one visit each`,
   };
   return `Simulation ${((tree.head.records.first ?? 0) + r + 1).toLocaleString("en")}, ${PHASES[phase]}: ${words[PHASES[phase]]}.`;

@@ -33,13 +33,17 @@ export const hasFlag = (tree, node, flag) => (tree.flags[node] & flag) !== 0;
 export const isKept = (tree, node) => hasFlag(tree, node, REUSED) && tree.head.reused < tree.count;
 
 /** The edges of a node, in the order of the actions. */
-export const edgesOf = (tree, node) => Array.from({ length: tree.edgeStart[node + 1] - tree.edgeStart[node] }, (_, i) => tree.edgeStart[node] + i);
+export function edgesOf({ edgeStart }, node) {
+  return Array.from({ length: edgeStart[node + 1] - edgeStart[node] }, (_, i) => edgeStart[node] + i);
+}
 
 /** The edge that an action takes from a node, or -1. */
 export const edgeOf = (tree, node, action) => edgesOf(tree, node).find((e) => tree.edgeAction[e] === action) ?? -1;
 
 /** The edges of a node that lead to another; with `now`, those there at the moment. */
-export const childEdges = (tree, node, now = true) => edgesOf(tree, node).filter((e) => tree.edgeChild[e] >= 0 && (!now || isThere(tree, tree.edgeChild[e])));
+export function childEdges(tree, node, now = true) {
+  return edgesOf(tree, node).filter((e) => tree.edgeChild[e] >= 0 && (!now || isThere(tree, tree.edgeChild[e])));
+}
 
 /** The nodes from the root to a node, both included. */
 export function lineTo(tree, node) {
@@ -59,7 +63,8 @@ export const pathWords = (tree, node) => (node === 0 ? "root" : pathTo(tree, nod
 
 /** The edge visited most, of several the one with the best mean, as a search plays; -1 where none was taken. */
 export function bestEdge(tree, node) {
-  const mean = (e) => (tree.head.kind === "search" ? tree.edgeSum[e] / Math.max(tree.edgeVisits[e], 1) : 0); // of a Tree it is not known for whom
+  // Of a Tree it is not known for whom a mean is good.
+  const mean = (e) => (tree.head.kind === "search" ? tree.edgeSum[e] / Math.max(tree.edgeVisits[e], 1) : 0);
   let best = -1;
   for (const e of childEdges(tree, node)) {
     const more = tree.edgeVisits[e] - (best < 0 ? 0 : tree.edgeVisits[best]);
@@ -87,7 +92,8 @@ export function edgesTo(tree, node) {
  */
 export function valueOf(tree, node) {
   const edge = tree.edge[node];
-  const [sum, visits, taker] = edge < 0 ? [tree.valueSum[node], tree.visits[node], node] : [tree.edgeSum[edge], tree.edgeVisits[edge], tree.parent[node]];
+  const [sum, visits, taker] = edge < 0 ? [tree.valueSum[node], tree.visits[node], node]
+    : [tree.edgeSum[edge], tree.edgeVisits[edge], tree.parent[node]];
   if (!(visits > 0)) return NaN;
   return isTurned(tree, taker) ? -sum / visits : sum / visits;
 }
