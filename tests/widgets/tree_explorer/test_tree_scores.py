@@ -236,7 +236,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_the_page_computes_the_scores_of_the_library(search: str, node: str) -> None:
+def test_the_page_computes_and_writes_the_scores_of_the_library(search: str, node: str) -> None:
     model = tree_model(SEARCHES[search]())
     head, columns = tree_payload(model)
     constants = [model.rule.c, 0.3 * model.rule.c]
@@ -246,7 +246,10 @@ def test_the_page_computes_the_scores_of_the_library(search: str, node: str) -> 
     for c, of_nodes in zip(constants, json.loads(done.stdout), strict=True):
         assert len(of_nodes) == len(model.nodes) > 10
         for number, rows in enumerate(of_nodes):
-            found = [float(row) for row in rows]
+            found = [float(score) for score, _ in rows]
             np.testing.assert_allclose(
                 found, scores(model, number, c).score, rtol=1e-6, atol=1e-6
             )  # priors are float32
+            for score, (_, formula) in zip(found, rows, strict=True):
+                if math.isfinite(score):
+                    assert evaluated(f"{formula} = ") == pytest.approx(score, abs=0.03), formula
