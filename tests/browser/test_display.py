@@ -20,19 +20,29 @@ from tests.pairwise import sampled
 from tests.widgets.displays import SCENES
 
 MARGIN = 4
-#: Share of pixels that may differ: letters and edges are smoothed differently.
+#: Share of the drawn pixels that may differ: edges are smoothed differently.
 TOLERANCE = 0.004
+#: The same of `every_mark`, in which single marks are small.
+TOLERANCE_OF_MARKS = 0.001
 #: Parameters of `every_mark`, without the window.
 PARAMS = {"t": 300, "none": 0, "one": 1, "top": 5, "words": "42", "part": [400, 660, 2.0], "hidden": None}
+
+
+def open_painter(browser: Browser, change: tuple[str, str] = ("", "")) -> Page:
+    """Return an empty page with the painter, in which one text was replaced by another."""
+    page = browser.new_page()
+    module = bundle_js(Path(__file__).with_name("both_ways.js")).replace("export default", "window.bothWays =")
+    assert change[0] in module
+    text = module.replace(*change) if change[0] else module
+    page.set_content(f'<style>{bundle_css()}</style><div class="rlnb"></div><script type="module">{text}</script>')
+    page.wait_for_function("Boolean(window.bothWays)")
+    return page
 
 
 @pytest.fixture(scope="module")
 def painter(browser: Browser) -> Iterator[Page]:
     """An empty page with the painter."""
-    page = browser.new_page()
-    module = bundle_js(Path(__file__).with_name("both_ways.js")).replace("export default", "window.bothWays =")
-    page.set_content(f'<style>{bundle_css()}</style><div class="rlnb"></div><script type="module">{module}</script>')
-    page.wait_for_function("Boolean(window.bothWays)")
+    page = open_painter(browser)
     yield page
     page.close()
 
@@ -44,13 +54,25 @@ def page(painter: Page, request: pytest.FixtureRequest) -> Page:
     return painter
 
 
-def compare(page: Page, display: Display, params: dict[str, Any], live: dict[str, Any] | None = None) -> Any:
-    """Draw both ways at 680 pixels; ``live`` are other parameters for the canvas."""
+def compare(
+    page: Page,
+    display: Display,
+    params: dict[str, Any],
+    live: dict[str, Any] | None = None,
+    shown: Display | None = None,
+) -> Any:
+    """Draw both ways at 680 pixels; ``live`` are other parameters for the canvas, and ``shown`` is another list.
+
+    Returns:
+        ``differ``, the share of the drawn pixels that differ; ``flat``, the number of pixels inside of areas that have
+        another colour, however near; and ``drawn``, the share of the picture that is drawn.
+    """
     svg = Svg(680 + 2 * MARGIN, display.height + 2 * MARGIN)
     draw_display(svg, display, params, MARGIN, MARGIN)
-    kept, blob = display.columns.payload()
+    painted = display if shown is None else shown
+    kept, blob = painted.columns.payload()
     given = {
-        "svg": base64.b64encode(str(svg).encode()).decode(), "display": display.payload(), "columns": kept,
+        "svg": base64.b64encode(str(svg).encode()).decode(), "display": painted.payload(), "columns": kept,
         "blob": base64.b64encode(blob).decode(), "params": params if live is None else live, "width": 680,
         "margin": MARGIN,
     }  # fmt: skip
@@ -88,6 +110,7 @@ def every_mark() -> Display:
         display.spans([(t[::2], t[1::2], "c0"), (t[1:-1:2], t[2::2], "c1")], 0, 20, unit=0.01)
         few = np.arange(0.0, 1000, 40)
         display.spans([(few, few + 25, "c2")], 26, 20, gap=2, opacity=0.5)
+        display.spans([(few + 30, few + 31, "c3")], 26, 20)
         display.labels(few, few + 25, 40, shift=2)
         display.labels(few[::5], few[::5] + 90, 60, "sign", fill="bad", size=10)
         noise = np.cumsum(rng.normal(size=5000))
@@ -154,7 +177,7 @@ def every_mark() -> Display:
 def test_every_mark_looks_the_same_on_a_canvas_and_as_svg(page: Page, window: tuple[float, float]) -> None:
     params = {"low": window[0], "high": window[1], **PARAMS}
     found = compare(page, every_mark(), params)
-    assert found["differ"] < TOLERANCE, found
+    assert found["differ"] < TOLERANCE_OF_MARKS and found["flat"] == 0, found
     assert found["drawn"] > 0.15
 
 
@@ -162,6 +185,36 @@ def test_the_comparison_sees_a_playhead_that_is_elsewhere(painter: Page) -> None
     params = {"low": 0, "high": 1000, **PARAMS}
     found = compare(painter, every_mark(), params, {**params, "low": 30})
     assert found["differ"] > 2 * TOLERANCE, found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("draw(painter, marks, pageOf(width));", "pen.translate(1, 0); draw(painter, marks, pageOf(width));"),
+        ("draw(painter, marks, pageOf(width));", "pen.translate(0, 1); draw(painter, marks, pageOf(width));"),
+        ("const size = mark.size ?? 11;", "const size = (mark.size ?? 11) - 1;"),
+        ('${mark.bold ? "600 " : ""}', ""),
+        ("pen.lineWidth = mark.width ?? 1;", "pen.lineWidth = (mark.width ?? 1) + 1;"),
+        ("pen.setLineDash(mark.dash ?? []);", ""),
+        ("pen.globalAlpha = mark.opacity ?? 1;", ""),
+        ("0.86 * scaleOf(place)", "0.7 * scaleOf(place)"),
+        ("gap = 0, least = 0.5", "gap = 0, least = 1.5"),
+    ],
+)
+def test_the_comparison_sees_a_painter_that_drifts(browser: Browser, change: tuple[str, str]) -> None:
+    page = open_painter(browser, change)
+    found = compare(page, every_mark(), {"low": 0, "high": 1000, **PARAMS})
+    page.close()
+    assert found["differ"] > TOLERANCE_OF_MARKS or found["flat"] > 0, found
+
+
+@pytest.mark.parametrize(("role", "other"), [("bad", "c3"), ("good", "c2"), ("panel", "paper"), ("accent", "c0")])
+def test_the_comparison_sees_a_colour_that_is_only_similar(painter: Page, role: str, other: str) -> None:
+    display, live = Display(40), Display(40)
+    for one, fill in ((display, role), (live, other)):
+        one.box(10, 10, 20, 20, fill)
+    found = compare(painter, display, {}, shown=live)
+    assert found["flat"] > 0 or found["differ"] > TOLERANCE, found
 
 
 def test_measures_are_the_same_in_both_languages(painter: Page) -> None:
@@ -199,5 +252,5 @@ def test_each_scene_looks_the_same_on_a_canvas_and_as_svg(page: Page, name: str)
     make: Callable[[], tuple[Display, dict[str, Any]]] = SCENES[name]
     display, params = make()
     found = compare(page, display, params)
-    assert found["differ"] < TOLERANCE, found
+    assert found["differ"] < TOLERANCE and found["flat"] == 0, found
     assert found["drawn"] > 0.002

@@ -374,20 +374,18 @@ def _style(mark: Mark) -> dict[str, Any]:
 
 
 def _sector_path(x: float, y: float, r: float, r2: float, turn: float, turn2: float) -> str:
-    if turn2 - turn >= 1:
-        # An arc from a point to itself is nothing.
-        middle = (turn + turn2) / 2
-        return _sector_path(x, y, r, r2, turn, middle) + _sector_path(x, y, r, r2, middle, turn2)
-
     def at(radius: float, share: float) -> str:
         angle = math.tau * share
         return f"{coordinate(x + radius * math.sin(angle))} {coordinate(y - radius * math.cos(angle))}"
 
-    large = int(turn2 - turn > 0.5)
-    outer = f"M{at(r2, turn)}A{coordinate(r2)} {coordinate(r2)} 0 {large} 1 {at(r2, turn2)}"
-    if r == r2:
-        return outer
-    return f"{outer}L{at(r, turn2)}A{coordinate(r)} {coordinate(r)} 0 {large} 0 {at(r, turn)}z"
+    def arc(radius: float, start: float, stop: float) -> str:
+        # In quarters: of a half circle, two rounded ends do not tell where the middle is.
+        size, count = coordinate(radius), max(math.ceil(4 * abs(stop - start) - 1e-6), 1)
+        ends = (start + (stop - start) * (k + 1) / count for k in range(count))
+        return "".join(f"A{size} {size} 0 0 {int(stop > start)} {at(radius, end)}" for end in ends)
+
+    outer = f"M{at(r2, turn)}{arc(r2, turn, turn2)}"
+    return outer if r == r2 else f"{outer}L{at(r, turn2)}{arc(r, turn2, turn)}z"
 
 
 def _disc_path(x: float, y: float, r: float, turn: float, size: float) -> str:
