@@ -9,6 +9,7 @@ import numpy as np
 from rlnb_widgets import BatchedEnvTimeline, TransformInspector
 from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.timeline import marks_display
+from rlnb_widgets.batched_timeline import batch_run, failure_of
 from rlnb_widgets.transform_inspector.scene import chain_display
 
 from rlnb.collectors.trace import Call, CollectorTrace, WorkerBatch
@@ -88,6 +89,11 @@ def _of_collectors(name: str, batches: int = 12, workers: int = 3) -> Callable[[
     return made
 
 
+def _failure() -> Made:
+    run = batch_run("a batch", trace_of_batch(6, 3), failure=failure_of(RuntimeError("the env broke\nat step 6"), 6))
+    return BatchedEnvTimeline(trace_of_batch(6, 3))._scene.failure(run.label, run.failure), {}
+
+
 def _chain() -> Made:
     env = TransformedEnv(CartPoleEnv(), Compose(StepCounter(), RewardSum()))
     return chain_display(TransformInspector(env, seed=0).model), {}
@@ -106,6 +112,7 @@ SCENES: dict[str, Callable[[], Made]] = {
     "timeline of all batches": _of_collectors("overview"),
     "timeline of many batches": _of_collectors("overview", 3_000, 6),
     "timeline of one batch": _of_collectors("detail"),
+    "a failure": _failure,
     "chain of transforms": _chain,
     **displays_buffers.SCENES,
     **displays_trees.SCENES,

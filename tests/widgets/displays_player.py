@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets._core.display import Display
+from rlnb_widgets.rollout_player.legend import legend_display
 from rlnb_widgets.rollout_player.scene import PlayerScene
 from tensordict import TensorDict
 
@@ -46,7 +47,14 @@ def _many_actions() -> tuple[Display, dict[str, float]]:
     return scene.strips(), scene.params(5)
 
 
+def _legend() -> tuple[Display, dict[str, float]]:
+    display = legend_display(RolloutPlayer(rollout_of(60, 14), "CartPole-v1").model, [0])
+    assert display is not None
+    return display, {}
+
+
 SCENES = {
+    "player legend": _legend,
     "player strips": _of(60, 14, 20),
     "player strips zoomed": _of(400, 14, 120, **{"from": 100, "to": 150, "start": 110, "stop": 140}),
     "player strips of many steps": _of(5_000, 21, 900),

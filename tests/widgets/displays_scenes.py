@@ -11,7 +11,7 @@ from rlnb_widgets._core.display import Display
 from rlnb_widgets.rollout_player.scene import PlayerScene
 from rlnb_widgets.scenes import find_scene
 
-from rlnb.envs import ConnectFourEnv, GymEnv, SpreadEnv, TicTacToeEnv
+from rlnb.envs import ConnectFourEnv, GridWorldEnv, GymEnv, SpreadEnv, TicTacToeEnv
 
 _BOARD = [[[1, -1, -1], [1, 0, -1], [0, 0, 0]]]
 _COLUMNS = np.full((1, 6, 7), -1)
@@ -28,6 +28,7 @@ _FRAMES: dict[str, tuple[Any, Any, Any]] = {
     "MountainCar": ("MountainCarContinuous-v0", [[-0.2, 0.01]], [[0.6]]),
     "Pendulum": ("Pendulum-v1", [[0.3, -0.95, 0.1]], [[-1.5]]),
     "Taxi": ("Taxi-v3", [328], [0]),
+    "a map with walls": (GridWorldEnv(["S.#", ".HG"]), [3], [2]),
     "a bandit": ("rlnb/Bandit", [[3, 0, 5, 1]], [2]),
     "columns of discs": (ConnectFourEnv(), _COLUMNS, [4]),
     "a won board": (TicTacToeEnv(), _BOARD, None),
