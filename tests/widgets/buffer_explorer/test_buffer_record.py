@@ -51,6 +51,16 @@ def test_draws_found_and_expected(buffer, steps):
     assert (moment.batches, moment.drawn_count) == (5, 4)
 
 
+def test_each_moment_keeps_the_draws_of_its_time(buffer, steps):
+    explorer = BufferExplorer(buffer(8))
+    explorer.extend(steps([4]))
+    batch = explorer.sample()["index"]
+    explorer.sample()
+    first, second = explorer.model.moments[-2:]
+    assert first.draws[0].tolist() == torch.bincount(batch, minlength=8).tolist()
+    assert second.draws.sum() == 2 * first.draws.sum() and second.expected.sum() == 2 * first.expected.sum()
+
+
 def test_expected_draws_follow_priorities():
     sampler = PrioritizedSampler(4, alpha=1.0, beta=1.0, eps=0.0)
     explorer = BufferExplorer(TensorDictReplayBuffer(storage=LazyTensorStorage(4), sampler=sampler, batch_size=10))

@@ -60,12 +60,12 @@ def chances(
 
 
 def by_cell(values: np.ndarray, grid: Grid) -> np.ndarray:
-    """Sum values ``[rows, columns]`` by cell: ``[columns, cells]`` for the columns that are drawn.
+    """Return the sums of values ``[rows, columns]`` by cell, ``[columns, cells]`` for the columns that are drawn: a copy.
 
     Example:
         >>> by_cell(np.ones((5, 1)), Grid(rows=5, cells=2, columns=1, total=1)).tolist()
         [[3.0, 2.0]]
     """
     if grid.cells == grid.rows:
-        return np.ascontiguousarray(values[:, : grid.columns].T)
+        return values[:, : grid.columns].T.copy()
     return np.ascontiguousarray(np.add.reduceat(values[:, : grid.columns], grid.edges()[:-1], axis=0).T)
