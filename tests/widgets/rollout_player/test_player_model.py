@@ -470,10 +470,18 @@ def test_environments_have_the_names_they_are_given(tiny):
     assert (model.envs, model.labels) == ((2, 0), ("late", "early"))
     with pytest.raises(ValueError, match=r"^labels must name the 3 environments that are shown, got 1 label\.$"):
         player_model(td, labels=["late"])
-    with pytest.raises(
-        ValueError, match=r"^labels= names the environments of a batch; two rollouts to compare are call"
-    ):
-        player_model(td, compare=td, labels=["late", "early"])
+
+
+def test_rollouts_that_are_compared_have_the_names_they_are_given(tiny):
+    a, b = (tiny(reward=[1, reward], done=[0, 0], **{name: [0, 1]}) for reward, name in ((2, "x"), (3, "y")))
+    model = player_model(a, compare=b, labels=["trained", "random"])
+    assert model.labels == ("trained", "random")
+    assert str(model.parting) == (
+        'They part at step 1: ("next", "reward") is 2 in trained and 3 in random. '
+        '"x" is only in trained; "y" is only in random.'
+    )
+    with pytest.raises(ValueError, match=r"^labels must name the two rollouts that are compared, got 1 label\.$"):
+        player_model(a, compare=b, labels=["trained"])
 
 
 def test_comparing_takes_no_frames(tiny):

@@ -60,7 +60,8 @@ export function hitAt(marks, { width, params }, px, py) {
 }
 
 /**
- * Show a display list in an element that is as high as the list: { el, invalidate, at, show, destroy }.
+ * Show a display list in an element that is as high as the list: { el, invalidate, at, show, destroy }. Where the style
+ * sheet sets --rlnb-zoom, such as in the whole window, it is larger by this factor.
  *
  * params() gives the values of parameters at the moment. In a list with much to paint `moving` names those that change
  * often: what is below the first mark that depends on one has a canvas of its own, painted when others change.
@@ -73,7 +74,12 @@ export function surface(display, column, { params = () => ({}), moving = [], tip
   let marks = [];
   let still = 0; // how many marks are on the canvas below
   let painted = null;
-  const layer = (some) => stage(el, (pen, { width, color }) => paint(pen, some(), { width, params: params(), column, color }));
+  const zoom = () => Number(getComputedStyle(el).getPropertyValue("--rlnb-zoom")) || 1;
+  const layer = (some) => stage(el, (pen, { width, color }) => {
+    const larger = zoom();
+    pen.scale(larger, larger);
+    paint(pen, some(), { width: width / larger, params: params(), column, color });
+  });
   const below = moving.length ? layer(() => marks.slice(0, still)) : null;
   const above = layer(() => marks.slice(still));
   const invalidate = () => {
@@ -88,13 +94,13 @@ export function surface(display, column, { params = () => ({}), moving = [], tip
     still = marks.findIndex((mark) => moving.some((name) => JSON.stringify(mark).includes(`"param":"${name}"`)));
     if (still < 0) still = below ? marks.length : 0;
     painted = null;
-    el.style.height = `${list.height}px`;
+    el.style.height = `calc(${list.height}px * var(--rlnb-zoom, 1))`;
     invalidate();
   };
   const destroy = () => { below?.destroy(); above.destroy(); };
   const at = (event) => {
-    const box = el.getBoundingClientRect();
-    return hitAt(marks, { width: box.width, params: params() }, event.clientX - box.left, event.clientY - box.top);
+    const [box, larger] = [el.getBoundingClientRect(), zoom()];
+    return hitAt(marks, { width: box.width / larger, params: params() }, (event.clientX - box.left) / larger, (event.clientY - box.top) / larger);
   };
   el.addEventListener("pointermove", (event) => {
     const words = tipOf(at(event), event);

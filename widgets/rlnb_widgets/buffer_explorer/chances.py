@@ -60,7 +60,7 @@ def chances(
 
 
 def by_cell(values: np.ndarray, grid: Grid) -> np.ndarray:
-    """Return the sums of values ``[rows, columns]`` by cell, ``[columns, cells]`` for the columns that are drawn: a copy.
+    """Return a copy of values ``[rows, columns]``, summed by cell: ``[columns, cells]`` for the columns that are drawn.
 
     Example:
         >>> by_cell(np.ones((5, 1)), Grid(rows=5, cells=2, columns=1, total=1)).tolist()

@@ -20,6 +20,7 @@ class RolloutDivergence:
     second: str  #: the same in the second rollout
     only: tuple[tuple[Key, str], ...]  #: entries of one rollout only, or of differing shape: (key, problem)
     lengths: tuple[int, int]  #: number of steps of both rollouts
+    names: tuple[str, str] = ("a", "b")  #: names of both
 
     def __str__(self) -> str:
         """Return the comparison as a sentence."""
@@ -29,10 +30,8 @@ class RolloutDivergence:
             longer = max(self.lengths)
             text += "." if short == longer else f" they share; then one goes on to {longer}."
         else:
-            text = (
-                f"They part at step {self.t}: {shorten(key_text(self.keys[0]), 60)} is {self.first} in a and "
-                f"{self.second} in b."
-            )
+            values = f"{self.first} in {self.names[0]} and {self.second} in {self.names[1]}"
+            text = f"They part at step {self.t}: {shorten(key_text(self.keys[0]), 60)} is {values}."
             if self.keys[1:]:
                 text += f" Also {', '.join(shorten(key_text(k), 40) for k in self.keys[1:5])}"
                 text += f" and {len(self.keys) - 5} more." if len(self.keys) > 5 else "."
@@ -40,7 +39,9 @@ class RolloutDivergence:
         return f"{text} {extras}." if extras else text
 
 
-def first_parting(a: dict[Key, RolloutLeaf], b: dict[Key, RolloutLeaf]) -> RolloutDivergence:
+def first_parting(
+    a: dict[Key, RolloutLeaf], b: dict[Key, RolloutLeaf], names: tuple[str, str] = ("a", "b")
+) -> RolloutDivergence:
     """Compare the first environments of two rollouts entry by entry.
 
     NaN equals NaN. An entry that only one of them has, or whose shape differs, is listed and does not count as a
@@ -52,18 +53,19 @@ def first_parting(a: dict[Key, RolloutLeaf], b: dict[Key, RolloutLeaf]) -> Rollo
     firsts: dict[Key, int] = {}
     for key in sorted({*a, *b}, key=lambda k: (k[0] == "next", k)):
         if key not in a or key not in b:
-            only.append((key, f"is only in {'a' if key in a else 'b'}"))
+            only.append((key, f"is only in {names[key not in a]}"))
         elif a[key].shape != b[key].shape or a[key].kind != b[key].kind:
-            only.append((key, f"has shape {list(a[key].shape)} in a and {list(b[key].shape)} in b"))
+            only.append((key, f"has shape {list(a[key].shape)} in {names[0]} and {list(b[key].shape)} in {names[1]}"))
         else:
             differs = np.flatnonzero(_differs(a[key], b[key], steps))
             if differs.size:
                 firsts[key] = int(differs[0])
     if not firsts:
-        return RolloutDivergence(None, (), "", "", tuple(only), lengths)
+        return RolloutDivergence(None, (), "", "", tuple(only), lengths, names)
     t = min(firsts.values())
     keys = tuple(key for key, first in firsts.items() if first == t)
-    return RolloutDivergence(t, keys, a[keys[0]].text_at(0, t), b[keys[0]].text_at(0, t), tuple(only), lengths)
+    first, second = (leaves[keys[0]].text_at(0, t) for leaves in (a, b))
+    return RolloutDivergence(t, keys, first, second, tuple(only), lengths, names)
 
 
 def _steps(leaves: dict[Key, RolloutLeaf]) -> int:

@@ -78,12 +78,12 @@ def player_model(
     check_env(env)
     if compare is not None:
         chosen = _chosen(envs if envs is not None else [0], min(total, steps_shape(compare)[0]), one=True)
-        side = _join(_side(rollout, chosen), _side(compare, chosen))
         if frames is not None:
             raise ValueError('frames= belongs to one rollout; to compare two, store each one\'s frames under "pixels".')
-        if labels is not None:
-            raise ValueError("labels= names the environments of a batch; two rollouts to compare are called a and b.")
-        names: tuple[str, ...] = ("a", "b")
+        names = ("a", "b") if labels is None else tuple(labels)
+        if len(names) != 2:
+            raise ValueError(f"labels must name the two rollouts that are compared, got {plural(len(names), 'label')}.")
+        side = _join(_side(rollout, chosen), _side(compare, chosen), (names[0], names[1]))
     else:
         chosen = _chosen(envs, total, one=False)
         side = _side(rollout, chosen)
@@ -188,7 +188,7 @@ def _returns(leaves: dict[Key, RolloutLeaf], code: np.ndarray, notes: list[str],
         return returns_so_far(columns[..., 0], code)
 
 
-def _join(a: _Side, b: _Side) -> _Side:
+def _join(a: _Side, b: _Side, names: tuple[str, str]) -> _Side:
     """Combine two rollouts as two environments; the shorter one is padded."""
     steps = max(a.code.shape[1], b.code.shape[1])
     code = np.concatenate([_padded(side.code, steps, KINDS.index("padding")) for side in (a, b)])
@@ -199,8 +199,8 @@ def _join(a: _Side, b: _Side) -> _Side:
             leaves[key] = _beside(left, right, steps)
         else:
             leaves[key] = _alone(left or right, steps, first=left is not None)  # type: ignore[arg-type]
-    notes = [f"In {name}: {note}" for name, side in (("a", a), ("b", b)) for note in side.notes]
-    return _Side(leaves, code, notes, first_parting(a.leaves, b.leaves))
+    notes = [f"In {name}: {note}" for name, side in zip(names, (a, b), strict=True) for note in side.notes]
+    return _Side(leaves, code, notes, first_parting(a.leaves, b.leaves, names))
 
 
 def _beside(a: RolloutLeaf, b: RolloutLeaf, steps: int) -> RolloutLeaf:
