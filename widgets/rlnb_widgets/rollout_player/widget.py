@@ -49,7 +49,7 @@ class RolloutPlayer(TimeTraits, Visualizer):
             ``("observation", 2)``; one of these, or a list. None: a selection.
         envs: The environments of a batch to show, as one flat index or several. None: the first 16.
         compare: A second rollout or recording, shown next to the first one, with the first step at which they diverge.
-        labels: Names of the environments that are shown, one each, or of the two rollouts compared. None: their indices,
+        labels: Names of the environments that are shown, one each, or of two rollouts to compare. None: their indices,
             or a and b.
         max_bytes: The most bytes of encoded images; beyond that frames are left out, with a note.
         t: First position of the playhead.
