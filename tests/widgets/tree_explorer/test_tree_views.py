@@ -46,7 +46,7 @@ def test_the_text():
 
 TEXT = """\
 TreeExplorer: MCTS, 8 nodes, depth 2, 13 visits, UCB1(c=1.414)
-  Best action: i (6 visits, 50% of the root, mean 1). Principal variation, visited most: i.
+  Best action: i (6 of 12 visits, 50%, mean 1). Principal variation, visited most: i.
   action  visits  share  prior  improved  value  score
   ------  ------  -----  -----  --------  -----  -----
   f            3  25.0%  0.333      0.25  0.333   1.64
@@ -70,7 +70,7 @@ def test_the_text_of_a_forest_tree():
         repr(TreeExplorer(diamond()))
         == """\
 TreeExplorer: Tree, 5 nodes, depth 2
-  Largest branch: 0 (75% of the root). The largest branch of each node: 0, 0.
+  Largest branch: action 0 (75% of the nodes below). The largest branch of each node: 0, 0.
   action  share
   ------  -----
   0       75.0%

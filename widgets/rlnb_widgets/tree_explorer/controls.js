@@ -138,7 +138,7 @@ export function searchBar({ ask, head, chosenAction }) {
       el.hidden = kind !== "search";
       for (const [name, one] of Object.entries(made)) one.disabled = !ask || waiting > 0 || !(can?.[name] || name === "refresh");
       const action = chosenAction();
-      const advance = (by) => `Advance by ${nameOf(by)}`;
+      const advance = (by) => `Take action ${nameOf(by)}`;
       made.advance.textContent = action >= 0 ? advance(action) : "Advance";
       // Room for the longest of the names, in bold, so that nothing beside it moves.
       made.advance.style.minWidth = `calc(${(1.12 * Math.max(...actions.map((by) => textWidth(advance(by), 1)), 0)).toFixed(2)}em + 26px)`;

@@ -171,15 +171,17 @@ function paintFormula(box, tree, node, row) {
   box.hidden = !lines;
   if (!lines) return;
   const { names, numbers, result, note, part } = lines;
-  const key = [names, numbers, result, ...part, note].join("\n");
+  const name = actionName(tree, row.action);
+  const key = [names, numbers, result, ...part, note, name].join("\n");
   if (box.getAttribute("data-formula") === key) return;
   box.setAttribute("data-formula", key);
   const lhs = (text) => h("span", { class: "tx-lhs" }, text);
   const [meaning, spelled] = part.map((text) => math(text));
   box.replaceChildren(...[
     h("p", {}, lhs("score = "), math(names)), meaning && h("p", {}, meaning),
-    h("p", {}, lhs(`of ${actionName(tree, row.action)}: `), spelled, spelled && h("br"), math(numbers, result ? "" : note)),
-    result && h("p", { class: "tx-result" }, math(result, note)),
+    h("p", {}, lhs(`of ${name}: `), spelled, spelled && h("br"), math(numbers, result ? "" : note)),
+    // An action that was never tried has no result yet, but its line.
+    h("p", { class: "tx-result" }, result ? math(result, note) : "\u00a0"),
     h("p", { class: "tx-letters" }, tree.head.rule.letters),
   ].filter(Boolean));
 }

@@ -37,10 +37,14 @@ def best_words(model: TreeModel, ahead: bool = False) -> str:
         return ""
     row = next(row for row in model.summary if row.action == model.best)
     mean = "" if row.value is None else f", mean {number(row.value)}"
-    what = ("Final best action" if ahead else "Best action") if model.kind == "search" else "Largest branch"
-    share = f"{row.visits:,} visits, " if model.sized_by == "visits" else ""
-    first = f"{what}: {model.action_text(model.best)} ({share}{row.share:.0%} of the root{mean})."
-    line = "Principal variation, visited most" if model.sized_by == "visits" else "The largest branch of each node"
+    what = (
+        ("Final best action: " if ahead else "Best action: ") if model.kind == "search" else "Largest branch: action "
+    )
+    below = sum(row.visits for row in model.summary)
+    visited = model.sized_by == "visits"
+    share = f"{row.visits:,} of {below:,} visits, {row.share:.0%}" if visited else f"{row.share:.0%} of the nodes below"
+    first = f"{what}{model.action_text(model.best)} ({share}{mean})."
+    line = "Principal variation, visited most" if visited else "The largest branch of each node"
     return f"{first} {line}: {actions_text(model, way)}."
 
 
