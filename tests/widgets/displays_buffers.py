@@ -11,7 +11,6 @@ from rlnb_widgets import BufferExplorer
 from rlnb_widgets._core.display import Display
 from rlnb_widgets.buffer_explorer.scene import (
     LEVEL,
-    StateColumns,
     bars_display,
     lengths_display,
     ring_display,
@@ -71,7 +70,7 @@ def _of(make: Callable[[], BufferExplorer], name: str, t: int = -1) -> Callable[
         explorer = make()
         moment = explorer.model.moments[t]
         values, params = state_values(moment, explorer.order)
-        column, grid = StateColumns(values), moment.grid
+        column, grid = values.__getitem__, moment.grid
         if name == "ring":
             params |= {"in0": 1, "chosen": 0.1, "chosen to": 0.14}
             return ring_display(column, grid.columns), params
@@ -88,7 +87,7 @@ def _weights() -> Made:
     beta = np.linspace(0, 1, 61)
     curves = {"smallest": np.ones(61), "largest": 16.0**-beta, "here": 3.0**-beta}
     params = {"beta": 30.5, **{f"{name} shown": 1 for name in curves}}
-    return weights_display(StateColumns(curves)), params | {f"{n} y": 128 - 120 * v[30] for n, v in curves.items()}
+    return weights_display(curves.__getitem__), params | {f"{n} y": 128 - 120 * v[30] for n, v in curves.items()}
 
 
 def _lengths() -> Made:
@@ -96,7 +95,7 @@ def _lengths() -> Made:
     short = np.arange(8) < 4
     columns = {"long enough": np.where(short, 0, counts), "too short": np.where(short, counts, 0)}
     params = {"bins": 8, "edge": 4, "most lengths": 5, "longest": "longest: 7 rows"}
-    return lengths_display(StateColumns(columns)), params
+    return lengths_display(columns.__getitem__), params
 
 
 SCENES: dict[str, Callable[[], Made]] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from rlnb_widgets import TEDExplorer
-from rlnb_widgets._core.display import Columns, Display
+from rlnb_widgets._core.display import Display
 from rlnb_widgets.ted_explorer import Thumb
 from rlnb_widgets.ted_explorer.numbers import thumb_of
 from rlnb_widgets.ted_explorer.scene import (
@@ -18,7 +18,6 @@ from rlnb_widgets.ted_explorer.scene import (
     form_display,
     kinds_display,
     steps_display,
-    stored,
     thumb_arrays,
 )
 
@@ -51,17 +50,15 @@ def _thumbs() -> Made:
     display = Display(240)
     for i, thumb in enumerate(thumbs()):
         arrays = thumb_arrays(thumb)
-        n, column = len(next(iter(arrays.values()))), stored(display.columns, arrays)
+        n = len(next(iter(arrays.values())))
         with display.frame(20, 400):
-            draw_thumb(display, thumb.kind, column, n, thumb.rows, 4 + 46 * i, 36)
+            draw_thumb(display, thumb.kind, arrays.__getitem__, n, thumb.rows, 4 + 46 * i, 36)
     return display, {}
 
 
 def _ends() -> Made:
-    arrays = {"terminated": [5, 30], "truncated": [12], "both": [40], "done": []}
-    columns = Columns()
-    column = stored(columns, {kind: np.array(steps, dtype=float) for kind, steps in arrays.items()})
-    return ends_display(column, columns), {"t": 9, "last": 59}
+    steps = {"terminated": [5.0, 30.0], "truncated": [12.0], "both": [40.0], "done": []}
+    return ends_display(steps.__getitem__), {"t": 9, "last": 59}
 
 
 def _shared() -> Made:

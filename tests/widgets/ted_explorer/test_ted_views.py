@@ -17,7 +17,7 @@ from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import visible
 from rlnb_widgets.ted_explorer import Thumb, ted_model
 from rlnb_widgets.ted_explorer.payload import encode_entry
-from rlnb_widgets.ted_explorer.scene import draw_thumb, entries_display, stored, thumb_arrays
+from rlnb_widgets.ted_explorer.scene import draw_thumb, entries_display, thumb_arrays
 from rlnb_widgets.ted_explorer.values import pack_values
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
@@ -129,7 +129,7 @@ def test_a_gap_breaks_a_line_and_a_value_between_two_gaps_is_a_dot():
     display = Display(20)
     arrays = thumb_arrays(Thumb("spark", 1, (0, 63, -1, 0, -1)))
     with display.frame(0, 0):
-        draw_thumb(display, "spark", stored(display.columns, arrays), 5, 1, 0, 20)
+        draw_thumb(display, "spark", arrays.__getitem__, 5, 1, 0, 20)
     draw_display(svg, display, margin=0)
     assert 'd="M4 19L12 1M28 19"' in str(svg) and 'cx="28" cy="19"' in str(svg)
 

@@ -11,7 +11,7 @@ arrays that travel as bytes, or names of arrays that the page computes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +54,8 @@ class Param:
 
 
 Number = float | int | Param
+#: Function that returns a column by its name: the numbers ``[n]``, or, for the page, the name itself (`str`).
+Column = Callable[[str], Any]
 
 
 class Columns:

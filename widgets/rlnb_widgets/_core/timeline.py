@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import traitlets
 
-from rlnb_widgets._core.display import Display, Param
+from rlnb_widgets._core.display import Column, Display, Param
 from rlnb_widgets._core.display_svg import stacked
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg
@@ -161,7 +161,7 @@ class Timeline(TimeTraits, Visualizer):
         return stacked(self._alt(), self._explain(), [display], params)
 
 
-def marks_display(marks: Mapping[str, Iterable[int]], column: Callable[[str], Any]) -> Display:
+def marks_display(marks: Mapping[str, Iterable[int]], column: Column) -> Display:
     """Draw a row for each kind of mark over the steps from 0 to ``last``, what is not played, and the playhead ``t``.
 
     Args:

@@ -10,9 +10,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from rlnb_widgets._core.display import Columns, Display, Param
+from rlnb_widgets._core.display import Column, Display, Param
 from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
 from rlnb_widgets._core.measures import text_width
 from rlnb_widgets._core.svg import Svg
@@ -54,30 +52,9 @@ _LIFTS = (6.0, 10.0, 14.0)
 _MOST_LEVELS, _MOST_SETTINGS, _MOST_KEYS, _MOST_LINES = 6, 8, 8, 5
 
 
-class StateColumns:
-    """Columns by name: those of a recorded state, or the names alone, for the page.
-
-    Example:
-        >>> StateColumns()("draws"), StateColumns({"draws": np.zeros(3)})("draws")
-        ('draws', 0)
-    """
-
-    def __init__(self, values: dict[str, np.ndarray] | None = None) -> None:
-        self.values, self.columns = values, Columns()
-        self._kept: dict[str, int] = {}
-
-    def __call__(self, name: str) -> int | str:
-        """Return the number of a column, or its name."""
-        if self.values is None:
-            return name
-        if name not in self._kept:
-            self._kept[name] = self.columns.add(self.values[name])
-        return self._kept[name]
-
-
-def ring_display(column: StateColumns, columns: int) -> Display:
+def ring_display(column: Column, columns: int) -> Display:
     """Draw a ring of cells for each column of the storage, the first one outermost."""
-    display = Display(RING, column.columns)
+    display = Display(RING)
     thick = thickness(columns)
     lifts = _LIFTS if columns == 1 else (3.0,)
     rings = [(RADIUS - c * thick - 0.66 * thick, RADIUS - c * thick) for c in range(columns)]
@@ -118,10 +95,10 @@ def ring_display(column: StateColumns, columns: int) -> Display:
     return display
 
 
-def bars_display(column: StateColumns, name: str, role: str, expected: bool = False) -> Display:
+def bars_display(column: Column, name: str, role: str, expected: bool = False) -> Display:
     """Draw a bar for each cell; ``expected`` adds a dashed line."""
     height = 46.0
-    display = Display(height + 10, column.columns)
+    display = Display(height + 10)
     display.text(0, 12, name, size=12, bold=True)
     display.text(0, 28, Param(f"{name} to"), fill="muted")
     display.text(0, 43, Param(f"{name} about"), fill="muted", within=LEFT - 6)
@@ -137,9 +114,9 @@ def bars_display(column: StateColumns, name: str, role: str, expected: bool = Fa
     return display
 
 
-def sum_tree_display(column: StateColumns, levels: int) -> Display:
+def sum_tree_display(column: Column, levels: int) -> Display:
     """Draw the levels of the sum tree, the nodes as wide as their sums, and the way of a draw down to a leaf."""
-    display = Display(LEVEL * levels + 4, column.columns)
+    display = Display(LEVEL * levels + 4)
     with display.frame(2, 2, (0, Param("total"))):
         for depth in range(levels):
             y = LEVEL * depth + 3
@@ -155,9 +132,9 @@ def sum_tree_display(column: StateColumns, levels: int) -> Display:
     return display
 
 
-def weights_display(column: StateColumns) -> Display:
+def weights_display(column: Column) -> Display:
     """Draw the importance weights of three priorities against beta."""
-    display = Display(150, column.columns)
+    display = Display(150)
     for share in (0, 0.5, 1):
         display.text(28, 128 - 120 * share + 4, number(share), fill="muted", anchor="end")
     with display.frame(34, 10, (0, BETAS)):
@@ -173,9 +150,9 @@ def weights_display(column: StateColumns) -> Display:
     return display
 
 
-def lengths_display(column: StateColumns) -> Display:
+def lengths_display(column: Column) -> Display:
     """Draw how many trajectories have each length, those too short for a slice left of the dashed line."""
-    display = Display(90, column.columns)
+    display = Display(90)
     with display.frame(4, 4, (0, Param("bins"))):
         display.bars(column("long enough"), 6, 66, Param("most lengths"), "c2")
         display.bars(column("too short"), 6, 66, Param("most lengths"), "bad")
@@ -188,16 +165,16 @@ def lengths_display(column: StateColumns) -> Display:
 
 def page_displays(model: ExplorerModel) -> dict[str, Display]:
     """Return the lists that the page needs for the recorded states."""
-    moments, names = model.moments, StateColumns()
-    found = {f"ring{n}": ring_display(names, n) for n in sorted({m.grid.columns for m in moments})}
-    found["draws"] = bars_display(names, "draws", "c1", expected=True)
+    moments = model.moments
+    found = {f"ring{n}": ring_display(str, n) for n in sorted({m.grid.columns for m in moments})}
+    found["draws"] = bars_display(str, "draws", "c1", expected=True)
     if any(m.priorities is not None for m in moments):
-        found |= {name: bars_display(names, name, "c4") for name in ("priorities", "weights")}
-        found["curves"] = weights_display(names)
+        found |= {name: bars_display(str, name, "c4") for name in ("priorities", "weights")}
+        found["curves"] = weights_display(str)
         levels = sorted({depth_of(m.grid.cells * m.grid.columns) for m in moments})
-        found |= {f"tree{n}": sum_tree_display(names, n) for n in levels}
+        found |= {f"tree{n}": sum_tree_display(str, n) for n in levels}
     if shows_slices(model):
-        found["lengths"] = lengths_display(names)
+        found["lengths"] = lengths_display(str)
     return found
 
 
@@ -239,7 +216,7 @@ def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
     """Draw recorded state ``t``; ``order`` is ``"physical"`` or ``"chronological"``."""
     moment = model.moments[t]
     values, params = state_values(moment, order)
-    column = StateColumns(values)
+    column = values.__getitem__
     parts: list[Part] = [_boxes(model), _ring_and_words(model, t, column), legend_of([moment])]
     if moment.batches:
         parts.append(bars_display(column, "draws", "c1", expected=moment.expected.size > 0))
@@ -289,7 +266,7 @@ def _setting_lines(box: Component, room: float) -> list[str]:
     return lines
 
 
-def _ring_and_words(model: ExplorerModel, t: int, column: StateColumns) -> Display:
+def _ring_and_words(model: ExplorerModel, t: int, column: Column) -> Display:
     moment = model.moments[t]
     display = ring_display(column, moment.grid.columns)
     display.height -= 14  # so much of it stays empty

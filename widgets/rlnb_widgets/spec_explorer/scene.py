@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.display import Display, Number, Param
+from rlnb_widgets._core.display import Column, Display, Number, Param
 from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
 from rlnb_widgets._core.spec_domain import Domain, Lane
 from rlnb_widgets._core.spec_entries import Path
@@ -34,10 +35,8 @@ _CELLS = 6  # at least so many cells would have room in a lane
 _ROW, _NODE = 38.0, 24.0  # height of a row, and of one with entries below it
 _CLASS, _DOMAIN, _SPACE = 164.0, 352.0, 560.0
 
-Column = Callable[[str], "int | str | None"]
 
-
-def draw_lane(display: Display, lane: Lane, levels: int | str | None, h: float, strip: float) -> None:
+def draw_lane(display: Display, lane: Lane, levels: Any, h: float, strip: float) -> None:
     """Draw a lane, ``h`` pixels high, in a frame from 0 to 1, with bars of samples from 0 to 99.
 
     Args:
@@ -55,12 +54,12 @@ def draw_lane(display: Display, lane: Lane, levels: int | str | None, h: float, 
         _cells(display, lane, levels, h, strip)
 
 
-def _bars(display: Display, levels: int | str | None, h: float) -> None:
+def _bars(display: Display, levels: Any, h: float) -> None:
     if levels is not None:
         display.bars(levels, 0, h, LEVELS, "accent", most=28 if h > TINY else 16, opacity=BAR)
 
 
-def _line(display: Display, lane: Lane, levels: int | str | None, h: float) -> None:
+def _line(display: Display, lane: Lane, levels: Any, h: float) -> None:
     base, size = h - 3, min(5.0, h / 2)
     left, right = ends_of(lane)
     a, b = 0.0 if left is None else left, 1.0 if right is None else right
@@ -74,7 +73,7 @@ def _line(display: Display, lane: Lane, levels: int | str | None, h: float) -> N
             display.line(at, base - size, at, base + 3, "ink", 1.5)
 
 
-def _choices(display: Display, lane: Lane, levels: int | str | None, h: float) -> None:
+def _choices(display: Display, lane: Lane, levels: Any, h: float) -> None:
     base = h - 4
     with display.part(0, 1, (0, lane.n)):
         display.line(0, base, lane.n, base)
@@ -86,7 +85,7 @@ def _choices(display: Display, lane: Lane, levels: int | str | None, h: float) -
                 display.disc(i + 0.5, base, 2.5, "ink")
 
 
-def _cells(display: Display, lane: Lane, levels: int | str | None, h: float, strip: float) -> None:
+def _cells(display: Display, lane: Lane, levels: Any, h: float, strip: float) -> None:
     count, top = cells_of(lane), h - strip
     with display.part(0, min(count / _CELLS, 1), (0, count)):
         _bars(display, levels, top - 1)
@@ -217,7 +216,7 @@ def _domain(display: Display, domain: Domain, samples: Samples | None) -> None:
     levels = {f"levels{i}": np.array(level) for i, level in enumerate(samples.levels if samples else ())}
     if lanes:
         with display.moved(2), display.frame(_DOMAIN + 4, WIDTH - _SPACE + 14, (0, len(lanes))):
-            _beside(display, lanes, lambda name: display.columns.add(levels[name]) if name in levels else None, 16)
+            _beside(display, lanes, levels.get, 16)
     text = (levels and sampled_text(domain)) or domain.text
     words = shorten(visible(text, 200), int((_SPACE - _DOMAIN) / CHAR) - 1)
     display.text(_DOMAIN, 31 if lanes else 16, words, fill="muted", size=10, mono=True)

@@ -6,11 +6,11 @@ since one list serves all thumbnails of a kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from rlnb_widgets._core.display import Columns, Display, Number, Param
+from rlnb_widgets._core.display import Column, Display, Number, Param
 from rlnb_widgets._core.display_svg import WIDTH, Part
 from rlnb_widgets._core.ends import ENDS
 from rlnb_widgets._core.measures import text_width
@@ -44,13 +44,6 @@ _LOOKS: dict[str, dict[str, str]] = {
     "out": {"stroke": "muted"},
 }
 _LEFT, _BOX, _GAP, _HIGH = 100.0, 28.0, 6.0, 19.0
-
-Column = Callable[[str], int | str]
-
-
-def stored(columns: Columns, arrays: dict[str, np.ndarray]) -> Column:
-    """Return a function that puts the array of a name into columns and returns its number."""
-    return lambda name: columns.add(arrays[name])
 
 
 def thumb_arrays(thumb: Thumb) -> dict[str, np.ndarray]:
@@ -87,9 +80,9 @@ def thumb_lists() -> dict[str, dict[str, Display]]:
     return lists
 
 
-def ends_display(column: Column, columns: Columns | None = None) -> Display:
+def ends_display(column: Column) -> Display:
     """Draw where episodes end as lines over the steps from 0 to ``last``, and the playhead ``t`` as a disc."""
-    display = Display(18, columns)
+    display = Display(18)
     with display.frame(6, 6, (0, Param("last"))):
         display.rect(0, Param("last"), 9, 1, fill="line")
         for kind, (role, dash) in _ENDS.items():
@@ -139,9 +132,9 @@ def _cell(display: Display, cell: Cell | None, x: float) -> None:
         display.text(end + 6 + shift, 12, words, fill="warn", size=10, within=max(room - shift, 0.0))
     elif cell.thumb is not None and end < x + _THUMB:
         arrays = thumb_arrays(cell.thumb)
-        n, column = len(next(iter(arrays.values()))), stored(display.columns, arrays)
+        n = len(next(iter(arrays.values())))
         with display.frame(x + _THUMB, WIDTH - x - _THUMB - _WIDE):
-            draw_thumb(display, cell.thumb.kind, column, n, cell.thumb.rows, 5, _TALL)
+            draw_thumb(display, cell.thumb.kind, arrays.__getitem__, n, cell.thumb.rows, 5, _TALL)
     elif cell.preview:
         display.text(end + 6, 12, visible(cell.preview), size=10, within=room)
     if spread := range_text(cell):
