@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from rlnb_widgets._core.images import is_frames
-from rlnb_widgets._core.text import key_text
-from rlnb_widgets.rollout_player.drawing import draw_frames
-from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf
+from rlnb_widgets._core.text import key_text, shorten
+from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
 from rlnb_widgets.rollout_player.pictures import Pictures, encode_frames
+from rlnb_widgets.scenes.registry import find_scene
 from rlnb_widgets.scenes.scene import Limit, Scene
 
 NO_FRAMES = (
@@ -61,12 +61,9 @@ def find_frames(
         except ValueError as error:
             notes.append(f"{key_text(pixels.key)} cannot be drawn: {error}")
     if env is not None:
-        drawn = draw_frames(leaves, extra, env)
-        if not isinstance(drawn, str):
-            return Frames(
-                "scene", extra, drawn.note, scene=drawn.scene, limits=drawn.limits, fields=drawn.fields,
-                acting=drawn.acting,
-            )  # fmt: skip
+        drawn = _drawn(leaves, extra, env)
+        if isinstance(drawn, Frames):
+            return drawn
         notes.append(drawn)
     return Frames("none", extra, note=" ".join(notes) or NO_FRAMES)
 
@@ -87,15 +84,20 @@ def _pixel_leaf(leaves: dict[Key, RolloutLeaf]) -> RolloutLeaf | None:
 
 
 def _from_leaf(leaf: RolloutLeaf, leaves: dict[Key, RolloutLeaf], extra: np.ndarray, budget: int) -> Frames:
-    flat = leaf.values.reshape(-1, *leaf.shape)
-    after = leaves.get(("next", *leaf.base))
-    ends = flat if after is None or after.shape != leaf.shape else after.values.reshape(-1, *leaf.shape)
+    flat, ends = _root_and_next(leaf, leaves)
     n = len(flat)
     pictures = encode_frames(lambda i: flat[i] if i < n else ends[extra[i - n]], n + len(extra), budget)
     notes = [_thinned(pictures)]
     if leaf.is_next:
         notes.append('Frames are those of "next": each shows what its step led to.')
     return Frames("pixels", extra, note=" ".join(filter(None, notes)), pictures=pictures)
+
+
+def _root_and_next(leaf: RolloutLeaf, leaves: Mapping[Key, RolloutLeaf]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of a leaf and those of ``"next"``, which are the same ones if it has no such leaf."""
+    rows = leaf.values.reshape(-1, *leaf.shape)
+    after = leaves.get(("next", *leaf.base))
+    return rows, rows if after is None or after.shape != leaf.shape else after.values.reshape(-1, *leaf.shape)
 
 
 def _thinned(pictures: Pictures) -> str:
@@ -105,6 +107,80 @@ def _thinned(pictures: Pictures) -> str:
         f"Frames are thinned to {len(pictures.data)} pictures: a frame that was left out shows the one before it. "
         "Raise max_bytes, or play a slice of the rollout, to see all."
     )
+
+
+def _drawn(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray, env: Any) -> Frames | str:
+    """Draw the root of each step, then ``"next"`` of the flat steps ``extra``; return a reason if it is impossible."""
+    spec = find_scene(env)
+    name = env if isinstance(env, str) else type(env).__name__
+    if spec is None:
+        return (
+            f"No frames: there is no drawing for {shorten(str(name), 60)}, and the env is not run again. "
+            "Make it with from_pixels=True, or pass frames=..., or add a drawing with register_scene."
+        )
+    reads = tuple(getattr(spec, "reads", ()))
+    states = _columns(reads, leaves, extra) if reads else _states(leaves, extra)
+    if states is None:
+        needs = " and ".join(key_text(_path(name)) for name in reads or ("observation",))
+        return f"No frames: the drawing needs {needs}, which the rollout does not have."
+    try:
+        idle = spec.pose(states)
+    except ValueError as error:
+        return f"No frames: {error}"
+    scene = _with_actions(spec, states, leaves, extra) or idle
+    acts = np.isnan(idle.poses).any(-1).all(0) & ~np.isnan(scene.poses).any(-1).all(0)
+    acting = tuple(np.flatnonzero(acts).tolist())
+    fields = tuple(getattr(spec, "fields", ()))
+    limits = {name: tuple(Limit(*limit) for limit in found) for name, found in getattr(spec, "limits", {}).items()}
+    note = str(getattr(spec, "note", ""))
+    return Frames("scene", extra, note, scene=scene, limits=limits, fields=fields, acting=acting)
+
+
+def _states(leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> Any:
+    """Return the states of root and "next"; for a Tuple observation a tuple of columns."""
+    for name in ("observation", "state"):
+        if (leaf := leaves.get((name,))) is not None:
+            return _both(leaf, leaves, extra)
+        if parts := members(leaves, name):
+            return tuple(_both(part, leaves, extra) for part in parts)
+    return None
+
+
+def _path(name: str | Key) -> Key:
+    return (name,) if isinstance(name, str) else tuple(name)
+
+
+def _columns(names: tuple[Any, ...], leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> Any:
+    """Return the entries that a drawing reads: a single one as it is, several as columns, or as a tuple if nested."""
+    if len(names) == 1 or not all(isinstance(name, str) for name in names):
+        whole = [leaf for name in names if (leaf := leaves.get(_path(name))) is not None and leaf.kind == "number"]
+        arrays = tuple(_both(leaf, leaves, extra) for leaf in whole)
+        return None if len(arrays) < len(names) else arrays[0] if len(arrays) == 1 else arrays
+    found = [leaf for name in names if (leaf := leaves.get((name,))) is not None and leaf.shape in ((), (1,))]
+    if len(found) < len(names):
+        return None
+    return np.stack([_both(leaf, leaves, extra).reshape(-1) for leaf in found], axis=-1)
+
+
+def _both(leaf: RolloutLeaf, leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> np.ndarray:
+    """Return the rows of a leaf, then ``"next"`` of the flat steps ``extra``."""
+    rows, ends = _root_and_next(leaf, leaves)
+    return np.concatenate([rows, ends[extra]])
+
+
+def _with_actions(spec: Any, states: Any, leaves: Mapping[Key, RolloutLeaf], extra: np.ndarray) -> Scene | None:
+    """Draw the states with the actions taken; return None if the rollout has none that the scene can draw."""
+    action = leaves.get(tuple(getattr(spec, "acts", ("action",))))
+    if action is None or action.kind != "number":
+        return None
+    pose: Callable[..., Scene] = spec.pose
+    # No action was taken yet in the frames of "next".
+    acted = action.values.reshape(-1, *action.shape).astype(np.float64)
+    rest = np.full((len(extra), *action.shape), 0.0 if action.shape and action.shape[-1] > 1 else np.nan)
+    try:
+        return pose(states, np.concatenate([acted, rest]))
+    except ValueError:
+        return None  # an action in an unknown encoding must not hide the drawing
 
 
 def _given(frames: Any, code: np.ndarray, budget: int, chosen: np.ndarray, total: int) -> Frames:
