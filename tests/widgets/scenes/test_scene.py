@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
+from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.display_svg import draw_display
+from rlnb_widgets._core.svg import Svg
 from rlnb_widgets.scenes import ROLES, Part, Scene, Shape
 
 BALL = Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),))
@@ -107,3 +111,15 @@ def test_to_dict_is_json_with_all_that_stays_the_same() -> None:
 def test_poses_become_float32() -> None:
     assert scene().poses.dtype == np.float32
     assert len(scene(7)) == 7
+
+
+def test_parts_that_are_hidden_are_left_out_and_the_svg_holds_the_others_once() -> None:
+    shadow = Part("shadow", (Shape("circle", (0, 0, 6), fill="muted"),))
+    still = Shape("rect", (0, 0, 100, 50), fill="panel")
+    both = Scene(100, 50, (still,), (shadow, BALL), np.zeros((2, 2, 3)))
+    display, svg = Display(50), Svg(100, 50)
+    for i in range(2):
+        both.draw(display, i, still="a-still", moving="a-", hidden=[0])
+    draw_display(svg, display)
+    assert re.findall(r'id="([^"]*)"', str(svg)) == ["a-still", "a-1"]
+    assert re.findall(r"<circle .*?class=\"(.*?)\"", str(svg)) == ["f-accent"]

@@ -114,6 +114,13 @@ def test_the_picture_is_small_and_the_same_each_time_but_for_the_times(trained):
         assert f">{words}<" in svg or words in svg
 
 
+def test_frames_of_rollouts_show_no_actions_and_share_their_parts(trained):
+    frames = trained.model.shown[0].player.frames
+    shown = [f"agent0-{k}" for k in range(len(frames.scene.parts)) if k not in frames.acting]
+    held = [name for name in re.findall(r'<g id="(.*?)"', str(trained._svg())) if name.startswith("agent0-")]
+    assert frames.acting and held == ["agent0-still", *shown]
+
+
 def test_the_page_says_what_its_lines_are_as_the_picture_does(trained):
     note = trained._head["note"]
     assert note.startswith("The faint line shows the values") and note in trained.to_svg()

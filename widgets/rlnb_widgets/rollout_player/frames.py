@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.images import is_frames
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, members
@@ -40,6 +42,17 @@ class Frames:
     limits: Mapping[str, tuple[Limit, ...]] = field(default_factory=dict)
     fields: tuple[str, ...] = ()  #: names of the components of the state, if the scene knows them
     acting: tuple[int, ...] = ()  #: parts of the scene that show the action; a frame of "next" is drawn without them
+
+    def draw(self, display: Display, i: int, place: tuple[float, float, float, float], **options: Any) -> None:
+        """Draw frame ``i`` into a place (x, y, width, height); drawings take the options of :meth:`Scene.draw`."""
+        x, y, wide, tall = place
+        if self.scene is not None:
+            with display.placed((x, y, 0), wide / self.scene.width, (self.scene.width, self.scene.height)):
+                self.scene.draw(display, i, **options)
+        elif self.pictures is not None:
+            data = base64.b64encode(self.pictures.data[self.pictures.index[i]]).decode()
+            display.image(x, y, wide, tall, f"data:{self.pictures.mime};base64,{data}")
+        display.box(x, y, wide, tall, stroke="line", radius=3)
 
 
 def find_frames(

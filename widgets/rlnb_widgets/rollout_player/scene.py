@@ -5,8 +5,6 @@ The static view has a film strip of selected frames above them.
 
 from __future__ import annotations
 
-import base64
-
 import numpy as np
 
 from rlnb_widgets._core.display import Columns, Display, Param
@@ -71,7 +69,7 @@ class PlayerScene:
         for i, step in enumerate(self._film_steps(t, count)):
             x, y = i * (wide + _BESIDE), 0.0
             for lane, env in enumerate(self.envs):
-                self._frame(display, env * self.model.length + step, x, y, wide, tall)
+                frames.draw(display, env * self.model.length + step, (x, y, wide, tall), still="still")
                 if self.model.parting:
                     display.box(x + 6, y + 5, 9, 9, f"c{lane}")
                     display.text(x + 19, y + 14, self.model.labels[env], bold=True)
@@ -86,16 +84,6 @@ class PlayerScene:
         if t not in steps:
             steps[np.argmin(np.abs(steps - t))] = t
         return [int(step) for step in np.unique(steps)]
-
-    def _frame(self, display: Display, row: int, x: float, y: float, wide: float, tall: float) -> None:
-        scene, pictures = self.model.frames.scene, self.model.frames.pictures
-        if scene is not None:
-            with display.placed((x, y, 0), wide / scene.width, (scene.width, scene.height)):
-                scene.draw(display, row, still="still")
-        elif pictures is not None:
-            data = base64.b64encode(pictures.data[pictures.index[row]]).decode()
-            display.image(x, y, wide, tall, f"data:{pictures.mime};base64,{data}")
-        display.box(x, y, wide, tall, stroke="line", radius=3)
 
     def strips(self) -> Display:
         """Draw the episodes and all strips, then the playhead."""

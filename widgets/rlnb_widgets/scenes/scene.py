@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
@@ -191,21 +191,26 @@ class Scene:
 
         return frame_svg(self, i)
 
-    def draw(self, display: Display, i: int | None = None, still: str | None = None) -> None:
+    def draw(
+        self, display: Display, i: int | None = None, still: str | None = None, moving: str | None = None,
+        hidden: Collection[int] = (),
+    ) -> None:  # fmt: skip
         """Draw a frame into a display list.
 
         Args:
             display: The list.
             i: Frame number. None leaves the poses to parameters with the names of the parts.
             still: Name under which the SVG holds the background once, for lists of many frames.
+            moving: Beginning of the names under which it holds the parts once; their numbers follow.
+            hidden: Numbers of parts that are left out.
         """
         with display.shared(still) if still else nullcontext():
             for shape in self.background:
                 shape.draw(display)
         for k, part in enumerate(self.parts):
             at = Param(part.name) if i is None else self.poses[i, k].tolist()
-            if isinstance(at, Param) or all(map(math.isfinite, at)):
-                with display.placed(at):
+            if k not in hidden and (isinstance(at, Param) or all(map(math.isfinite, at))):
+                with display.placed(at), display.shared(f"{moving}{k}") if moving else nullcontext():
                     for shape in part.shapes:
                         shape.draw(display)
 

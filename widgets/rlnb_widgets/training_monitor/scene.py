@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Sequence
 
@@ -12,7 +11,6 @@ from rlnb_widgets._core.display import Columns, Display
 from rlnb_widgets._core.display_svg import WIDTH
 from rlnb_widgets._core.measures import format_value, round_step, short_number, text_width, ticks
 from rlnb_widgets._core.text import shorten
-from rlnb_widgets.rollout_player import Frames
 from rlnb_widgets.training_monitor.model import CurveModel, MonitorModel, Progress, Shown, ValueMap
 
 _LEFT, _RIGHT = 46.0, 10.0
@@ -231,38 +229,20 @@ def film_display(shown: tuple[Shown, ...]) -> Display | None:
         height += tall + gap
     display = Display(height + 14)
     for number, (one, y, tall, width) in enumerate(rows):
+        frames, name = one.player.frames, f"agent{number}-"
         display.text(0, y + 14, shorten(one.name, 14), bold=True, size=12, within=left - 6)
         display.text(0, y + 30, f"{one.player.length:,} steps", "muted", 11, within=left - 6)
         for k, step in enumerate(steps):
             x = left + k * (wide + gap)
             if step < one.player.length:
-                _frame(display, one.player.frames, step, (x, y, width, tall), f"agent{number}")
+                # The action would take most of the room of a saved notebook.
+                options = {"still": f"{name}still", "moving": name, "hidden": frames.acting}
+                frames.draw(display, step, (x, y, width, tall), **options)
             else:
                 display.text(x + width / 2, y + tall / 2, "ended", "muted", 11, anchor="middle")
     for k, step in enumerate(steps):
         display.text(left + k * (wide + gap), height + 6, f"step {step:,}", "muted", 10)
     return display
-
-
-def _frame(display: Display, frames: Frames, row: int, place: tuple[float, float, float, float], name: str) -> None:
-    """Draw a frame without the action, which would take most of the room of a saved notebook."""
-    x, y, wide, tall = place
-    if frames.scene is not None:
-        scene = frames.scene
-        with display.placed((x, y, 0), wide / scene.width, (scene.width, scene.height)):
-            with display.shared(f"{name}-still"):
-                for shape in scene.background:
-                    shape.draw(display)
-            for k, part in enumerate(scene.parts):
-                at = scene.poses[row, k].tolist()
-                if k not in frames.acting and all(map(math.isfinite, at)):
-                    with display.placed(at), display.shared(f"{name}-{k}"):
-                        for shape in part.shapes:
-                            shape.draw(display)
-    elif frames.pictures is not None:
-        data = base64.b64encode(frames.pictures.data[frames.pictures.index[row]]).decode()
-        display.image(x, y, wide, tall, f"data:{frames.pictures.mime};base64,{data}")
-    display.box(x, y, wide, tall, stroke="line", radius=3)
 
 
 def curve_displays(model: MonitorModel, columns: Columns) -> list[Display]:
