@@ -52,7 +52,7 @@ def measured_tag(svg: Svg, alt: str) -> str:
         >>> measured_tag(Svg(20, 10), "times")[:36]
         '<img data-measured="1" alt="times" s'
     """
-    return image_tag(str(svg), alt).replace("<img ", '<img data-measured="1" ', 1)
+    return image_tag(str(svg), alt, measured=True)
 
 
 @dataclass(frozen=True, repr=False)

@@ -38,15 +38,18 @@ def box_path(x: float, y: float, w: float, h: float) -> str:
     return f"M{coordinate(x)} {coordinate(y)}h{coordinate(w)}v{coordinate(h)}h{coordinate(-w)}z"
 
 
-def image_tag(svg: str, alt: str) -> str:
+def image_tag(svg: str, alt: str, measured: bool = False) -> str:
     """Wrap an SVG as an HTML image, which untrusted notebooks, nbconvert and code hosts all show.
+
+    ``measured`` tells tools that compare outputs that the picture shows times, which differ from run to run.
 
     Example:
         >>> image_tag("<svg/>", 'a "b"')
         '<img alt="a &quot;b&quot;" src="data:image/svg+xml;base64,PHN2Zy8+">'
     """
     data = base64.b64encode(svg.encode()).decode()
-    return f'<img alt="{escape(printable(alt), quote=True)}" src="data:image/svg+xml;base64,{data}">'
+    times = 'data-measured="1" ' if measured else ""
+    return f'<img {times}alt="{escape(printable(alt), quote=True)}" src="data:image/svg+xml;base64,{data}">'
 
 
 class Svg:

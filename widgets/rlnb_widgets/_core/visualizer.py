@@ -25,6 +25,8 @@ class Visualizer(anywidget.AnyWidget):
     implements `_text`, `_svg` and `_explain`.
     """
 
+    #: Whether the static view shows measured times.
+    _measured = False
     _links: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
 
     def __init__(self, **traits: Any) -> None:
@@ -45,6 +47,9 @@ class Visualizer(anywidget.AnyWidget):
     def _explain(self) -> str:
         """Return a description in words."""
         raise NotImplementedError(f"{type(self).__name__} must define _explain().")
+
+    def _update_page(self) -> None:
+        """Bring the traits that the page shows up to date; it is called before they are shown or written."""
 
     def __repr__(self) -> str:
         """Return the text view, with control characters from the data escaped."""
@@ -76,6 +81,7 @@ class Visualizer(anywidget.AnyWidget):
         Returns:
             The page.
         """
+        self._update_page()
         inherited = anywidget.AnyWidget.class_trait_names()
         state = {
             name: getattr(self, name)
@@ -96,9 +102,10 @@ class Visualizer(anywidget.AnyWidget):
         return repr(self).partition("\n")[0]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        self._update_page()
         bundle = super()._repr_mimebundle_(**kwargs)
         data, meta = bundle if isinstance(bundle, tuple) else (bundle, {})
-        html = image_tag(str(self._svg()), self._alt())
+        html = image_tag(str(self._svg()), self._alt(), self._measured)
         return {**(data or {}), "text/plain": repr(self), "text/html": html}, meta
 
     def _link_names(self, names: Sequence[str], others: Sequence[Visualizer]) -> dict[str, str]:

@@ -122,7 +122,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         self._sent: ExplorerModel | None = None
         self._sent_at, self._waiting = time.monotonic(), False
         super().__init__(length=1, fps=2.0, order=order)
-        self._flush()
+        self._update_page()
 
     # Recorded calls of the buffer -------------------------------------------------------------------------------------
 
@@ -273,12 +273,12 @@ class BufferExplorer(TimeTraits, Visualizer):
         if self._record.note(what, label):
             self._come_to_now()
         if time.monotonic() - self._sent_at > _SECONDS:
-            self._flush()
+            self._update_page()
         elif not self._waiting:
             # The page is updated once per cell, at its end. Without an event loop there is no page to update, and the
             # other views update themselves.
             with contextlib.suppress(RuntimeError):
-                asyncio.get_running_loop().call_soon(self._flush)
+                asyncio.get_running_loop().call_soon(self._update_page)
                 self._waiting = True
 
     def _come_to_now(self) -> None:
@@ -286,7 +286,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         self.length = len(self._record.moments)
         self.t = self.length - 1
 
-    def _flush(self) -> None:
+    def _update_page(self) -> None:
         """Send the current state to the page."""
         self._waiting = False
         if self._sent is self.model:
@@ -323,15 +323,6 @@ class BufferExplorer(TimeTraits, Visualizer):
     def _explain(self) -> str:
         model = self.model
         return buffer_explanation(model, self.t)
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return the page of :meth:`Visualizer.to_html`, with the current state of the buffer."""
-        self._flush()
-        return super().to_html(path)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        self._flush()
-        return super()._repr_mimebundle_(**kwargs)
 
 
 def _check_count(name: str, value: Any, least: int) -> None:

@@ -520,10 +520,8 @@ class TrainingMonitor(TimeTraits, Visualizer):
                 self.length = max(one.player.length for one in model.shown)
                 self._shows, self._poses, self._pictures = _shows(model.shown)
 
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return a self-contained HTML page; see :meth:`Visualizer.to_html`."""
+    def _update_page(self) -> None:
         self.refresh()
-        return super().to_html(path)
 
     def _text(self) -> str:
         return monitor_text(self.model)
@@ -554,14 +552,9 @@ class TrainingMonitor(TimeTraits, Visualizer):
         text = repr(self)
         html = image_tag(str(self._picture("")), text.partition("\n")[0])
         if pace := self._pace_words():
-            # Times differ from run to run; the attribute tells tools that compare outputs.
             svg = Svg(760, 22, title="pace")
             svg.text(12, 15, pace, "muted")
-            html = (
-                image_tag(str(svg), "pace of the training, as measured").replace("<img ", '<img data-measured="1" ', 1)
-                + "\n"
-                + html
-            )
+            html = f"{image_tag(str(svg), 'pace of the training, as measured', measured=True)}\n{html}"
         return {**data, "text/plain": text, "text/html": html}, meta
 
 

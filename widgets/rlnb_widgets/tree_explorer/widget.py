@@ -335,11 +335,5 @@ class TreeExplorer(TimeTraits, Visualizer):
     def _explain(self) -> str:
         return tree_explanation(self._shown(), self.model, self._comparison, self.t)
 
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return the page of :meth:`Visualizer.to_html`, with the current state of the tree."""
-        _ = self.model
-        return super().to_html(path)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        _ = self.model
-        return super()._repr_mimebundle_(**kwargs)
+    def _update_page(self) -> None:
+        _ = self.model  # which sends the tree, if it has changed
