@@ -228,6 +228,16 @@ def test_lists_are_sent_once_for_all_states():
     assert seen == ["_head"]
 
 
+def test_a_notebook_shows_the_current_state():
+    explorer = prioritized()
+    explorer.to_html()
+    before = explorer._head
+    explorer.sample()
+    assert explorer._head is before, "without an event loop nothing updates the page"
+    explorer._repr_mimebundle_()
+    assert explorer._head != before
+
+
 def test_equal_numbers_travel_once():
     explorer = prioritized()
     explorer.to_html()
