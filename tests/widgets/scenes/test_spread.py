@@ -1,4 +1,4 @@
-"""The scene of SpreadEnv: positions, covered landmarks, collisions, moves, and its text."""
+"""The scene of SpreadEnv: positions, covered landmarks, collisions, moves, and its words."""
 
 from __future__ import annotations
 
@@ -79,20 +79,17 @@ def test_agents_are_told_apart() -> None:
     assert order.index("covered") < order.index("agent") < order.index("action"), "agents lie on what they cover"
 
 
-def test_the_same_as_text() -> None:
-    spec = small()
-    assert spec.text(STATE[0]) == "0!   .    x\n.    .    1*!"
-    assert spec.pose(STATE).caption_at(0) == ("0 . x / . . 1*; 1 of 2 landmarks covered; agents 0, 1 have collided")
-    wide = Spread(1, 24, n_agents=12)
-    places = [[0, k, 0] for k in range(12)] + [[0, 12 + k, 0] for k in range(12)]
-    assert wide.text(places).split() == [*map(str, range(12)), *"x" * 12]
+def test_the_same_in_words() -> None:
+    assert small().pose(STATE).caption_at(0) == "0 . x / . . 1*; 1 of 2 landmarks covered; agents 0, 1 have collided"
+    places = [[[0, k, 0] for k in range(12)] + [[0, 12 + k, 0] for k in range(12)]]
+    cells = Spread(1, 24, n_agents=12).pose(np.array(places)).caption_at(0).partition(";")[0]
+    assert cells.split() == [*map(str, range(12)), *"x" * 12]
 
 
 @pytest.mark.parametrize("nothing", [np.zeros((1, 4, 3)), np.full((1, 4, 3), np.nan), np.full((1, 4, 3), -1)])
 def test_padding_is_an_empty_grid(nothing: np.ndarray) -> None:
     scene = small().pose(nothing, np.array([[1, 2]]))
     assert seen(scene) == set() and scene.caption_at(0) == "no state"
-    assert small().text(nothing[0]) == "no state"
     assert len(small().pose(np.zeros((0, 4, 3)))) == 0
 
 

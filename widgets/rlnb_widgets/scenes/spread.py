@@ -149,32 +149,14 @@ class Spread:
             )
         return np.stack([action_indices(array[:, k], moves, frames, f"Spread agent {k}") for k in range(n)], axis=-1)
 
-    # As text ------------------------------------------------------------------------------------------------------
-
-    def text(self, state: Any) -> str:
-        """Write one state as a grid: agents by number, x a landmark, * one that is covered, ! a collision.
-
-        Example:
-            >>> print(Spread(2, 3, n_agents=2).text([[0, 0, 1], [1, 2, 0], [0, 2, 0], [1, 2, 1]]))
-            0!   .    x
-            .    .    1*
-        """
-        states, shown = self._states(np.asarray(state)[None])
-        if not shown[0]:
-            return "no state"
-        words = self._cells(states[0], bang=True)
-        width = max(4, *(len(word) for row in words for word in row)) + 1
-        return "\n".join("".join(word.ljust(width) for word in row).rstrip() for row in words)
-
-    def _cells(self, state: Ints, bang: bool = False) -> list[list[str]]:
-        """Return the contents of each cell."""
+    def _cells(self, state: Ints) -> list[list[str]]:
+        """Return the contents of each cell: agents by number, x a landmark, * one that is covered."""
         n = self.n_agents
         words = [["."] * self.columns for _ in range(self.rows)]
         for row, column, _ in state[n:].tolist():
             words[row][column] = "x"
-        for k, (row, column, met) in enumerate(state[:n].tolist()):
-            covers = "*" if words[row][column] == "x" else ""
-            words[row][column] = f"{k}{covers}{'!' if met and bang else ''}"
+        for k, (row, column, _) in enumerate(state[:n].tolist()):
+            words[row][column] = f"{k}*" if words[row][column] == "x" else str(k)
         return words
 
     def _caption(self, states: Ints, shown: npt.NDArray[np.bool_], action: Floats) -> Callable[[int], str]:
