@@ -62,6 +62,19 @@ def duration(microseconds: float) -> str:
     return f"{microseconds:.3g} µs"
 
 
+def short_rate(rate: float) -> str:
+    """Format a rate with three digits.
+
+    Example:
+        >>> short_rate(12345.0), short_rate(12.345), short_rate(0.5)
+        ('12,300', '12.3', '0.5')
+    """
+    if rate < 100:
+        return f"{rate:.3g}"
+    size = 10 ** max(math.floor(math.log10(rate)) - 2, 0)
+    return f"{round(rate / size) * size:,}"
+
+
 def percent(share: float) -> str:
     """Format a share of 1 as a whole percentage.
 

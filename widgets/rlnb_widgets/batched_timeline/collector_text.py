@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 
-from rlnb_widgets._core.text import duration, percent, plural, shorten, table
+from rlnb_widgets._core.text import duration, percent, plural, short_rate, shorten, table
 from rlnb_widgets.batched_timeline.collector_model import LEARNER_PHASES, WORKER_PHASES, CollectorRun, CollectorsModel
-from rlnb_widgets.batched_timeline.text import three_digits
 
 _MOST_RUNS = 12
 
 
 def frames_rate_text(run: CollectorRun) -> str:
     """Format the frames per second with three digits."""
-    return f"{three_digits(run.rate)} frames/s" if math.isfinite(run.rate) else "no batch"
+    return f"{short_rate(run.rate)} frames/s" if math.isfinite(run.rate) else "no batch"
 
 
 def collectors_headline(model: CollectorsModel) -> str:

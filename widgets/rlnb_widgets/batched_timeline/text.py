@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from rlnb_widgets._core.text import duration, percent, plural, shorten, table
+from rlnb_widgets._core.text import duration, percent, plural, short_rate, shorten, table
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 
 _MOST_ENVS, _MOST_STEPS, _MOST_RUNS = 16, 10, 12
@@ -14,18 +14,7 @@ _MOST_ENVS, _MOST_STEPS, _MOST_RUNS = 16, 10, 12
 
 def rate_text(run: BatchRun) -> str:
     """Format the steps of single envs per second with three digits."""
-    return f"{three_digits(run.rate)} steps/s" if math.isfinite(run.rate) else "no step"
-
-
-def three_digits(rate: float) -> str:
-    """Format a positive number as an integer with three significant digits.
-
-    Example:
-        >>> three_digits(12345.6), three_digits(1.5)
-        ('12,300', '2')
-    """
-    size = 10 ** max(math.floor(math.log10(rate)) - 2, 0)
-    return f"{round(rate / size) * size:,}"
+    return f"{short_rate(run.rate)} steps/s" if math.isfinite(run.rate) else "no step"
 
 
 def timeline_headline(model: TimelineModel) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlnb_widgets._core.text import duration
+from rlnb_widgets._core.text import duration, short_rate
 from rlnb_widgets.rollout_player import PlayerModel
 from rlnb_widgets.training_monitor.series import MOST_BUCKETS, Buckets, Series, at_most
 
@@ -198,19 +198,6 @@ def pace_words(pace: Pace, unit: str, running: bool) -> str:
     elif not running and pace.elapsed > 0:
         words.append(f"took {clock(pace.elapsed)}")
     return ", ".join(words)
-
-
-def short_rate(rate: float) -> str:
-    """Format a rate with three digits.
-
-    Example:
-        >>> short_rate(12345.0), short_rate(12.345), short_rate(0.5)
-        ('12,300', '12.3', '0.5')
-    """
-    if rate < 100:
-        return f"{rate:.3g}"
-    size = 10 ** max(math.floor(math.log10(rate)) - 2, 0)
-    return f"{round(rate / size) * size:,}"
 
 
 def clock(seconds: float) -> str:
