@@ -61,9 +61,6 @@ Column = Callable[[str], Any]
 class Columns:
     """Arrays of numbers of one or more display lists, for the page as one block of bytes.
 
-    Args:
-        unit: Resolution of columns of floats that are kept as integers, or None to keep them as float32.
-
     Example:
         >>> columns = Columns()
         >>> columns.add(np.array([1.0, 2.0])), columns.add(np.arange(3)), columns.arrays[1].tolist()
@@ -86,7 +83,7 @@ class Columns:
         array = np.asarray(values)
         if array.ndim != 1:
             raise ValueError(f"a column has one dimension, got the shape {list(array.shape)}.")
-        kind, stored = _stored(array, unit)
+        kind, stored = stored_as(array, unit)
         self._blob += bytes(-len(self._blob) % stored.itemsize)
         self._kept.append([kind, len(self._blob), len(stored), *([] if unit is None else [unit])])
         self._blob += stored.tobytes()
@@ -98,7 +95,8 @@ class Columns:
         return self._kept, bytes(self._blob)
 
 
-def _stored(array: np.ndarray, unit: float | None) -> tuple[str, np.ndarray]:
+def stored_as(array: np.ndarray, unit: float | None = None) -> tuple[str, np.ndarray]:
+    """Return numbers as they travel, with the name of their kind in the page; ``unit`` is that of `Columns.add`."""
     if unit is not None:
         return "i4", np.round(array / unit).astype("<i4")
     return narrowest(array) if array.dtype.kind in "biu" else ("f4", array.astype("<f4"))
@@ -111,7 +109,7 @@ def narrowest(array: np.ndarray) -> tuple[str, np.ndarray]:
         >>> narrowest(np.array([-1, 200]))
         ('i2', array([ -1, 200], dtype=int16))
     """
-    low, high = (int(array.min()), int(array.max())) if len(array) else (0, 0)
+    low, high = int(array.min(initial=0)), int(array.max(initial=0))
     kinds = ("i1", "u1", "i2", "u2", "i4")
     fitting = (kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
     kind = next(fitting, "f8")
@@ -316,8 +314,8 @@ class Display:
     # Series, drawn from columns
 
     def spans(
-        self, series: Sequence[tuple[Any, Any, str]], y: float, h: float, unit: float | None = None,
-        least: float | None = None, gap: float | None = None, opacity: float | None = None,
+        self, series: Sequence[tuple[Any, Any, str]], y: float, h: float, least: float | None = None,
+        gap: float | None = None, opacity: float | None = None,
     ) -> None:  # fmt: skip
         """Add spans of time in one lane; where they are too many to be told apart, the share of each kind is drawn.
 
@@ -326,12 +324,11 @@ class Display:
                 kind are in order, and do not overlap.
             y: Top edge of the lane.
             h: Height of the lane.
-            unit: Resolution of the times; see :meth:`Columns.add`.
             least: Width in pixels that a span has at least.
             gap: Pixels between a span and the next one, where there is room.
             opacity: Opacity of the spans.
         """
-        found = [[self._column(a, unit), self._column(b, unit), role] for a, b, role in series]
+        found = [[self._column(a), self._column(b), role] for a, b, role in series]
         self._add("spans", series=found, y=y, h=h, least=least, gap=gap, opacity=opacity)
 
     def curve(
@@ -472,9 +469,9 @@ class Display:
             raise ValueError(f"unknown format {format!r}; the formats are {', '.join(FORMATS)}.")
         self._add("axis", y=y, format=format, integer=integer, room=room)
 
-    def _column(self, values: Any, unit: float | None = None) -> int | str | None:
+    def _column(self, values: Any) -> int | str | None:
         # A name stands for numbers that only the page has, for example because they depend on what is selected.
-        return values if values is None or isinstance(values, (int, str)) else self.columns.add(values, unit)
+        return values if values is None or isinstance(values, (int, str)) else self.columns.add(values)
 
     def _add(self, kind: str, **attributes: Any) -> None:
         for name in ("fill", "stroke"):

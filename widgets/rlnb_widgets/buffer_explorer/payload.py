@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rlnb_widgets._core.display import stored_as
 from rlnb_widgets._core.text import bytes_text
 from rlnb_widgets.buffer_explorer.model import ExplorerModel, Moment, Priorities, Trajectories
 from rlnb_widgets.buffer_explorer.scene import legend_of, shows_slices
@@ -37,22 +38,12 @@ class _Bytes:
 
     def put(self, array: np.ndarray) -> list[Any]:
         """Add an array; return its kind, its first byte and its length."""
-        kind, stored = _stored(array)
+        kind, stored = stored_as(array)
         data = kind.encode() + stored.tobytes()
         start = self._known.setdefault(data, len(self.blob))
         if start == len(self.blob):
             self.blob += stored.tobytes()
         return [kind, start, stored.size]
-
-
-def _stored(array: np.ndarray) -> tuple[str, np.ndarray]:
-    """Return the shortest kind of number that holds an array, and the array as such."""
-    if array.dtype.kind == "f":
-        return "f4", array.astype("<f4")
-    low, high = int(array.min(initial=0)), int(array.max(initial=0))
-    limits = {kind: np.iinfo(kind) for kind in ("u1", "i1", "u2", "i2", "i4")}
-    kind = next((k for k, limit in limits.items() if limit.min <= low and high <= limit.max), "i4")
-    return kind, np.clip(array, limits[kind].min, limits[kind].max).astype(f"<{kind}")
 
 
 def buffer_payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
