@@ -69,6 +69,8 @@ def test_the_list_is_json_with_parameters_by_name_and_no_unset_style():
     ("draw", "words"),
     [
         (lambda d: d.rect(0, 1, 0, 1, fill="blue"), "unknown colour role 'blue'; the roles are ink, muted"),
+        (lambda d: d.sector(0, 0, 1, 2, 0, 1, stroke="blue"), "unknown colour role 'blue'"),
+        (lambda d: d.sectors(0, 0, 1, 2, [0], [1], [{"fill": "ink"}, {"fill": "blue"}]), "unknown colour role 'blue'"),
         (lambda d: d.glyph(0, 0, "star"), "unknown glyph 'star'; the glyphs are up, down"),
         (lambda d: d.axis(0, "percent"), "unknown format 'percent'; the formats are number, duration, count."),
         (lambda d: d.image(0, 0, 1, 1, "https://a/b.png"), "an image is embedded: its source starts with data:image/."),
@@ -92,7 +94,7 @@ def test_glyphs_lines_and_parts_of_rings_travel_as_what_the_page_draws():
     display.line(0, 1, Param("x"), 3, dash=(2, 1))
     display.sector(5, 5, 1, 2, Param("a"), 0.5, stroke="ink")
     y, x, a = ({"param": name} for name in "yxa")
-    both = [[-2, -2], [2, 2], [0, 0], [2, -2], [-2, 2]]
+    both = [[-2, -2], [2, 2], None, [2, -2], [-2, 2]]
     assert display.payload()["marks"] == [
         {"kind": "poly", "points": both, "x": 1, "y": y, "stroke": "bad", "width": 1.6},
         {"kind": "glyphs", "points": [[-1, 1], [1, 1], [0, -1]], "y": 5, "places": 0, "fill": "ink"},

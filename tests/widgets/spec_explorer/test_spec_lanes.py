@@ -32,6 +32,16 @@ def marks_of(display: Display, kind: str) -> list[dict[str, Any]]:
     return found
 
 
+def glyphs_of(display: Display) -> list[dict[str, Any]]:
+    """Marks whose points are about a point."""
+    return [mark for mark in marks_of(display, "poly") if "x" in mark]
+
+
+def lines_of(display: Display) -> list[list[tuple[Any, Any]]]:
+    """Points of the other ones, which are lines."""
+    return [mark["points"] for mark in marks_of(display, "poly") if "x" not in mark]
+
+
 def drawn(lane: Lane, h: float = 20, strip: float = 8) -> Display:
     display = Display(h)
     with display.frame(0, 0):
@@ -41,11 +51,12 @@ def drawn(lane: Lane, h: float = 20, strip: float = 8) -> Display:
 
 def test_closed_ends_are_bars_across_and_open_ends_are_arrows() -> None:
     closed = drawn(Lane("line", low=-1, high=1, view=(-1, 1)))
-    assert len(marks_of(closed, "line")) == 3 and marks_of(closed, "glyph") == []
+    assert len(lines_of(closed)) == 3 and glyphs_of(closed) == []
     half = drawn(Lane("line", low=0, view=(-1, 4)))
-    assert [mark["name"] for mark in marks_of(half, "glyph")] == ["right"]
-    whole, end = marks_of(half, "line")
-    assert (whole["x"], whole["x2"], end["x"]) == (0.2, 1, 0.2)
+    (arrow,), whole, end = glyphs_of(half), *lines_of(half)
+    tip = arrow["points"][-1]
+    assert arrow["x"] == 1 and tip == max(arrow["points"]), "it points to the right"
+    assert ([x for x, _ in whole], [x for x, _ in end]) == ([0.2, 1], [0.2, 0.2])
 
 
 def test_bars_of_samples_lie_between_the_ends() -> None:
@@ -61,9 +72,10 @@ def test_bars_of_samples_lie_between_the_ends() -> None:
 def test_masked_choices_are_crossed_out_and_the_others_are_dots() -> None:
     display = drawn(CHOICES)
     assert len(marks_of(display, "disc")) == 3
-    assert [(mark["x"], mark["name"], mark["fill"]) for mark in marks_of(display, "glyph")] == [(1.5, "cross", "bad")]
+    (cross,) = glyphs_of(display)
+    assert (cross["x"], cross["stroke"]) == (1.5, "bad") and None in cross["points"], "two strokes"
     cells = drawn(Lane("cells", n=3, barred=(0, 2)))
-    assert [mark["x"] for mark in marks_of(cells, "glyph")] == [0.5, 2.5]
+    assert [mark["x"] for mark in glyphs_of(cells)] == [0.5, 2.5]
     assert len(marks_of(cells, "rect")) == 3 and len(marks_of(drawn(Lane("cells", n=60)), "rect")) == 24
 
 

@@ -20,14 +20,14 @@ import numpy as np
 
 from rlnb_widgets._core.colors import role_of
 
-#: Paths of the glyphs, in units of half their size, with the middle at 0, 0.
-GLYPHS: dict[str, tuple[tuple[float, float], ...]] = {
+#: Paths of the glyphs, in units of half their size, with the middle at 0, 0; None is a gap between two strokes.
+GLYPHS: dict[str, tuple[tuple[float, float] | None, ...]] = {
     "up": ((-1, 1), (1, 1), (0, -1)),
     "down": ((-1, -1), (1, -1), (0, 1)),
     "left": ((1, -1), (1, 1), (-1, 0)),
     "right": ((-1, -1), (-1, 1), (1, 0)),
     "diamond": ((0, -1), (1, 0), (0, 1), (-1, 0)),
-    "cross": ((-1, -1), (1, 1), (1, -1), (-1, 1)),
+    "cross": ((-1, -1), (1, 1), None, (1, -1), (-1, 1)),
     "check": ((-1, 0), (-0.3, 0.8), (1, -0.9)),
 }
 #: Glyphs that are drawn as lines.
@@ -243,7 +243,7 @@ class Display:
         With ``round``, its ends are.
         """
         style = {"stroke": stroke, "width": width, "dash": dash, "opacity": opacity, "round": round}
-        self._add("line", x=x, y=y, x2=x2, y2=y2, **style)
+        self._add("poly", points=[(x, y), (x2, y2)], **style)
 
     def poly(
         self, points: Sequence[Sequence[Number]], fill: str | None = None, stroke: str | None = None,
@@ -264,21 +264,18 @@ class Display:
         """Add a disc of radius ``r`` pixels."""
         self._add("disc", x=x, y=y, r=r, fill=fill, stroke=stroke, width=width, opacity=opacity)
 
-    def sector(
-        self, x: Number, y: Number, r: float, r2: float, turn: Number, turn2: Number, fill: str | None = None,
-        stroke: str | None = None, width: float | None = None, opacity: float | None = None,
-        dash: Sequence[float] | None = None,
-    ) -> None:  # fmt: skip
-        """Add the part of a ring between two radii and two turns, clockwise from the top; an arc if ``r == r2``."""
-        style = {"fill": fill, "stroke": stroke, "width": width, "opacity": opacity, "dash": dash}
-        self._add("sector", x=x, y=y, r=r, r2=r2, turn=turn, turn2=turn2, **style)
+    def sector(self, x: Number, y: Number, r: float, r2: float, turn: Number, turn2: Number, **look: Any) -> None:
+        """Add the part of a ring between two radii and two turns, clockwise from the top; an arc if ``r == r2``.
+
+        ``look`` is a style of :meth:`sectors`.
+        """
+        self._add("sectors", x=x, y=y, r=r, r2=r2, starts=[turn], stops=[turn2], looks=[_checked(look)])
 
     def glyph(
         self, x: Number, y: Number, name: str, size: float = 8, fill: str = "ink", width: float | None = None
     ) -> None:
         """Add one of `GLYPHS` around (x, y)."""
-        _check_glyph(name)
-        self._add("glyph", x=x, y=y, name=name, size=size, fill=fill, width=width)
+        self._add("poly", x=x, y=y, **_glyph(name, size, fill, width))
 
     def text(
         self, x: Number, y: Number, text: object, fill: str | None = None, size: float | None = None,
@@ -400,8 +397,7 @@ class Display:
 
     def glyphs(self, places: Any, y: Number, name: str, size: float = 8, fill: str = "ink") -> None:
         """Add one of `GLYPHS` at each of ``places`` ``[n]``."""
-        _check_glyph(name)
-        self._add("glyphs", places=self._column(places), y=y, name=name, size=size, fill=fill)
+        self._add("glyphs", places=self._column(places), y=y, **_glyph(name, size, fill))
 
     def sectors(
         self, x: Number, y: Number, r: float, r2: float, starts: Any, stops: Any, looks: Sequence[dict[str, Any]],
@@ -420,10 +416,8 @@ class Display:
             kinds: Kind of each, ``[n]``; None: all are of the first one.
             dot: Radius of discs that are drawn in their middles instead.
         """
-        for role in (look[name] for look in looks for name in ("fill", "stroke") if name in look):
-            role_of(role)
         columns = {"starts": self._column(starts), "stops": self._column(stops), "kinds": self._column(kinds)}
-        self._add("sectors", x=x, y=y, r=r, r2=r2, **columns, looks=looks, dot=dot)
+        self._add("sectors", x=x, y=y, r=r, r2=r2, **columns, looks=[_checked(look) for look in looks], dot=dot)
 
     def rules(
         self, places: Any, y: float, y2: float, stroke: str, width: float | None = None,
@@ -474,45 +468,26 @@ class Display:
         return values if values is None or isinstance(values, (int, str)) else self.columns.add(values)
 
     def _add(self, kind: str, **attributes: Any) -> None:
-        for name in ("fill", "stroke"):
-            if attributes.get(name) is not None:
-                attributes[name] = role_of(attributes[name])
-        self._open[-1].append({"kind": kind, **{name: v for name, v in attributes.items() if v is not None}})
+        self._open[-1].append({"kind": kind, **_checked(attributes)})
 
 
-def _check_glyph(name: str) -> None:
+def _checked(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that are given, with roles that exist."""
+    given = {name: value for name, value in attributes.items() if value is not None}
+    for name in ("fill", "stroke"):
+        if name in given:
+            role_of(given[name])
+    return given
+
+
+def _glyph(name: str, size: float, role: str, width: float | None = None) -> dict[str, Any]:
+    """Return points about the middle of a glyph, and its style."""
     if name not in GLYPHS:
         raise ValueError(f"unknown glyph {name!r}; the glyphs are {', '.join(GLYPHS)}.")
-
-
-def drawn_as(mark: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a mark as the painters draw it: a line as one of two points, a part of a ring as a series of one."""
-    if mark["kind"] == "sector":
-        turns = {"starts": [mark["turn"]], "stops": [mark["turn2"]]}
-        look = _some(mark, "fill", "stroke", "width", "opacity", "dash")
-        return {"kind": "sectors", **_some(mark, "x", "y", "r", "r2"), **turns, "looks": [look]}
-    if mark["kind"] == "line":
-        ends = [[mark["x"], mark["y"]], [mark["x2"], mark["y2"]]]
-        return {"kind": "poly", "points": ends, **_some(mark, "stroke", "width", "dash", "opacity", "round")}
-    return mark
-
-
-def _for_page(mark: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a mark as the page draws it, glyphs as polygons or lines about their middle."""
-    kind = mark.get("kind")
-    if kind not in ("glyph", "glyphs"):
-        return drawn_as(mark) if kind else mark
-    half, points = mark["size"] / 2, [*GLYPHS[mark["name"]]]
-    if mark["name"] == "cross":
-        points.insert(2, (0, 0))  # both strokes in one line
-    shape = {"kind": "poly" if kind == "glyph" else kind, "points": [(half * x, half * y) for x, y in points]}
-    outline = {"stroke": mark["fill"], "width": mark.get("width", 1.6)}
-    style = outline if mark["name"] in STROKED else _some(mark, "fill")
-    return {**shape, **_some(mark, "x", "y", "places"), **style}
-
-
-def _some(mark: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: mark[name] for name in names if name in mark}
+    half = size / 2
+    points = [None if at is None else (half * at[0], half * at[1]) for at in GLYPHS[name]]
+    style = {"stroke": role, "width": width or 1.6} if name in STROKED else {"fill": role}
+    return {"points": points, **style}
 
 
 def _plain(value: Any) -> Any:
@@ -520,7 +495,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Param):
         return {"param": value.name, "plus": value.plus} if value.plus else {"param": value.name}
     if isinstance(value, dict):
-        return {name: _plain(part) for name, part in _for_page(value).items()}
+        return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(part) for part in value]
     if isinstance(value, (bool, str)) or value is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.display import GLYPHS, STROKED, Display, Param, drawn_as
+from rlnb_widgets._core.display import Display, Param
 from rlnb_widgets._core.measures import (
     BUCKET,
     FAINT,
@@ -88,7 +88,7 @@ class _Writer:
 
     def draw(self, marks: Sequence[Mark], place: _Place) -> None:
         """Draw marks from back to front."""
-        for mark in map(drawn_as, marks):
+        for mark in marks:
             draw: Callable[[Mark, _Place], None] = getattr(self, f"_{mark['kind']}")
             draw(mark, place)
 
@@ -171,7 +171,12 @@ class _Writer:
         return left, right, self._number(mark["y"]) + place.down, self._number(mark["h"])
 
     def _poly(self, mark: Mark, place: _Place) -> None:
-        points = [(place.x(self._number(x)), self._number(y) + place.down) for x, y in mark["points"]]
+        if "x" in mark:
+            # About a point, such as those of a glyph, points are in pixels; None is a gap.
+            left, top = self._point(mark, place)
+            points = [(left + at[0], top + at[1]) if at else (math.nan, math.nan) for at in mark["points"]]
+        else:
+            points = [self._point({"x": x, "y": y}, place) for x, y in mark["points"]]
         if mark.get("fill") or mark.get("closed"):
             self.svg.polygon(points, mark.get("fill"), **_style(mark))
         else:
@@ -192,16 +197,6 @@ class _Writer:
                 path = "".join(_sector_path(x, y, r, r2, *span) for span in spans)
             if path and ("fill" in look or "stroke" in look):
                 self.svg.path(path, look.get("fill"), **_style(look))
-
-    def _glyph(self, mark: Mark, place: _Place) -> None:
-        (x, y), half = self._point(mark, place), mark["size"] / 2
-        points = [(x + half * dx, y + half * dy) for dx, dy in GLYPHS[mark["name"]]]
-        if mark["name"] not in STROKED:
-            self.svg.polygon(points, mark["fill"])
-            return
-        if mark["name"] == "cross":
-            points.insert(2, (math.nan, math.nan))  # between two strokes
-        self.svg.polyline(points, mark["fill"], stroke_width=mark.get("width", 1.6))
 
     def _text(self, mark: Mark, place: _Place) -> None:
         size, text = mark.get("size", 11), mark["text"]
@@ -316,7 +311,7 @@ class _Writer:
 
     def _glyphs(self, mark: Mark, place: _Place) -> None:
         for x in self.arrays[mark["places"]].tolist():
-            self._glyph({**mark, "x": x}, place)
+            self._poly({**mark, "x": x}, place)
 
     def _rules(self, mark: Mark, place: _Place) -> None:
         places = self._column(mark["places"])

@@ -222,8 +222,13 @@ const DRAW = {
     const { pen } = painter;
     // About a point, such as those of a glyph, points are in pixels.
     const [left, top] = mark.x === undefined ? [] : pointOf(painter, place, mark);
+    const at = ([x, y]) => (top === undefined ? pointOf(painter, place, { x, y }) : [left + x, top + y]);
     pen.beginPath();
-    for (const [x, y] of mark.points) pen.lineTo(...(top === undefined ? pointOf(painter, place, { x, y }) : [left + x, top + y]));
+    let step = "moveTo";
+    for (const point of mark.points) {
+      if (point) pen[step](...at(point));
+      step = point ? "lineTo" : "moveTo"; // null is a gap
+    }
     if (mark.fill || mark.closed) pen.closePath();
     finish(painter, mark.fill || mark.closed ? mark : { stroke: "line", ...mark });
   },
