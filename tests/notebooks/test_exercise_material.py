@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from exercises.lake_picture import LakePicture
 from exercises.mutants import instead
 from exercises.recorded import several_episodes, some, where
 
@@ -40,3 +41,8 @@ def test_a_wrong_answer_is_the_solution_with_one_change() -> None:
     with pytest.raises(ValueError) as error:
         instead("def f(x): return x", of="y", put="x", says="")
     assert str(error.value) == "'y' is not in the solution:\ndef f(x): return x"
+
+
+def test_the_picture_of_a_lake_is_an_image_with_its_words() -> None:
+    html = LakePicture(["SF", "HG"], 0, 1, [True, False, False, False])._repr_html_()
+    assert html.startswith('<img alt="agent at row 0, column 1; arrows: left" src="data:image/svg+xml;base64,')

@@ -1,4 +1,4 @@
-"""Display lists of the drawings of environments, and of the player's film strip."""
+"""Display lists of the drawings of environments, of the player's film strip and of a match."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rlnb_widgets import RolloutPlayer
+from rlnb_widgets import RolloutPlayer, play
 from rlnb_widgets._core.display import Display
+from rlnb_widgets.game.picture import picture
+from rlnb_widgets.game.scene import match_display
 from rlnb_widgets.rollout_player.scene import PlayerScene
 from rlnb_widgets.scenes import find_scene
 
@@ -57,4 +59,14 @@ def _film() -> tuple[Display, dict[str, Any]]:
     return display, {}
 
 
-SCENES = {"the player's film": _film, **{f"scene of {name}": _of(*frame) for name, frame in _FRAMES.items()}}
+def _match() -> tuple[Display, dict[str, Any]]:
+    game = play(ConnectFourEnv(), seed=0)
+    game.act(3)
+    return match_display(game.match, picture(game.match, game._spec, 0)), {}
+
+
+SCENES = {
+    "the player's film": _film,
+    "a match": _match,
+    **{f"scene of {name}": _of(*frame) for name, frame in _FRAMES.items()},
+}

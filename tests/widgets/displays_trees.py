@@ -14,8 +14,13 @@ from tests.widgets.tree_explorer.conftest import diamond, endgame_search, search
 Made = tuple[Display, dict[str, float]]
 
 
-def _of(make: Callable[[], Any], draw: Callable[..., Display], *given: float) -> Callable[[], Made]:
-    return lambda: (draw(TreeExplorer(make()).model, *given), {})
+def _of(make: Callable[[], Any], draw: Callable[..., Display]) -> Callable[[], Made]:
+    return lambda: (draw(TreeExplorer(make()).model), {})
+
+
+def _root() -> Made:
+    explorer = TreeExplorer(search_of(n=60))
+    return scene.root_display(explorer.model, explorer._positions.drawing(0)), {}
 
 
 #: Name to a function that returns a display list and its parameters.
@@ -25,5 +30,5 @@ SCENES: dict[str, Callable[[], Made]] = {
     "tree with branches that meet": _of(diamond, scene.tree_display),
     "scale of values": _of(endgame_search, scene.scale_display),
     "icicle of a search": _of(lambda: search_of(n=400), scene.icicle_display),
-    "actions of the root": _of(lambda: search_of(n=60), scene.root_display, 0.0),
+    "actions of the root": _root,
 }

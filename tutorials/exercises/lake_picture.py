@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from rlnb_widgets._core.svg import image_tag
 from rlnb_widgets.scenes import Scene, scene_svg
 from rlnb_widgets.scenes.grid import FrozenLake, direction_mark
 
@@ -48,4 +49,4 @@ class LakePicture:
         marks = tuple(replace(direction_mark(world.cell), name=move) for move in self._allowed())
         poses = np.array([[bare.poses[0, 0], *((x, y, angle) for angle in angles)]])
         scene = Scene(bare.width, bare.height, bare.background, (bare.parts[0], *marks), poses, lambda _: repr(self))
-        return scene_svg(scene, 0, _WIDTH)
+        return image_tag(scene_svg(scene, 0, _WIDTH), repr(self))

@@ -10,7 +10,7 @@ import pytest
 from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.display_svg import draw_display
 from rlnb_widgets._core.svg import Svg
-from rlnb_widgets.scenes import ROLES, Part, Scene, Shape
+from rlnb_widgets.scenes import ROLES, Part, Scene, Shape, scene_svg
 
 BALL = Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),))
 
@@ -82,10 +82,19 @@ def test_a_caption_is_a_line_or_lines_or_a_function(caption: object, expected: s
 @pytest.mark.parametrize("i", [3, -4])
 def test_a_frame_that_is_not_there_is_refused(i: int) -> None:
     message = f"frame {i} is out of range: the scene has 3 frames, 0 to 2."
-    for read in (scene().caption_at, scene().frame):
+    for read in (Scene.caption_at, scene_svg):
         with pytest.raises(IndexError) as error:
-            read(i)
+            read(scene(), i)
         assert str(error.value) == message
+
+
+def test_texts_of_the_background_that_are_too_small_are_left_out() -> None:
+    texts = tuple(Shape("text", (0, 0, size), fill="ink", text=str(size)) for size in (9, 10))
+    moving = Part("label", (texts[0],))
+    display = Display(50)
+    Scene(100, 50, (*texts, Shape("circle", (0, 0, 1))), (moving,), np.zeros((1, 1, 3))).draw(display, 0, smallest=10)
+    (label, disc, group) = display.marks
+    assert (label["text"], disc["kind"], group["marks"][0]["text"]) == ("10", "disc", "9")
 
 
 def test_to_dict_is_json_with_all_that_stays_the_same() -> None:

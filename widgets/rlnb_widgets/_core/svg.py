@@ -16,7 +16,7 @@ from rlnb_widgets._core.colors import ROLES, role_of
 
 _FONT = "system-ui,-apple-system,'Segoe UI',Helvetica,Arial,'DejaVu Sans',sans-serif"
 _MONO = "ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace"
-_NEUTRAL = "#808080"  # legible on white and on black
+_NEUTRAL = "#808080"  # where style sheets are ignored: legible on white and on black
 
 
 def coordinate(x: float) -> str:
@@ -62,8 +62,6 @@ class Svg:
         height: Height in pixels.
         title: Short name, read by screen readers.
         desc: Longer description, read by screen readers.
-        light: Whether programs that ignore style sheets show the light colours, for pictures that paint their own
-            background; otherwise they show all in a grey that is legible on white and on black.
 
     Example:
         >>> svg = Svg(40, 20, title="a <dot>")
@@ -72,12 +70,10 @@ class Svg:
         True
     """
 
-    def __init__(self, width: float, height: float, title: str = "", desc: str = "", light: bool = False) -> None:
-        self.light = light
+    def __init__(self, width: float, height: float, title: str = "", desc: str = "") -> None:
         self.width, self.height = float(width), float(height)
         self.title, self.desc = title, desc
         self._body: list[str] = []
-        self._styles: dict[str, None] = {}
         self._definitions: dict[str, None] = {}
         self._shared: set[str] = set()
         self._roles: set[str] = {"paper"}
@@ -155,10 +151,6 @@ class Svg:
         """Close the innermost group."""
         self._body.append("</g>")
 
-    def raw(self, fragment: str) -> None:
-        """Add SVG text written elsewhere, as it is: the caller answers for its escaping."""
-        self._body.append(fragment)
-
     def define(self, fragment: str) -> None:
         """Add SVG text to the definitions, for ``<use>``; once however often it is given."""
         self._definitions[fragment] = None
@@ -174,10 +166,6 @@ class Svg:
             del self._body[start:]
         self._body.append(f'<use href="#{name}"/>')
 
-    def style(self, css: str) -> None:
-        """Add style rules, once however often they are given."""
-        self._styles[css] = None
-
     def _shape(
         self, tag: str, attrs: dict[str, Any], fill: str | None, style: dict[str, Any], content: str = ""
     ) -> None:
@@ -188,20 +176,13 @@ class Svg:
             if role is not None:
                 self._roles.add(role_of(role))
                 classes.append(f"{prefix}-{role_of(role)}")
-        attrs["fill"] = "none" if fill is None else self._plain(fill)
-        attrs["stroke"] = None if stroke is None else self._plain(stroke)
+        attrs["fill"] = "none" if fill is None else _NEUTRAL
+        attrs["stroke"] = None if stroke is None else _NEUTRAL
         attrs["class"] = " ".join(filter(None, classes)) or None
         attrs.update(style)
         inner = (f"<title>{escape(str(hint), quote=False)}</title>" if hint is not None else "") + content
         end = f">{inner}</{tag}>" if inner else "/>"
         self._body.append(f"<{tag}{_attributes(attrs)}{end}")
-
-    def _plain(self, role: str) -> str:
-        return ROLES[role_of(role)][0] if self.light else _NEUTRAL
-
-    def fragment(self) -> str:
-        """Return what was drawn, without the document around it."""
-        return printable("".join(self._body))
 
     def __str__(self) -> str:
         """Return the SVG text."""
@@ -222,7 +203,7 @@ class Svg:
             )
 
         fonts = f"text{{font-family:{_FONT}}}.mono{{font-family:{_MONO}}}"
-        return f"{''.join(self._styles)}{fonts}{rules(False)}@media (prefers-color-scheme:dark){{{rules(True)}}}"
+        return f"{fonts}{rules(False)}@media (prefers-color-scheme:dark){{{rules(True)}}}"
 
 
 def _attributes(attrs: dict[str, Any]) -> str:

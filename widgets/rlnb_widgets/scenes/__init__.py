@@ -2,10 +2,9 @@
 
 from rlnb_widgets._core.colors import ROLES
 from rlnb_widgets.scenes.registry import FitsEnv, SceneSpec, find_scene, register_scene, scene_names
-from rlnb_widgets.scenes.scene import Limit, Part, Scene, Shape
-from rlnb_widgets.scenes.svg import frame_svg, scene_style, scene_svg
+from rlnb_widgets.scenes.scene import Limit, Part, Scene, Shape, scene_svg
 
 __all__ = [
-    "ROLES", "FitsEnv", "Limit", "Part", "Scene", "SceneSpec", "Shape", "find_scene", "frame_svg", "register_scene",
-    "scene_names", "scene_style", "scene_svg",
+    "ROLES", "FitsEnv", "Limit", "Part", "Scene", "SceneSpec", "Shape", "find_scene", "register_scene", "scene_names",
+    "scene_svg",
 ]  # fmt: skip

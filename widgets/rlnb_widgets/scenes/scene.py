@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from rlnb_widgets._core.colors import role_of
 from rlnb_widgets._core.display import Display, Param
+from rlnb_widgets._core.display_svg import draw_display
+from rlnb_widgets._core.svg import Svg
 
 ShapeKind = Literal["rect", "circle", "line", "polygon", "text"]
 _COORDINATES = {
@@ -185,15 +187,9 @@ class Scene:
         i %= len(self)
         return self.caption[i] if isinstance(self.caption, tuple) else self.caption(i)
 
-    def frame(self, i: int) -> str:
-        """Return frame `i` as an SVG fragment; see :func:`~rlnb_widgets.scenes.frame_svg`."""
-        from rlnb_widgets.scenes.svg import frame_svg
-
-        return frame_svg(self, i)
-
     def draw(
         self, display: Display, i: int | None = None, still: str | None = None, moving: str | None = None,
-        hidden: Collection[int] = (),
+        hidden: Collection[int] = (), smallest: float = 0.0,
     ) -> None:  # fmt: skip
         """Draw a frame into a display list.
 
@@ -203,10 +199,12 @@ class Scene:
             still: Name under which the SVG holds the background once, for lists of many frames.
             moving: Beginning of the names under which it holds the parts once; their numbers follow.
             hidden: Numbers of parts that are left out.
+            smallest: Size of the smallest texts of the background that are drawn.
         """
         with display.shared(still) if still else nullcontext():
             for shape in self.background:
-                shape.draw(display)
+                if shape.kind != "text" or shape.points[2] >= smallest:
+                    shape.draw(display)
         for k, part in enumerate(self.parts):
             at = Param(part.name) if i is None else self.poses[i, k].tolist()
             if k not in hidden and (isinstance(at, Param) or all(map(math.isfinite, at))):
@@ -227,3 +225,31 @@ class Scene:
         self.draw(display)
         size = {"width": float(self.width), "height": float(self.height)}
         return {**size, "parts": [part.name for part in self.parts], "marks": display.payload()["marks"]}
+
+
+def scene_svg(scene: Scene, i: int, width: float | None = None) -> str:
+    """Return frame `i` as an ``<svg>`` that stands alone, with its caption for screen readers.
+
+    Args:
+        scene: what to draw.
+        i: frame number; negative numbers count from the end.
+        width: width of the picture in pixels; the scene's own width if not given.
+
+    Returns:
+        A complete SVG document.
+
+    Raises:
+        IndexError: If the scene has no frame `i`.
+
+    Example:
+        >>> from rlnb_widgets.scenes import find_scene
+        >>> scene_svg(find_scene("CartPole-v1").pose(np.zeros((1, 4))), 0, width=160)[:57]
+        '<svg xmlns="http://www.w3.org/2000/svg" width="160" heigh'
+    """
+    scale = 1.0 if width is None else width / scene.width
+    display = Display(scale * scene.height)
+    svg = Svg(scale * scene.width, display.height, title=scene.caption_at(i))
+    with display.placed((0, 0, 0), scale):
+        scene.draw(display, i)
+    draw_display(svg, display, margin=0)
+    return str(svg)

@@ -6,17 +6,15 @@ The page unfolds the tree, so that its script makes the same marks (``scene.js``
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from rlnb_widgets._core.display import Display
-from rlnb_widgets._core.display_svg import MARGIN, WIDTH, Part, stacked
+from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
 from rlnb_widgets._core.measures import cut_text, text_width
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import number, plural, shorten
 from rlnb_widgets.scenes.scene import Scene
-from rlnb_widgets.scenes.svg import frame_svg, scene_style
 from rlnb_widgets.tree_explorer.compare import Comparison
 from rlnb_widgets.tree_explorer.positions import PositionDrawer
 from rlnb_widgets.tree_explorer.schema import TreeModel
@@ -41,20 +39,14 @@ _STRONG = 0.3
 
 def tree_svg(model: TreeModel, comparison: Comparison | None, positions: PositionDrawer, words: str) -> Svg:
     """Draw the tree at the playhead; ``words`` are for screen readers."""
-    board = positions.drawing(0)
-    scale = 0.0 if board is None else min(_BOARD / board.width, _BOARD / board.height)
-    root = root_display(model, 0.0 if board is None else scale * board.height)
     lines = [best_words(model), advance_words(model), "" if comparison is None else compare_words(model, comparison)]
     parts: list[Part] = [f"{tree_headline(model)}.", *(line for line in (*lines, *model.notes) if line)]
     parts.append(tree_display(model))
     parts += [scale_display(model)] if model.sized_by == "visits" else []
     if comparison is not None:
         parts += [f"The other tree: {tree_headline(comparison.other)}.", tree_display(comparison.other)]
-    parts += ["; ".join(_legend_words(model)), icicle_display(model), root]
-    svg = stacked(f"TreeExplorer: {model.name}, {plural(len(model.nodes), 'node')}", words, parts, {})
-    if board is not None:
-        _board(svg, board, scale, svg.height - root.height - 10)
-    return svg
+    parts += ["; ".join(_legend_words(model)), icicle_display(model), root_display(model, positions.drawing(0))]
+    return stacked(f"TreeExplorer: {model.name}, {plural(len(model.nodes), 'node')}", words, parts, {})
 
 
 def tree_display(model: TreeModel) -> Display:
@@ -117,10 +109,15 @@ def icicle_display(model: TreeModel) -> Display:
     return display
 
 
-def root_display(model: TreeModel, tall: float) -> Display:
-    """Draw the actions of the root: prior, visits and improved policy; ``tall`` is the height of its position."""
+def root_display(model: TreeModel, board: Scene | None) -> Display:
+    """Draw the actions of the root: prior, visits and improved policy, and to the right of them its position."""
+    scale = 0.0 if board is None else min(_BOARD / board.width, _BOARD / board.height)
+    tall = 0.0 if board is None else scale * board.height
     rows = [row for row in model.summary if row.legal][:_MOST_ACTIONS]
     display = Display(max(20 + 15.0 * len(rows) if rows else 0.0, tall + 12))
+    if board is not None:
+        with display.placed((WIDTH - scale * board.width, 12, 0), scale):
+            board.draw(display, -1, smallest=10 / scale)  # smaller numbers cannot be read
     if not rows:
         return display
     bars = [("visits" if model.sized_by == "visits" else "nodes", "c0", [row.share for row in rows])]
@@ -268,12 +265,3 @@ def _legend_words(model: TreeModel) -> list[str]:
     looks |= {"further": "dashed"} if _further(model) else {}
     words = [f"{looks[mark]}: {meaning}" for mark, meaning in mark_words(model) if mark in looks]
     return [*words, "+n: children that are not drawn"]
-
-
-def _board(svg: Svg, scene: Scene, scale: float, y: float) -> None:
-    svg.style(scene_style())
-    svg.open(f"translate({MARGIN + WIDTH - scale * scene.width:.1f} {y + 8:.1f}) scale({scale:.4f})")
-    # Numbers too small to read are left out.
-    read = (shape for shape in scene.background if shape.kind != "text" or scale * shape.points[2] >= 10)
-    svg.raw(frame_svg(replace(scene, background=tuple(read)), -1))
-    svg.close()
