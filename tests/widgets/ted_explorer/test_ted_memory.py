@@ -63,8 +63,10 @@ def test_the_model_and_its_views_name_shared_memory() -> None:
     assert row.root.place == "same memory as other" and "float32 [T=4 | 3] (same memory as other)" in repr(explorer)
     note = "1 tensor is in memory that the other TensorDict uses, too: what is written to one is read from both."
     assert note in explorer.model.notes and note in explorer.explain()
-    cells = json.loads(explorer.payload)["rows"][0]
-    assert cells["badges"] == ["same memory"] and "same memory as other" in cells["root"]["about"]
+    data = json.loads(explorer.payload)
+    row_of_page = data["rows"][0]
+    about = data["alike"][row_of_page["root"]["alike"]]["about"]
+    assert row_of_page["badges"] == ["same memory"] and "same memory as other" in about
     assert ">same memory<" in explorer.to_svg()
     assert not ted_model(td, other=td.clone()).row("a").root.sharing  # type: ignore[union-attr]
 

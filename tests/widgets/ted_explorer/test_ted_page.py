@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from rlnb_widgets import TEDExplorer
+from rlnb_widgets.ted_explorer.scene import form_width
 from tensordict import TensorDict
 
 from tests.widgets.pages import settle
@@ -205,12 +206,28 @@ def test_nothing_is_wider_than_a_narrow_page(browse, ted):
     assert max(browse(TEDExplorer(past(ted)), act)) <= 420
 
 
-def test_the_forms_stack_where_there_is_little_room(browse, ted):
-    def act(page):
-        page.set_viewport_size({"width": 352, "height": 800})
-        page.get_by_role("tab", name="Forms").click()
-        settle(page)
-        past = page.locator(".ted-panel:has(.ted-line)").evaluate("(e) => e.scrollWidth - e.clientWidth")
-        return past, page.locator("section[data-form='TED'] .ted-line").count()
+def test_the_forms_are_whole_where_there_is_little_room(browse, ted):
+    """They scroll sideways inside of their tab; the page does not."""
 
-    assert browse(TEDExplorer(ted(60, (), {1: "terminated", 40: "truncated"})), act) == (0, 4)
+    def act(page):
+        found = []
+        for width in (352, 512):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.get_by_role("tab", name="Forms").click()
+            settle(page)
+            panel = page.locator(".ted-panel:has(.ted-form)")
+            found.append((
+                page.evaluate("document.documentElement.scrollWidth") <= width,
+                panel.evaluate("(e) => e.scrollWidth > e.clientWidth"),
+                page.locator("section[data-form] .ted-form").evaluate_all("(all) => all.map((e) => e.clientWidth)"),
+            ))  # fmt: skip
+        said = page.locator("section[data-form='flat'] .ted-form").get_attribute("aria-label")
+        return found, said
+
+    explorer = TEDExplorer(ted(60, (), {1: "terminated", 40: "truncated"}))
+    found, said = browse(explorer, act)
+    needed = [form_width(explorer._layouts[form.name]) for form in explorer.forms() if form.nbytes is not None]
+    assert [scrolls for _, scrolls, _ in found] == [True, False] and all(fits for fits, _, _ in found)
+    for _, _, widths in found:
+        assert all(wide >= need for wide, need in zip(widths, needed, strict=True))
+    assert said.startswith("observation s0 s1 s1' s2 s3 … s40 s40'; action a0 a1 ")

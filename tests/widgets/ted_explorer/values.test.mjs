@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { jumpsOf, longestWords, marksOf, numbersAt, stepWords, valueText } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
+import { jumpsOf, marksOf, numbersAt, stepWords, valueText } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
 
 /** A store as a model gives it: a DataView whose offset is not a multiple of four. */
 function store(...arrays) {
@@ -35,6 +35,7 @@ test("values as text", () => {
   const at = (ref, t = 0, digits = 4) => valueText({ store: view, steps: 2, element: 0, t }, { kind: "f4", at: 0, ...ref }, digits);
   assert.equal(at({ n: 1, of: 1 }), "0.1235");
   assert.equal(at({ n: 1, of: 1 }, 0, 2), "0.12");
+  assert.equal(valueText({ store: store(Float32Array.of(1234567)), steps: 1, element: 0, t: 0 }, { kind: "f4", at: 0, n: 1, of: 1 }, 3), "1.23e6");
   assert.equal(at({ n: 4, of: 4 }), "[0.1235, nan, -inf, 2]");
   assert.equal(at({ n: 2, of: 9 }), "[0.1235, nan, … 9 values]");
   assert.equal(at({ n: 2, of: 2, complex: true }, 1), "[1-2j, 0+nanj]");
@@ -74,11 +75,4 @@ test("a root that is done is no fresh reset", () => {
   assert.match(stepWords(marks, 6, 2, past), /root\[3\] is done too: nobody reset, and step 3 goes past the end\.$/);
   assert.match(stepWords(marks, 6, 3, past), /root\[4\] is a fresh reset\. Its root is done itself/);
   assert.match(stepWords({}, 6, 3, past), /^Step 3: Its root is done itself/);
-});
-
-test("the longest sentence is known before it is said", () => {
-  const all = (marks, steps, past) => Array.from({ length: steps }, (_, t) => stepWords(marks, steps, t, past).length);
-  for (const [marks, past] of [[{}, []], [{ truncated: [3, 11] }, []], [{ terminated: [2, 3], truncated: [9] }, [3]]]) {
-    assert.equal(longestWords(marks, 12, new Set(past)).length, Math.max(...all(marks, 12, new Set(past))));
-  }
 });

@@ -27,16 +27,16 @@ export function clamp(x, low, high) {
   return Math.min(Math.max(x, low), Math.max(low, high));
 }
 
-/** A number written shortly: four significant digits, no trailing zeros. */
-export function text(x) {
+/** A number written shortly: `digits` significant ones, no trailing zeros. */
+export function text(x, digits = 4) {
   if (typeof x !== "number") return String(x);
   if (!Number.isFinite(x)) return Number.isNaN(x) ? "nan" : x > 0 ? "inf" : "-inf";
   if (Number.isInteger(x) && Math.abs(x) < 1e6) return String(x === 0 ? 0 : x);
   const size = Math.abs(x);
   if (size !== 0 && (size < 1e-4 || size >= 1e6)) {
-    return x.toExponential(3).replace(/\.?0+e/, "e").replace("e+", "e");
+    return x.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e");
   }
-  return String(Number(x.toPrecision(4)));
+  return String(Number(x.toPrecision(digits)));
 }
 
 /** A count with its noun, as `plural` in text.py writes it. */

@@ -37,7 +37,7 @@ export function detailsPane(view) {
       at.textContent = view.ted ? `${side}${view.steps === null ? "" : `[${view.t}]`}` : "";
       code.textContent = codeOf(row, side, view);
       value.textContent = valueText(view, cell.values) || cell.preview || cell.values?.why || "";
-      if (thumb) drawThumb(thumb, view.thumbs[cell.thumb[0]].large, cell.thumb, view.steps > 1 && view.element === 0 ? (view.t + 0.5) / view.steps : null);
+      if (thumb) drawThumb(thumb, view.thumbs[cell.thumb[0]], cell.thumb, view.steps > 1 && view.element === 0 ? (view.t + 0.5) / view.steps : null);
     });
     const what = (words) => (words ? h("div", { class: "rlnb-what" }, words) : null);
     const spread = /\d/.test(cell.range ?? "") ? `${cell.range} (min / mean / max)` : "";

@@ -7,18 +7,23 @@ import { detailsPane } from "./details.js";
 import { formsPanel } from "./forms.js";
 import { tedTree } from "./row.js";
 import { rulesPanel } from "./rules.js";
-import { jumpsOf, longestWords, marksOf, stepWords } from "./values.js";
+import { jumpsOf, marksOf, stepWords } from "./values.js";
 import { walkPanel } from "./walk.js";
 
 export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   const data = JSON.parse(model.get("payload"));
+  const rows = data.rows.map((row) => wholeRow(row, data.alike));
   const elements = data.steps === null ? 1 : data.batch.reduce((a, b) => a * b, 1);
   const element = own(new Channel(model, "element", (v) => clamp(Math.round(Number(v) || 0), 0, elements - 1)));
   const selected = own(new Channel(model, "selected", (v) => (Array.isArray(v) ? v : [])));
   const shown = own(new Channel(model, "view", (v) => (Object.hasOwn(data.tabs, v) ? v : "entries")));
   const view = {
-    ted: data.ted, batch: data.batch, steps: data.steps, store: model.get("values"), rows: data.rows, thumbs: data.thumbs,
-    element: element.value, t: playhead.t, showRange: data.steps === null,
+    ted: data.ted, batch: data.batch, steps: data.steps, store: model.get("values"), rows, thumbs: data.thumbs,
+    showRange: data.steps === null,
+    get element() { return element.value; },
+    get t() { return playhead.t; },
+    get ends() { return Object.values(here.ends).some((steps) => steps.includes(playhead.t)); },
+    get past() { return here.past.has(playhead.t + 1); },
   };
   const details = detailsPane(view);
   const tree = own(tedTree(view, (row) => {
@@ -27,21 +32,18 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   }, () => details.update()));
 
   const timed = data.steps > 1;
-  const [words, longest] = [h("span", {}), h("span", { style: "visibility:hidden", "aria-hidden": "true" })];
+  const words = h("p", { class: "ted-words" });
   let here = null; // where episodes of the element end, where steps go past an end, and where to jump
   const turn = () => {
     const ends = marksOf(data, element.value);
-    const past = new Set(data.past[element.value]);
-    // It is not seen, and keeps the room of the sentence, below which nothing may move.
-    longest.textContent = longestWords(ends, data.steps, past);
-    here = { ends, past, jumps: jumpsOf(ends, data.found[element.value]) };
+    here = { ends, past: new Set(data.past[element.value]), jumps: jumpsOf(ends, data.found[element.value]) };
   };
   turn();
   element.subscribe(turn);
   const bar = own(timed ? timelineBar(playhead, () => here.jumps) : null);
   const strip = own(timed ? markStrip(data.line, playhead, () => here.ends) : null);
   // The jumps stand beside the words, which say what one has jumped to.
-  const said = timed ? h("div", { class: "ted-said" }, h("p", { class: "ted-words" }, words, longest), bar.jumps) : null;
+  const said = timed ? h("div", { class: "ted-said" }, words, bar.jumps) : null;
   // Whether an episode ends at the playhead and is followed by a reset, and whether the data end there.
   const turning = () => ({ over: view.ends && !view.past, beyond: view.t + 1 >= data.steps });
   const walk = data.ted && data.steps ? walkPanel(view, playhead, turning, (row) => tree.select(row.path)) : null;
@@ -73,13 +75,8 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   keyboard(root, { ...bar?.keys, c: ["copy the code", () => details.copy()], "/": ["search", find] }, { focus: (options) => home().focus(options) });
 
   const update = () => {
-    view.t = playhead.t;
-    view.element = element.value;
     Object.assign(root.dataset, { t: view.t, element: view.element });
-    const { ends, past } = here;
-    view.ends = Object.values(ends).some((steps) => steps.includes(view.t));
-    view.past = past.has(view.t + 1);
-    if (timed) words.textContent = stepWords(ends, data.steps, view.t, past);
+    if (timed) words.textContent = stepWords(here.ends, data.steps, view.t, here.past);
     for (const part of [strip, tree, walk, details]) part?.update();
   };
   own(playhead.subscribe(update));
@@ -90,6 +87,17 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   open();
   tree.select(selected.value);
 });
+
+/** A row with what it has in common with others: of its cells, too. */
+function wholeRow(row, alike) {
+  const whole = (part) => ({ ...alike[part.alike], ...part });
+  const cell = (part) => {
+    if (!part) return undefined;
+    const { packed, at, ...rest } = whole(part);
+    return packed ? { ...rest, values: { ...packed, at } } : rest;
+  };
+  return { ...whole(row), root: cell(row.root), next: cell(row.next) };
+}
 
 function toolbar(view, tree, picker) {
   const { search, folds, only, count } = tree.tools;

@@ -6,16 +6,27 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.text import bytes_text
 from rlnb_widgets.ted_explorer.explain import ted_row_words, ted_words
 from rlnb_widgets.ted_explorer.forms import Form
-from rlnb_widgets.ted_explorer.layouts import KINDS, Line
-from rlnb_widgets.ted_explorer.scene import bytes_display, ends_display, form_groups, kinds_display, thumb_lists
+from rlnb_widgets.ted_explorer.layouts import Line
+from rlnb_widgets.ted_explorer.scene import (
+    bytes_display,
+    ends_display,
+    form_display,
+    form_width,
+    kinds_display,
+    thumb_list,
+)
 from rlnb_widgets.ted_explorer.schema import Cell, Row, TedModel, Thumb, Verdict
 from rlnb_widgets.ted_explorer.text import stats_text
 from rlnb_widgets.ted_explorer.values import Refs
 from rlnb_widgets.ted_explorer.verdicts import rules_line
-from rlnb_widgets.ted_explorer.views import VIEWS, share_text
+from rlnb_widgets.ted_explorer.views import VIEWS
+
+#: What many cells, and many rows, have alike.
+_CELL, _ROW = ("dtype", "dims", "shape", "storage", "about", "packed"), ("carry", "holds", "words")
 
 
 def ted_payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> str:
@@ -24,6 +35,8 @@ def ted_payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: d
     for boundary in model.boundaries:
         ends.setdefault(boundary.env, {}).setdefault(boundary.kind, []).append(boundary.t)
     places = {(place.element, place.t) for verdict in model.verdicts for place in verdict.places}
+    rows, alike = _shared([_row(row, refs, len(model.batch)) for row in model.rows])
+    cells = [cell for row in model.rows for cell in (row.root, row.next) if cell is not None]
     data = {
         "ted": model.is_ted,
         "batch": list(model.batch),
@@ -38,11 +51,31 @@ def ted_payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: d
         "rulesLine": rules_line(model.verdicts),
         "forms": _forms(forms, layouts) if forms else None,
         "tabs": VIEWS,
-        "rows": [_row(row, refs, len(model.batch)) for row in model.rows],
-        "thumbs": {kind: {size: d.payload() for size, d in sizes.items()} for kind, sizes in thumb_lists().items()},
-        "line": ends_display(str).payload(),
+        "rows": rows,
+        "alike": alike,
+        "thumbs": {cell.thumb.kind: thumb_list(cell.thumb.kind).payload() for cell in cells if cell.thumb is not None},
+        "line": ends_display(str).payload() if (model.steps or 0) > 1 else None,
     }
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _shared(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Take out of rows and their cells what many have alike; each keeps its number as ``alike``."""
+    alike: list[dict[str, Any]] = []
+    numbers: dict[str, int] = {}
+
+    def without(part: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+        common = {name: part[name] for name in names if name in part}
+        number = numbers.setdefault(json.dumps(common), len(alike))
+        if number == len(alike):
+            alike.append(common)
+        return {"alike": number, **{name: value for name, value in part.items() if name not in common}}
+
+    def whole(row: dict[str, Any]) -> dict[str, Any]:
+        cells = {side: without(row[side], _CELL) for side in ("root", "next") if side in row}
+        return {**without(row, _ROW), **cells}
+
+    return [whole(row) for row in rows], alike
 
 
 def _by_element(places: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
@@ -65,22 +98,32 @@ def _rule(verdict: Verdict) -> dict[str, Any]:
 
 
 def _forms(forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> dict[str, Any]:
+    looks: dict[str, int] = {}
+
+    def picture(display: Display) -> dict[str, Any]:
+        return {"height": display.height, "marks": _brief(display.payload()["marks"], looks)}
+
     parts = []
     for form in forms:
-        lines = layouts.get(form.name, ()) if form.nbytes is not None else ()
-        said = "; ".join(f"{line.label}: {' '.join(text for text, _ in line.boxes if text)}" for line in lines)
-        part = {"name": form.name, "made": form.made, "stores": form.stores, "why": form.why, "said": said}
-        groups = form_groups(lines)
-        drawn = [[label, [[width, display.payload()] for width, display in pictures]] for label, pictures in groups]
-        parts.append({**part, "lines": drawn})
-    whole = max(forms[0].nbytes or 0, 1) if forms else 1
-    said = "; ".join(f"{form.name}: {share_text(form, whole)}" for form in forms)
-    return {
-        "bytes": bytes_display(forms).payload(),
-        "said": said,
-        "kinds": [kinds_display([kind]).payload() for kind in KINDS],
-        "parts": parts,
-    }
+        part = {"name": form.name, "made": form.made, "stores": form.stores, "why": form.why}
+        if form.nbytes is not None and (lines := layouts.get(form.name)):
+            part |= {"width": form_width(lines), "picture": picture(form_display(lines))}
+        parts.append(part)
+    pictures = {"bytes": picture(bytes_display(forms)), "kinds": picture(kinds_display())}
+    return {**pictures, "parts": parts, "looks": [json.loads(look) for look in looks]}
+
+
+def _brief(marks: list[dict[str, Any]], looks: dict[str, int]) -> list[list[Any]]:
+    """Return marks as the number of their look, which many have alike, and the values of what each has of its own."""
+    brief = []
+    for mark in marks:
+        own = [name for name in ("x", "x2", "points", "text", "y", "marks") if name in mark]
+        if "marks" not in mark and "y" in mark:
+            own.remove("y")
+        look = {"own": own, **{name: value for name, value in mark.items() if name not in own}}
+        values = [_brief(mark[name], looks) if name == "marks" else mark[name] for name in own]
+        brief.append([looks.setdefault(json.dumps(look), len(looks)), *values])
+    return brief
 
 
 def _row(row: Row, refs: Refs, batch_dims: int) -> dict[str, Any]:
@@ -149,7 +192,10 @@ def _cell(cell: Cell, ref: dict[str, Any] | None, leaf: bool) -> dict[str, Any]:
     if cell.message:
         out["message"] = cell.message
     if ref is not None:
-        out["values"] = ref
+        if "at" in ref:
+            out |= {"at": ref["at"], "packed": {name: value for name, value in ref.items() if name != "at"}}
+        else:
+            out["values"] = ref
     return out
 
 

@@ -24,7 +24,7 @@ export function tedTree(view, onSelect, onPaint) {
     paint: (element, row) => {
       for (const canvas of element.querySelectorAll("canvas")) {
         const { thumb } = row[canvas.dataset.thumb];
-        drawThumb(canvas, view.thumbs[thumb[0]].row, thumb);
+        drawThumb(canvas, view.thumbs[thumb[0]], thumb);
       }
     },
   });

@@ -25,8 +25,8 @@ from rlnb_widgets.ted_explorer.text import SPREAD, finding_lines, mark_text, ran
 from rlnb_widgets.ted_explorer.verdicts import rules_line
 from rlnb_widgets.ted_explorer.views import share_text
 
-#: Heights of thumbnails in the page: in a row, and in the details.
-THUMBS = {"row": 28.0, "large": 36.0}
+#: Height of thumbnails in the page.
+THUMB = 28.0
 MAX_ROWS, MAX_FINDINGS = 40, 6
 _ROW, _FAR = 26.0, 1e6
 _ROOT, _NEXT, _MARK = 142.0, 388.0, 638.0
@@ -66,18 +66,14 @@ def draw_thumb(display: Display, kind: str, column: Column, n: Number, rows: Num
             display.bars(column("levels"), y, h, LEVELS, "accent")
 
 
-def thumb_lists() -> dict[str, dict[str, Display]]:
-    """Return the lists that draw any thumbnail, by kind and size; ``here`` says whether the playhead is in it."""
-    lists: dict[str, dict[str, Display]] = {}
-    for kind in ("spark", "band", "heat", "hist"):
-        for size, height in THUMBS.items():
-            display = Display(height)
-            with display.frame(0, 0):
-                draw_thumb(display, kind, str, Param("n"), Param("rows"), 0, height)
-                with display.shown(Param("here")):
-                    display.line(Param("at"), 0, Param("at"), height, "ink", 1.5)
-            lists.setdefault(kind, {})[size] = display
-    return lists
+def thumb_list(kind: str) -> Display:
+    """Return the list that draws any thumbnail of a kind; ``here`` says whether the playhead, ``at``, is in it."""
+    display = Display(THUMB)
+    with display.frame(0, 0):
+        draw_thumb(display, kind, str, Param("n"), Param("rows"), 0, THUMB)
+        with display.shown(Param("here")):
+            display.line(Param("at"), 0, Param("at"), THUMB, "ink", 1.5)
+    return display
 
 
 def ends_display(column: Column) -> Display:
@@ -211,17 +207,10 @@ def form_display(lines: Sequence[Line]) -> Display:
     return display
 
 
-def form_groups(lines: Sequence[Line]) -> list[tuple[str, list[tuple[float, Display]]]]:
-    """Return width and picture of each group of boxes, by the label of its line: the page stacks them."""
-    box = _box_width(lines)
-    found = []
-    for line in lines:
-        pictures = []
-        for group in _groups(line):
-            pictures.append((box * len(group), Display(_HIGH)))
-            _boxes(pictures[-1][1], 0, box, group)
-        found.append((line.label, pictures))
-    return found
+def form_width(lines: Sequence[Line]) -> float:
+    """Return how many pixels `form_display` needs."""
+    groups = [_groups(line) for line in lines]
+    return _LEFT + max(_box_width(lines) * sum(map(len, line)) + _GAP * (len(line) - 1) for line in groups)
 
 
 def _box_width(lines: Sequence[Line]) -> float:

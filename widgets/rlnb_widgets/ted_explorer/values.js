@@ -17,14 +17,10 @@ export function valueText(view, ref, digits = 4, at = view.t) {
   const numbers = numbersAt(view, ref, at);
   if (!numbers) return "";
   const parts = ref.complex
-    ? numbers.flatMap((x, i) => (i % 2 ? [] : [`${short(x, digits)}+${short(numbers[i + 1], digits)}j`.replace("+-", "-")]))
-    : numbers.map((x) => (ref.bool ? (x ? "True" : "False") : short(x, digits)));
+    ? numbers.flatMap((x, i) => (i % 2 ? [] : [`${text(x, digits)}+${text(numbers[i + 1], digits)}j`.replace("+-", "-")]))
+    : numbers.map((x) => (ref.bool ? (x ? "True" : "False") : text(x, digits)));
   if (ref.of === 1) return parts[0];
   return `[${parts.join(", ")}${ref.of > ref.n ? `, … ${ref.of} values` : ""}]`;
-}
-
-function short(x, digits) {
-  return Number.isFinite(x) && !Number.isInteger(x) ? text(Number(x.toPrecision(digits))) : text(x);
 }
 
 /** The ends of episodes of one batch element: kind -> sorted steps. */
@@ -42,14 +38,6 @@ const MEANING = {
   both: "terminated and truncated, so done: the value of the next state is zero.",
   done: "done; the data do not say whether it was terminated or truncated.",
 };
-
-/** The longest that `stepWords` says of these data, nearly: its sentences about the last steps of each kind. */
-export function longestWords(marks, steps, past = new Set()) {
-  // At the last step nothing follows; the one before may say more.
-  const at = [...Object.values(marks), [...past]].flatMap((list) => list.slice(-2)).flatMap((t) => [t, t - 1]);
-  const said = [steps - 1, ...at].filter((t) => t >= 0).map((t) => stepWords(marks, steps, t, past));
-  return said.reduce((a, b) => (b.length > a.length ? b : a), "");
-}
 
 /** What the done flags mean at step t, in a sentence; past is the set of steps whose root is done itself. */
 export function stepWords(marks, steps, t, past = new Set()) {

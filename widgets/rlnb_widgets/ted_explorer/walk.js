@@ -1,6 +1,6 @@
 // From one step to the one after it: what step_mdp carries, leaves behind and keeps, and what a reset replaces.
 
-import { button, h, reducedMotion, textWidth } from "../_core/core.js";
+import { button, h, reducedMotion } from "../_core/core.js";
 import { label } from "../_core/tree.js";
 import { numbersAt, valueText } from "./values.js";
 
@@ -48,13 +48,12 @@ export function walkPanel(view, playhead, here, select) {
       h("div", { class: "ted-step-key", title: label(row) }, label(row)), root, next, fate, then);
     return { row, el, chips: { root, next, then }, fate };
   });
-  const words = h("span", { role: "status" });
-  const longest = h("span", { style: "visibility:hidden", "aria-hidden": "true" });
+  const words = h("p", { class: "ted-part", role: "status" });
   const back = button({ text: "‹ part", label: "one part back", title: "one part back (Backspace)", onclick: () => turn(-1) });
   const on = button({ text: "part ›", label: "one part forward", title: "one part forward (Enter)", onclick: () => turn(1) });
   const steps = h("div", { class: "ted-steps", tabindex: 0, role: "group", "aria-label": "from one step to the next" },
     h("div", { class: "ted-step ted-step-head" }, ...Object.values(heads)), ...lines.map((line) => line.el));
-  const el = h("div", { class: "ted-panel" }, h("div", { class: "rlnb-bar" }, h("span", { class: "rlnb-group" }, back, on), h("p", { class: "ted-part" }, words, longest)), steps,
+  const el = h("div", { class: "ted-panel" }, h("div", { class: "rlnb-bar" }, h("span", { class: "rlnb-group" }, back, on), words), steps,
     all.length > MOST ? h("p", { class: "rlnb-note" }, `+${all.length - MOST} more entries`) : null);
   let part = 0;
   let at = playhead.t;
@@ -105,9 +104,6 @@ export function walkPanel(view, playhead, here, select) {
       return { name: label(row), kind };
     });
     words.textContent = partWords(parts[part], t, fates);
-    // It is not seen, and keeps the room of the longest words, below which nothing may move.
-    const all = ["root", "next", "carry", "reset"].map((name) => partWords(name, playhead.last, fates));
-    longest.textContent = all.reduce((a, b) => (textWidth(a, 1) >= textWidth(b, 1) ? a : b));
     back.disabled = part === 0 && t === 0;
     on.disabled = part === parts.length - 1 && t >= playhead.last;
   };
