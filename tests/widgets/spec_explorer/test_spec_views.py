@@ -173,13 +173,22 @@ def test_the_code_reads_the_entry_whatever_the_key_holds():
 
 def test_the_payload_is_plain_json_with_the_keys_as_they_are():
     explorer = SpecExplorer(hostile())
-    rows = json.loads(explorer.payload)["rows"]
+    data = json.loads(explorer.payload)
+    rows = data["rows"]
     assert [row["path"] for row in rows][1 : len(HOSTILE) + 1] == [[key] for key in HOSTILE]
-    assert rows[0]["name"] == "spec" and rows[0]["node"] is True
+    assert data["name"] == "spec" and data["alike"][rows[0]["alike"]]["node"] is True
     assert rows[-1]["domain"] == "any data, such as '<svg onload=alert(2)>'"
     samples = json.loads(explorer.samples)
     assert samples["words"] == "200 random samples" and len(samples["rows"]) == len(rows)
     assert samples["rows"][0] is None and samples["rows"][1]["n"] == 200
+
+
+def test_the_page_is_sent_the_code_only_where_keys_alone_do_not_lead():
+    stack = torch.stack([Composite(x=OneHot(2)), Composite(x=OneHot(3))])
+    data = json.loads(SpecExplorer(Composite(plain=Composite({'a"b': OneHot(2)}), stack=stack)).payload)
+    codes = {".".join(row["path"]): row["code"] for row in data["rows"] if "code" in row}
+    assert codes["stack.[1].x"] == 'spec["stack"][1]["x"]'
+    assert {path.partition(".")[0] for path in codes} == {"stack"} and "stack" not in codes
 
 
 def test_columns_are_as_wide_as_what_they_hold_within_reason():
@@ -202,8 +211,7 @@ def test_a_lane_in_the_payload():
     low = torch.tensor([0.0, -torch.inf])
     rows = json.loads(SpecExplorer(Bounded(low, torch.tensor([4.0, 2.0]))).payload)["rows"]
     assert rows[0]["names"] == [["[0]", "[0, 4]"], ["[1]", "(-inf, 2]"]]
-    assert [rows[0]["params"][name] for name in ("low0", "high0")] == [-3.5, 4.0] and len(rows[0]["params"]) == 4
-    assert rows[0]["brief"] == "2 intervals"
+    assert rows[0]["views"] == [[-3.5, 4.0], [-3.5, 4.0]] and rows[0]["brief"] == "2 intervals"
 
 
 @pytest.mark.parametrize(
@@ -260,7 +268,7 @@ def test_the_page_needs_no_network(nested):
 def test_a_thousand_leaves_stay_small():
     explorer = SpecExplorer(many(1000))
     explorer._repr_mimebundle_()
-    assert explorer.model.leaves == 1000 and len(explorer.payload) < 800_000 and len(explorer.samples) < 200_000
+    assert explorer.model.leaves == 1000 and len(explorer.payload) < 130_000 and len(explorer.samples) < 200_000
 
 
 def test_a_large_spec_of_mostly_composites_opens_at_its_leaves():
@@ -277,8 +285,9 @@ def test_samples_of_a_single_line_are_labelled_where_they_are_drawn():
     explorer = SpecExplorer(
         Composite(reward=Unbounded(1), pair=Bounded(torch.tensor([0.0, 1]), torch.tensor([1.0, 3])))
     )
-    reward, pair = json.loads(explorer.payload)["rows"][1:]
-    assert reward["sampled"] == "any float32 · random draws" and "sampled" not in pair
+    data = json.loads(explorer.payload)
+    reward, pair = (data["alike"][row["alike"]] for row in data["rows"][1:])
+    assert reward["sampled"] == " · random draws" and "sampled" not in pair
     assert "any float32 · random draws" in explorer.to_svg() and "not data of an environment" in explorer.to_svg()
 
 

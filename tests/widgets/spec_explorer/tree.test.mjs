@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { move, visibleRows as found } from "../../../widgets/rlnb_widgets/_core/tree.js";
-import { columnOf, spoken, traits } from "../../../widgets/rlnb_widgets/spec_explorer/row.js";
+import { columnOf, spoken, traits, wholeRow } from "../../../widgets/rlnb_widgets/spec_explorer/row.js";
 
 const flagged = (row) => Boolean(row.diff);
 const visibleRows = (rows, folded, search = "", filtering = false) => found(rows, folded, search, filtering, { traits, flagged });
@@ -44,7 +44,16 @@ test("a screen reader hears key, class, shape, domain and differences", () => {
 });
 
 test("samples and tried values are columns by name", () => {
-  const column = columnOf({ levels: [[1, 99]] }, { legal0: [0.25], illegal1: [-0.5] });
-  assert.deepEqual(["levels0", "levels1", "legal0", "illegal0", "illegal1"].map(column), [[1, 99], [], [0.25], [], [-0.5]]);
-  assert.deepEqual(columnOf(null, null)("legal0"), []);
+  const found = (lane) => ["levels", "legal", "illegal"].map(columnOf(lane, { levels: [[1, 99]] }, { legal0: [0.25], illegal1: [-0.5] }));
+  assert.deepEqual(found(0), [[1, 99], [0.25], []]);
+  assert.deepEqual(found(1), [[], [], [-0.5]]);
+  assert.deepEqual(columnOf(0, null, null)("legal"), []);
+});
+
+test("a row gets what it has in common with others, and what follows from its path", () => {
+  const data = { name: "env.specs", alike: [{ kind: "OneHot" }, { kind: "Composite", node: true }] };
+  assert.deepEqual(wholeRow(data, { alike: 1, path: [] }), { alike: 1, path: [], kind: "Composite", node: true, depth: 0, code: "env.specs", name: "env.specs" });
+  const { code, kind, depth, name } = wholeRow(data, { alike: 0, path: ["g", 'a"b'] });
+  assert.deepEqual([code, kind, depth, name], ['env.specs["g", "a\\"b"]', "OneHot", 2, undefined]);
+  assert.equal(wholeRow(data, { alike: 0, path: ["[0]"], code: "env.specs[0]" }).code, "env.specs[0]");
 });

@@ -11,12 +11,13 @@ const PICKABLE = 24; // numbers that a click may set at once
 
 /** Make the pane; drawnOf(row) are the samples of a row. Returns { el, show(row), drawn(), copy(), focus(), destroy() }, drawn() after others came. */
 export function detailsPane(model, pictures, drawnOf) {
-  const [title, facts, more, picture] = ["rlnb-title", "rlnb-blocks spec-facts", "rlnb-quiet spec-more", "spec-picture"].map((name) => h("div", { class: name }));
+  const [title, facts, more] = ["rlnb-title", "rlnb-blocks spec-facts", "rlnb-quiet spec-more"].map((name) => h("div", { class: name }));
+  const picture = h("div", { class: "spec-large", role: "group" });
   const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
   let current = null;
   let dots = null;
-  let chart = null;
-  const ask = askBox(model, (found) => { dots = found; chart?.invalidate(); });
+  let charts = []; // of each lane
+  const ask = askBox(model, (found) => { dots = found; charts.forEach((chart) => chart.invalidate()); });
   const left = h("div", { class: "spec-block" }, picture, more);
   const el = h("div", { class: "rlnb-details", role: "region", "aria-label": "the selected entry" },
     h("div", { class: "spec-top" }, title, status), facts, h("div", { class: "rlnb-blocks spec-blocks" }, left, ask.el));
@@ -24,25 +25,26 @@ export function detailsPane(model, pictures, drawnOf) {
 
   const canPick = () => {
     const size = current.dims.reduce((all, [, n]) => all * Math.max(n, 0), 1);
-    return ask.ready && current.picture !== undefined && !current.more && size > 0 && size <= PICKABLE;
+    return ask.ready && current.large && !current.more && size > 0 && size <= PICKABLE;
   };
-  const draw = () => {
-    chart?.destroy();
-    chart = null;
-    picture.replaceChildren();
-    if (current.picture === undefined) return;
-    const { params, names } = current;
-    const list = pictures[current.picture].large;
-    chart = surface(list, (name) => columnOf(drawnOf(current), dots)(name), {
-      params: () => params, class: `spec-large${canPick() ? " spec-pickable" : ""}`, "aria-label": `the domain of ${label(current)}: ${printable(current.domain)}`,
-    });
+  // Which elements a lane is about, and what they may be.
+  const nameOf = ([elements, text]) => h("div", { class: "spec-lane-name" }, h("span", { class: "rlnb-quiet" }, elements), h("span", {}, text));
+  const chartOf = (list, lane) => {
+    const [low, high] = current.views?.[lane] ?? [];
+    const chart = surface(list, (name) => columnOf(lane, drawnOf(current), dots)(name), { params: () => ({ low, high }) });
     chart.el.addEventListener("click", (event) => {
       const hit = canPick() ? chart.at(event) : null;
-      if (hit) ask.click(Number(hit.name.slice(4)), hit.value);
+      if (hit) ask.click(lane, hit.value);
     });
-    // Which elements a lane is about, and what they may be.
-    const nameOf = ([elements, text]) => h("div", { class: "spec-lane-name", style: `height:${list.height / names.length}px` }, h("span", { class: "rlnb-quiet" }, elements), h("span", {}, text));
-    picture.append(...(names.length ? [h("div", { class: "spec-names" }, ...names.map(nameOf))] : []), chart.el);
+    return chart;
+  };
+  const draw = () => {
+    charts.forEach((chart) => chart.destroy());
+    charts = (current.large ?? []).map((number, lane) => chartOf(pictures[number], lane));
+    picture.hidden = !charts.length;
+    picture.classList.toggle("spec-pickable", Boolean(canPick()));
+    picture.setAttribute("aria-label", `the domain of ${label(current)}: ${printable(current.domain)}`);
+    picture.replaceChildren(...charts.flatMap(({ el: drawn }, lane) => (current.names ? [nameOf(current.names[lane]), drawn] : [drawn])));
   };
 
   const describe = () => {
@@ -51,7 +53,7 @@ export function detailsPane(model, pictures, drawnOf) {
       current.more && `+${current.more} more`, samples?.n && `bars: ${samples.n} draws of rand(), not data`, samples?.note, canPick() && "click to pick",
     ].filter(Boolean);
     more.textContent = notes.join(" · ");
-    left.hidden = !chart && notes.length === 0;
+    left.hidden = !charts.length && notes.length === 0;
   };
   const show = (row) => {
     current = row;
@@ -69,10 +71,10 @@ export function detailsPane(model, pictures, drawnOf) {
   return {
     el,
     show,
-    drawn() { if (current) { describe(); chart?.invalidate(); } },
+    drawn() { if (current) { describe(); charts.forEach((chart) => chart.invalidate()); } },
     copy: () => current && copy(current.code),
     focus: () => ask.focus(),
-    destroy() { chart?.destroy(); ask.destroy(); },
+    destroy() { charts.forEach((chart) => chart.destroy()); ask.destroy(); },
   };
 }
 

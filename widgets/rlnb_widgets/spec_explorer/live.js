@@ -5,13 +5,13 @@ import { shapeLegend } from "../_core/shape.js";
 import { treeView } from "../_core/treeview.js";
 import { hasKernel } from "./ask.js";
 import { detailsPane } from "./details.js";
-import { paintRow, rowElement, traits } from "./row.js";
+import { paintRow, rowElement, traits, wholeRow } from "./row.js";
 
 const MOST_SEED = 2 ** 31 - 1;
 
 export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
   const data = JSON.parse(model.get("payload"));
-  const { rows } = data;
+  const rows = data.rows.map((row) => wholeRow(data, row));
   const seed = own(new Channel(model, "seed", (v) => clamp(Math.round(Number(v) || 0), 0, MOST_SEED)));
   const selected = own(new Channel(model, "selected", (v) => (Array.isArray(v) ? v : [])));
   const drawn = () => JSON.parse(model.get("samples"));

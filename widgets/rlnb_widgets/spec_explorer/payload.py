@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rlnb._text import printable
+from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.spec_entries import Path
 from rlnb_widgets._core.text import plural
 from rlnb_widgets.spec_explorer.ends import lane_text
 from rlnb_widgets.spec_explorer.explain import spec_row_words, spec_words
 from rlnb_widgets.spec_explorer.samples import Samples
-from rlnb_widgets.spec_explorer.scene import domain_display, large_display, sampled_text
+from rlnb_widgets.spec_explorer.scene import domain_display, form_of, lane_height, large_display, sampled_text
 from rlnb_widgets.spec_explorer.schema import Row, SpecModel
+
+#: What many rows have alike.
+_ALIKE = ("kind", "dtype", "device", "dims", "shape", "words", "picks", "node", "sampled", "small", "large")
 
 
 def spec_payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:
     """Return the model as JSON, with the names of the values to pick for each path; equal models give equal text."""
     rows = [_row(model, row, picks.get(row.path, [])) for row in model.rows]
+    pictures = _draw(model, rows)
+    own, alike = _shared(rows)
     return _json(
         {
             "leaves": len(model.opening) < len(model.rows),
             "widths": column_widths(model),
             "words": spec_words(model).split("\n\n"),
-            "pictures": _pictures(model, rows),
-            "rows": rows,
+            "name": model.name,
+            "pictures": pictures,
+            "rows": own,
+            "alike": alike,
         }
     )
 
@@ -50,17 +59,39 @@ def column_widths(model: SpecModel) -> dict[str, float]:
     return {"key": key, "leaf": leaf, "kind": math.ceil(7.2 * max(letters)) + 2}
 
 
-def _pictures(model: SpecModel, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Number the pictures of the rows, and return them: domains of the same form have the same ones."""
+def _draw(model: SpecModel, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give rows the numbers of the pictures of their lanes, ``small`` and ``large``, and return these pictures."""
     pictures: list[dict[str, Any]] = []
-    numbers: dict[str, int] = {}
+    numbers: dict[Hashable, int] = {}
+
+    def number(key: Hashable, draw: Callable[[], Display]) -> int:
+        if key not in numbers:
+            numbers[key] = len(pictures)
+            pictures.append(draw().payload())
+        return numbers[key]
+
     for row, out in zip(model.rows, rows, strict=True):
-        if lanes := row.cell.domain.lanes:
-            lists = {"small": domain_display(lanes).payload(), "large": large_display(lanes).payload()}
-            out["picture"] = numbers.setdefault(_json(lists), len(pictures))
-            if out["picture"] == len(pictures):
-                pictures.append(lists)
+        lanes = row.cell.domain.lanes
+        tall = lane_height(lanes)
+        for lane in lanes:
+            form = form_of(lane)
+            out.setdefault("small", []).append(number(form, partial(domain_display, lane)))
+            out.setdefault("large", []).append(number((form, tall), partial(large_display, lane, tall)))
     return pictures
+
+
+def _shared(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Take out of rows what many have alike; each keeps its number as ``alike``."""
+    alike: list[dict[str, Any]] = []
+    numbers: dict[str, int] = {}
+    own = []
+    for row in rows:
+        common = {name: row[name] for name in _ALIKE if name in row}
+        number = numbers.setdefault(_json(common), len(alike))
+        if number == len(alike):
+            alike.append(common)
+        own.append({"alike": number, **{name: value for name, value in row.items() if name not in common}})
+    return own, alike
 
 
 def samples_json(model: SpecModel, samples: Mapping[Path, Samples]) -> str:
@@ -91,7 +122,6 @@ def _row(model: SpecModel, row: Row, picks: list[str]) -> dict[str, Any]:
     cell = row.cell
     out: dict[str, Any] = {
         "path": list(row.path),
-        "depth": len(row.path),
         "kind": cell.kind,
         "dtype": cell.dtype,
         "device": cell.device,
@@ -100,21 +130,22 @@ def _row(model: SpecModel, row: Row, picks: list[str]) -> dict[str, Any]:
         "domain": cell.domain.text,
         "words": spec_row_words(row),
         "picks": picks,
-        "code": row.code,
     }
-    if not row.path:
-        out["name"] = model.name
+    # Keys lead to most entries; to members of stacks and to choices other code does.
+    if row.code != model.name + (f"[{', '.join(map(_json, row.path))}]" if row.path else ""):
+        out["code"] = row.code
     if not row.leaf:
         out["node"] = True
     if not row.here:
         out["elsewhere"] = True
-    if lanes := cell.domain.lanes:
-        out["names"] = [[lane.label, lane_text(lane)] for lane in lanes if lane.label]
-        views = {i: lane.view for i, lane in enumerate(lanes) if lane.kind == "line"}
-        out["params"] = {f"{side}{i}": view[k] for i, view in views.items() for k, side in enumerate(("low", "high"))}
-        if sampled := sampled_text(cell.domain):
-            out["sampled"] = sampled
-    if cell.domain.kind == "interval" and len(cell.domain.lanes) > 1:
+    lanes = cell.domain.lanes
+    if names := [[lane.label, lane_text(lane)] for lane in lanes if lane.label]:
+        out["names"] = names
+    if any(lane.kind == "line" for lane in lanes):
+        out["views"] = [lane.view if lane.kind == "line" else None for lane in lanes]
+    if sampled := sampled_text(cell.domain):
+        out["sampled"] = sampled.removeprefix(cell.domain.text)
+    if cell.domain.kind == "interval" and len(lanes) > 1:
         out["brief"] = cell.domain.text.partition(":")[0]  # the intervals are listed beside their pictures
     if cell.domain.more:
         out["more"] = cell.domain.more

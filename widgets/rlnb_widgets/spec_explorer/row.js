@@ -2,7 +2,7 @@
 
 import { h, paintOnce } from "../_core/core.js";
 import { shapeOf } from "../_core/shape.js";
-import { label, printable } from "../_core/tree.js";
+import { entryCode, label, printable } from "../_core/tree.js";
 import { rowOf } from "../_core/treeview.js";
 
 /** What a search looks at beside the key. */
@@ -13,8 +13,13 @@ export function spoken(row) {
   return [label(row), row.kind, `${row.dtype} ${row.shape}`.trim(), row.domain, ...(row.diff ?? []).map(([, text]) => text)].filter(Boolean).join("; ");
 }
 
-/** The columns of a picture by name: bars of samples, and where tried values are, legal or not. */
-export const columnOf = (samples, dots) => (name) => (name.startsWith("levels") ? samples?.levels?.[name.slice(6)] : dots?.[name]) ?? [];
+/** A row with what it has in common with others, and what follows from its path. */
+export const wholeRow = ({ alike, name }, row) => ({
+  ...alike[row.alike], depth: row.path.length, code: entryCode(name, row.path), ...(row.path.length ? {} : { name }), ...row,
+});
+
+/** The columns of the picture of a lane by name: bars of samples, and where tried values are, legal or not. */
+export const columnOf = (lane, samples, dots) => (name) => (name === "levels" ? samples?.levels?.[lane] : dots?.[`${name}${lane}`]) ?? [];
 
 /** Make the element of a row. */
 export function rowElement(row, i, place, atLeaves = false) {
@@ -27,7 +32,7 @@ export function rowElement(row, i, place, atLeaves = false) {
   element.append(
     h("div", { class: "spec-class" }, h("span", { class: "spec-line", title: row.kind }, row.kind),
       h("span", { class: "spec-line rlnb-quiet" }, row.dtype ? `${row.dtype} ` : "", row.dtype || row.dims.length ? shapeOf(row.dims) : "", device)),
-    h("div", { class: "spec-domain" }, row.picture === undefined ? null : h("canvas", { class: "spec-tiny", "aria-hidden": "true" }),
+    h("div", { class: "spec-domain" }, row.small ? h("div", { class: "spec-tiny", "aria-hidden": "true" }, ...row.small.map(() => h("canvas"))) : null,
       h("span", { class: "spec-line spec-text rlnb-quiet", title: printable(row.domain) }, printable(row.domain))),
     h("div", { class: "spec-space", title: row.space ?? row.why },
       h("span", { class: "spec-line" }, row.space === undefined ? h("span", { class: "rlnb-quiet" }, "none") : printable(row.space.replace(/^(Dict|Tuple)\(.*/s, "$1")))));
@@ -36,7 +41,6 @@ export function rowElement(row, i, place, atLeaves = false) {
 
 /** Draw the domain of a row: once it is in the page, when samples come, and when the theme changes. */
 export function paintRow(element, row, pictures, samples) {
-  if (row.picture === undefined) return;
-  paintOnce(element.querySelector("canvas"), pictures[row.picture].small, { column: columnOf(samples) });
-  element.querySelector(".spec-text").textContent = printable((samples?.n && row.sampled) || row.domain);
+  element.querySelectorAll("canvas").forEach((canvas, i) => paintOnce(canvas, pictures[row.small[i]], { column: columnOf(i, samples) }));
+  element.querySelector(".spec-text").textContent = printable(`${row.domain}${(samples?.n && row.sampled) || ""}`);
 }

@@ -1,19 +1,19 @@
 """Display lists of a spec explorer: domains with random samples, small and large, and the table; its static view.
 
-The page draws all domains of the same form with one list: samples and tried values are columns by name, and the numbers
-that a line shows are parameters.
+The page draws all lanes of the same form with one list: samples and tried values are columns by name, and the numbers
+that a line shows are parameters. The lanes of a domain stand side by side, or in the details one below the other.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.display import Column, Display, Number, Param
+from rlnb_widgets._core.display import Column, Columns, Display, Number, Param
 from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
 from rlnb_widgets._core.spec_domain import Domain, Lane
 from rlnb_widgets._core.spec_entries import Path
@@ -101,11 +101,19 @@ def cells_of(lane: Lane) -> int:
     return min(lane.n, BINS)
 
 
-def domain_display(lanes: Sequence[Lane]) -> Display:
-    """Draw the lanes of a domain side by side, for a row of the page; samples are the columns ``levels0``, ..."""
-    display = Display(TINY)
-    with display.frame(6, 6, (0, max(len(lanes), 1))):
-        _beside(display, lanes, str, TINY)
+def form_of(lane: Lane) -> Hashable:
+    """Return what the pictures of a lane in the page depend on: lanes of one form have the same ones."""
+    if lane.kind == "line":
+        ends = (None if end is None else round(end, 6) for end in ends_of(lane))
+        return (lane.kind, *ends, _has_scale(lane))
+    return (lane.kind, lane.n, lane.start, lane.barred)
+
+
+def domain_display(lane: Lane, column: Column = str, columns: Columns | None = None) -> Display:
+    """Draw a lane for a row of the page; its samples are the column ``levels``."""
+    display = Display(TINY, columns)
+    with display.frame(4, 4):
+        draw_lane(display, lane, column("levels"), TINY, 8)
     return display
 
 
@@ -121,39 +129,37 @@ def lane_height(lanes: Sequence[Lane]) -> float:
     return {1: 96.0, 2: 56.0}.get(len(lanes), 36.0)
 
 
-def large_display(lanes: Sequence[Lane]) -> Display:
-    """Draw the lanes of a domain one below the other, for the details of the page.
+def large_display(lane: Lane, tall: float, column: Column = str, columns: Columns | None = None) -> Display:
+    """Draw a lane ``tall`` pixels high, for the details of the page.
 
-    Tried values are the columns ``legal0``, ``illegal0``, ...; the numbers at the ends of lines are the parameters
-    ``low0``, ``high0``, ... A hit area ``lane0`` has the number, the choice or the cell under the pointer as its value.
+    Samples are the column ``levels``, tried values ``legal`` and ``illegal``; the numbers at the ends of a line are the
+    parameters ``low`` and ``high``. A hit area has the number, the choice or the cell under the pointer as its value.
     """
-    tall = lane_height(lanes)
-    display = Display(tall * len(lanes))
-    for i, lane in enumerate(lanes):
-        with display.moved(i * tall + 2), display.frame(10, 10):
-            _large(display, lane, i, tall - 20)
+    display, h = Display(tall, columns), tall - 20
+    strip = min(24.0, h / 2)
+    domain: tuple[Number, Number] = (Param("low"), Param("high"))
+    right, y = 1.0, h - 3
+    with display.moved(2), display.frame(10, 10):
+        draw_lane(display, lane, column("levels"), h, strip)
+        if lane.kind != "line":
+            count = lane.n if lane.kind == "choices" else cells_of(lane)
+            domain = (0, count)
+            if lane.kind != "choices":
+                right, y = min(count / _CELLS, 1.0), h - strip / 2
+            with display.part(0, right, domain):
+                _names(display, lane, count, h + 12)
+        with display.part(0, right, (0, 1) if lane.kind == "line" else domain):
+            display.glyphs(column("legal"), y, "diamond", 10, "good")
+            display.glyphs(column("illegal"), y, "cross", 9, "bad")
+        with display.part(0, right, domain):
+            if lane.kind == "line" and _has_scale(lane):
+                display.axis(h + 4, room=40)
+            display.hit(*domain, 0, h)
     return display
 
 
-def _large(display: Display, lane: Lane, i: int, h: float) -> None:
-    strip = min(24.0, h / 2)
-    draw_lane(display, lane, f"levels{i}", h, strip)
-    domain: tuple[Number, Number] = (Param(f"low{i}"), Param(f"high{i}"))
-    right, y = 1.0, h - 3
-    if lane.kind != "line":
-        count = lane.n if lane.kind == "choices" else cells_of(lane)
-        domain = (0, count)
-        if lane.kind != "choices":
-            right, y = min(count / _CELLS, 1.0), h - strip / 2
-        with display.part(0, right, domain):
-            _names(display, lane, count, h + 12)
-    with display.part(0, right, (0, 1) if lane.kind == "line" else domain):
-        display.glyphs(f"legal{i}", y, "diamond", 10, "good")
-        display.glyphs(f"illegal{i}", y, "cross", 9, "bad")
-    with display.part(0, right, domain):
-        if lane.kind == "line" and math.isfinite(lane.view[1] - lane.view[0]):
-            display.axis(h + 4, room=40)
-        display.hit(*domain, 0, h, name=f"lane{i}")
+def _has_scale(lane: Lane) -> bool:
+    return math.isfinite(lane.view[1] - lane.view[0])
 
 
 def _names(display: Display, lane: Lane, count: int, y: float) -> None:

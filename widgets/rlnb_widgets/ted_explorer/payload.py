@@ -72,8 +72,11 @@ def _shared(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict
         return {"alike": number, **{name: value for name, value in part.items() if name not in common}}
 
     def whole(row: dict[str, Any]) -> dict[str, Any]:
-        cells = {side: without(row[side], _CELL) for side in ("root", "next") if side in row}
-        return {**without(row, _ROW), **cells}
+        out = without(row, _ROW)
+        for side in ("root", "next"):
+            if side in row:
+                out[side] = without(row[side], _CELL)
+        return out
 
     return [whole(row) for row in rows], alike
 
@@ -105,7 +108,7 @@ def _forms(forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> dic
 
     parts = []
     for form in forms:
-        part = {"name": form.name, "made": form.made, "stores": form.stores, "why": form.why}
+        part: dict[str, Any] = {"name": form.name, "made": form.made, "stores": form.stores, "why": form.why}
         if form.nbytes is not None and (lines := layouts.get(form.name)):
             part |= {"width": form_width(lines), "picture": picture(form_display(lines))}
         parts.append(part)
