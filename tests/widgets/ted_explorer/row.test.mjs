@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { carriedTo } from "../../../widgets/rlnb_widgets/ted_explorer/row.js";
+import { carriedTo, wholeRow } from "../../../widgets/rlnb_widgets/ted_explorer/row.js";
 
 const HERE = { steps: 6, t: 2, ends: false, past: false };
 
@@ -21,4 +21,14 @@ test("a mismatch says where, at every step", () => {
 
 test("what is not carried is named", () => {
   assert.deepEqual(carriedTo({ carry: "dropped" }, HERE), ["dropped", "rlnb-quiet"]);
+});
+
+test("a row and its cells get what they have in common with others; numbers lie where the cell says", () => {
+  const alike = [{ carry: "carried" }, { dtype: "float32", packed: { kind: "f4", n: 2 } }, { dtype: "str" }];
+  const row = { alike: 0, path: ["x"], root: { alike: 1, at: 80, range: "0" }, next: { alike: 2, values: { texts: ["a"] } } };
+  const { carry, path, root, next } = wholeRow({ alike }, row);
+  assert.deepEqual([carry, path], ["carried", ["x"]]);
+  assert.deepEqual(root, { alike: 1, dtype: "float32", range: "0", values: { kind: "f4", n: 2, at: 80 } });
+  assert.deepEqual(next, { alike: 2, dtype: "str", values: { texts: ["a"] } });
+  assert.equal(wholeRow({ alike }, { alike: 0, path: [], root: { alike: 1, at: 0 } }).next, undefined);
 });

@@ -155,10 +155,12 @@ def test_every_column_has_a_head(browse, ted, width):
     def act(page):
         page.set_viewport_size({"width": width + 32, "height": 800})
         settle(page)
-        return page.locator(".rlnb-header").inner_text().split("\n"), page.locator(".ted-mark").first.inner_text()
+        legend = page.get_by_role("group", name="colours of the dimensions")
+        heads = page.locator(".rlnb-header").inner_text().split("\n")
+        return heads, page.locator(".ted-mark").first.inner_text(), legend.inner_text()
 
-    heads, mark = browse(TEDExplorer(ted(6)), act)
-    assert heads[-1] == "→ root[1]" and mark == "→ ✓"
+    heads, mark, legend = browse(TEDExplorer(ted(6)), act)
+    assert heads[-1] == "→ root[1]" and mark == "→ ✓" and "time" in legend
 
 
 MOVES = """() => {

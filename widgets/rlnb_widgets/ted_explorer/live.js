@@ -4,15 +4,14 @@ import { Channel, clamp, h, inWords, keyboard, tabs, timelineBar, toggle, visual
 import { shapeLegend } from "../_core/shape.js";
 import { markStrip } from "../_core/strip.js";
 import { detailsPane } from "./details.js";
-import { formsPanel } from "./forms.js";
-import { tedTree } from "./row.js";
-import { rulesPanel } from "./rules.js";
+import { formsPanel, rulesPanel } from "./panels.js";
+import { tedTree, wholeRow } from "./row.js";
 import { jumpsOf, marksOf, stepWords } from "./values.js";
 import { walkPanel } from "./walk.js";
 
 export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   const data = JSON.parse(model.get("payload"));
-  const rows = data.rows.map((row) => wholeRow(row, data.alike));
+  const rows = data.rows.map((row) => wholeRow(data, row));
   const elements = data.steps === null ? 1 : data.batch.reduce((a, b) => a * b, 1);
   const element = own(new Channel(model, "element", (v) => clamp(Math.round(Number(v) || 0), 0, elements - 1)));
   const selected = own(new Channel(model, "selected", (v) => (Array.isArray(v) ? v : [])));
@@ -88,23 +87,12 @@ export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
   tree.select(selected.value);
 });
 
-/** A row with what it has in common with others: of its cells, too. */
-function wholeRow(row, alike) {
-  const whole = (part) => ({ ...alike[part.alike], ...part });
-  const cell = (part) => {
-    if (!part) return undefined;
-    const { packed, at, ...rest } = whole(part);
-    return packed ? { ...rest, values: { ...packed, at } } : rest;
-  };
-  return { ...whole(row), root: cell(row.root), next: cell(row.next) };
-}
-
 function toolbar(view, tree, picker) {
   const { search, folds, only, count } = tree.tools;
   const ranges = (on) => { view.showRange = on; tree.update(); };
   const parts = [search, picker, folds,
     view.steps === null ? null : toggle("Ranges", "show minimum / mean / maximum instead of the value at the playhead", false, ranges),
-    only, count, shapeLegend(view.rows.flatMap((row) => [row.root?.dims ?? [], row.next?.dims ?? []]))];
+    only, count, Object.assign(shapeLegend(view.rows.flatMap((row) => [row.root?.dims ?? [], row.next?.dims ?? []])), { role: "group" })];
   return h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree" }, ...parts);
 }
 

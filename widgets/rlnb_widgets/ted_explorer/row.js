@@ -9,6 +9,17 @@ import { valueText } from "./values.js";
 
 const SIDES = ["root", "next"];
 
+/** A row with what it has in common with others: of its cells, too. */
+export function wholeRow({ alike }, row) {
+  const whole = (part) => ({ ...alike[part.alike], ...part });
+  const cell = (part) => {
+    if (!part) return undefined;
+    const { packed, at, ...rest } = whole(part);
+    return packed ? { ...rest, values: { ...packed, at } } : rest;
+  };
+  return { ...whole(row), root: cell(row.root), next: cell(row.next) };
+}
+
 /** What a search looks at beside the key. */
 export const traits = (row) => [row.carry ?? "", ...SIDES.filter((side) => row[side]).map((side) => `${side} ${row[side].dtype} ${row[side].shape} ${row[side].storage}`)].join(" ");
 

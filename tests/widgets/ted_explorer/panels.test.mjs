@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { wholeMarks } from "../../../widgets/rlnb_widgets/ted_explorer/forms.js";
+import { wholeMarks } from "../../../widgets/rlnb_widgets/ted_explorer/panels.js";
 
 test("marks of one look differ in what is their own, in groups too", () => {
   const looks = [{ own: ["x", "text"], kind: "text", y: 13 }, { own: ["y", "marks"], kind: "group" }];
