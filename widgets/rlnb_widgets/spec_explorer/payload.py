@@ -87,7 +87,7 @@ def _shared(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict
     own = []
     for row in rows:
         common = {name: row[name] for name in _ALIKE if name in row}
-        number = numbers.setdefault(_json(common), len(alike))
+        number = numbers.setdefault(str(common), len(alike))
         if number == len(alike):
             alike.append(common)
         own.append({"alike": number, **{name: value for name, value in row.items() if name not in common}})

@@ -36,7 +36,7 @@ def ted_payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: d
         ends.setdefault(boundary.env, {}).setdefault(boundary.kind, []).append(boundary.t)
     places = {(place.element, place.t) for verdict in model.verdicts for place in verdict.places}
     rows, alike = _shared([_row(row, refs, len(model.batch)) for row in model.rows])
-    cells = [cell for row in model.rows for cell in (row.root, row.next) if cell is not None]
+    thumbs = [cell.thumb.kind for row in model.rows for cell in (row.root, row.next) if cell and cell.thumb]
     data = {
         "ted": model.is_ted,
         "batch": list(model.batch),
@@ -53,7 +53,7 @@ def ted_payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: d
         "tabs": VIEWS,
         "rows": rows,
         "alike": alike,
-        "thumbs": {cell.thumb.kind: thumb_list(cell.thumb.kind).payload() for cell in cells if cell.thumb is not None},
+        "thumbs": {kind: thumb_list(kind).payload() for kind in dict.fromkeys(thumbs)},
         "line": ends_display(str).payload() if (model.steps or 0) > 1 else None,
     }
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -66,7 +66,7 @@ def _shared(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict
 
     def without(part: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
         common = {name: part[name] for name in names if name in part}
-        number = numbers.setdefault(json.dumps(common), len(alike))
+        number = numbers.setdefault(str(common), len(alike))
         if number == len(alike):
             alike.append(common)
         return {"alike": number, **{name: value for name, value in part.items() if name not in common}}
