@@ -2,11 +2,18 @@
 
 import { button, h, keyButton, keyboard, reducedMotion, visualizer } from "../_core/core.js";
 import { sceneView } from "../_core/scene.js";
-import { neighbour } from "./board.js";
 
 const PAUSE = 380; // between your move and the answer
 const PATIENCE = 5000;
 const ARROWS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
+
+/** Where an arrow key leads from place `at`; the places are a grid in reading order, at whose edges it stays. */
+export function neighbour(places, at, key) {
+  const columns = places.filter(({ y }) => y === places[0].y).length;
+  const to = at + { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[key];
+  const [from, next] = [places[at], places[to]];
+  return next && (next.x === from.x || next.y === from.y) ? to : at;
+}
 
 export default visualizer("game", ({ model, root, own, listen }) => {
   const head = model.get("_head");
@@ -54,7 +61,7 @@ export default visualizer("game", ({ model, root, own, listen }) => {
   };
 
   const sizes = view && `--game-width:${head.scene.width}px;--game-ratio:${head.scene.width / head.scene.height}`;
-  const shown = onBoard ? {} : { tabindex: 0, role: "application", "aria-roledescription": "environment" };
+  const shown = onBoard ? { role: "group" } : { tabindex: 0, role: "application", "aria-roledescription": "environment" };
   const stage = view && h("div", { class: "game-stage", style: sizes, ...shown }, view.el, onBoard ? places.el : null);
   const note = kernel ? null : h("p", { class: "rlnb-note" }, "To play, a Python kernel is needed: run the cell in a notebook.");
   root.append(...[headline, stage, onBoard ? null : places.el, status, meaning, problem,

@@ -141,8 +141,8 @@ class Board:
     def _next(self) -> Part:
         if self.drops:
             half = min(9.0, self.cell / 4)
-            return Part("next move", (Shape("polygon", (-half, -half, half, -half, 0, half), fill="good"),))
-        return Part("next move", (Shape("circle", (0, 0, self.cell * 0.08), fill="good"),))
+            return Part("next move", (Shape("polygon", (-half, -half, half, -half, 0, half), fill="second"),))
+        return Part("next move", (Shape("circle", (0, 0, self.cell * 0.08), fill="second"),))
 
     def _strikes(self) -> tuple[Part, ...]:
         """Return the strokes through won lines: straight ones, then diagonal ones."""
