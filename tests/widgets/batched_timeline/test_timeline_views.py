@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -254,20 +255,46 @@ def test_a_policy_chooses_the_measured_actions():
     assert seen == [torch.Size([2, 4])] * 8, "three to warm up, and five"
 
 
-def _fills(marks, phases):
-    """The roles of the parts of a bar by the phases that their tips tell of."""
+def _roles(marks, phases):
+    """The roles of outline or inside of the parts of a bar by the phases that their tips tell of."""
     marks = [inner for mark in marks for inner in mark.get("marks", [mark])]
     parts = pairwise(marks)
-    told = [(after["tip"], mark["fill"]) for mark, after in parts if after["kind"] == "hit"]
-    return {name: {fill for tip, fill in told if tip.endswith(words)} for name, words in phases.items()}
+    told = [(after["tip"], mark.get("stroke", mark["fill"])) for mark, after in parts if after["kind"] == "hit"]
+    return {name: {role for tip, role in told if tip.endswith(words)} for name, words in phases.items()}
 
 
 def test_what_an_env_waits_for_the_learner_has_the_colour_of_waiting(serial):
     scene = BatchedEnvTimeline(serial)._scene
-    fills = _fills(scene.summary().marks, PHASES)
-    assert fills["wait"] == fills["learner"] == {"panel"} and fills["step"] == {"c0"}
-    assert ("c4", "learner at work") in scene.legend() and ("panel", "env waits") in scene.legend()
+    roles = _roles(scene.summary().marks, PHASES)
+    assert roles["wait"] == roles["learner"] == {"muted"} and roles["step"] == {"c0"}
+    assert ("c4", "learner at work") in scene.legend() and ("muted", "env waits") in scene.legend()
     assert not any(CROWDED in words for _, words in scene.legend())
+
+
+def test_a_lane_has_a_line_of_the_colour_of_waiting_from_start_to_end(serial):
+    scene = BatchedEnvTimeline(serial)._scene
+    lanes = next(mark for mark in scene.overview().marks if mark["kind"] == "group")["marks"]
+    lines = [(mark["x"], mark["x2"], mark["h"]) for mark in lanes if mark.get("fill") == "muted"]
+    assert lines == [(0.0, scene.whole, 1)] * 3, "the learner and two envs"
+
+
+def test_the_step_at_the_playhead_has_an_outline_and_no_colour_of_what_changed(serial):
+    scene = BatchedEnvTimeline(serial)._scene
+    marks = json.dumps(scene.overview().payload())
+    assert '"stroke": "accent"' in marks and "highlight" not in marks
+
+
+def test_the_page_gets_the_steps_that_a_reset_follows(serial, parallel):
+    timeline = BatchedEnvTimeline(serial=serial, parallel=parallel)
+    columns = timeline._scene.columns.arrays
+    assert [columns[run["resets"]].tolist() for run in timeline._head["runs"]] == [[1], [1]]
+
+
+def test_a_short_run_of_few_envs_takes_little_room():
+    with SerialEnv(4, CartPoleEnv) as env, env.tracing() as trace:
+        env.rollout(40, break_when_any_done=False)
+    timeline = BatchedEnvTimeline(trace)
+    assert len(json.dumps(timeline._head, separators=(",", ":"))) + len(timeline._turns) < 9_000
 
 
 def test_the_legend_tells_what_low_bars_are_where_there_are_some():

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { spoken, spokenBatch } from "../../../widgets/rlnb_widgets/batched_timeline/live.js";
-import { activity, batchOf, doneIn, resetSteps, resetsAfter, spanOf } from "../../../widgets/rlnb_widgets/batched_timeline/steps.js";
+import { activity, batchOf, doneIn, resetsAfter, spanOf } from "../../../widgets/rlnb_widgets/batched_timeline/steps.js";
 
 // Two envs: reset, step 0, step 1, a reset of env 1, step 2.
 const columns = [
@@ -27,7 +27,6 @@ test("what an env did is found by time", () => {
 
 test("a reset belongs to the step before it, and the one at the start to none", () => {
   assert.deepEqual([0, 1, 2].map((step) => resetsAfter(run, column, step)), [[], [1], []]);
-  assert.deepEqual(resetSteps([run], column), [1]);
   assert.equal(spoken([run], column, 0), "step 0: 190 µs");
   assert.equal(spoken([run], column, 1), "step 1: 160 µs, then env 1 reset");
 });

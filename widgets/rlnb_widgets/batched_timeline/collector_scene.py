@@ -21,6 +21,7 @@ from rlnb_widgets.batched_timeline.lanes import (
     RIGHT,
     STRIP_ROLE,
     UNIT,
+    WAITS,
     LaneScene,
     RunLanes,
     Sizes,
@@ -29,9 +30,9 @@ from rlnb_widgets.batched_timeline.lanes import (
     draw_shares,
 )
 
-#: Colour role of each activity; the fill of a lane stays visible where somebody waits.
-WORKER_ROLES = {"collect": "c0", "write": "c2", "wait": "panel", "learner": "panel"}
-LEARNER_ROLES = {"learn": "c4", "take": "c2", "wait": "panel"}
+#: Colour role of each activity; the line below a lane stays visible where somebody waits.
+WORKER_ROLES = {"collect": "c0", "write": "c2", "wait": WAITS, "learner": WAITS}
+LEARNER_ROLES = {"learn": "c4", "take": "c2", "wait": WAITS}
 _BLOCK = 62.0  # height of a run in the summary
 
 
@@ -139,7 +140,7 @@ class CollectorScene(LaneScene):
             ("c0", "worker collects", worker["collect"]),
             ("c2", "writes, or takes, a batch", worker["write"] or learner["take"]),
             ("c4", "learner at work", learner["learn"]),
-            ("panel", "waits", True),
+            (WAITS, "waits", True),
             ("bad", "batch is lost", any(run.lost for run in self.runs)),
             (STRIP_ROLE, "how many versions old the weights of the batch are", any(run.batches for run in self.runs)),
         ]

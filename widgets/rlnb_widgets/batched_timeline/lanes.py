@@ -20,6 +20,8 @@ LEFT, RIGHT, TITLE = 92.0, 12.0, 18.0
 #: Heights of a strip below the lanes and of the numbers above it, and of numbers below a lane.
 _STRIP, _ABOVE, _NUMBERS = 16.0, 11.0, 12.0
 STRIP_ROLE = "c3"
+#: Role of time in which somebody waits: lanes are empty above a line, and parts of a bar have an outline.
+WAITS = "muted"
 #: Resolution of the times that the page has, in microseconds: 32 bits hold 200 seconds of them.
 UNIT = 0.1
 _MOST_LINES = 14
@@ -105,13 +107,12 @@ class LaneScene:
         for i, (kept, top, end) in enumerate(runs):
             x, y = Param(f"from{i}"), top + TITLE - 4
             with display.frame(LEFT, RIGHT, (0, self.whole)):
-                with display.shown(Param(f"has{i}")):
-                    display.rect(x, Param(f"to{i}"), y, end + 2 - y, fill="highlight", least=2, grow=1)
                 self._draw_lanes(display, kept, top, self.sizes.overview, 0.0, kept.stop)
                 if self.strip:
                     self._draw_strip(display, kept, end)
                 display.hit(0, self.whole, top, end - top + (strip or self.sizes.gap), name=f"run{i}")
                 with display.shown(Param(f"has{i}")):
+                    display.rect(x, Param(f"to{i}"), y, end + 2 - y, stroke="accent", width=1.5, least=2, grow=1)
                     display.line(x, y, x, end + (strip or 2), stroke="ink")
             self._draw_names(display, kept, top, self.sizes.overview)
             if self.strip:
@@ -136,8 +137,8 @@ class LaneScene:
                         self._draw_lanes(display, kept, top, room, begin, stop)
                 else:
                     y = top + TITLE - 4
-                    display.rect(begin, stop, y, end - y, fill="highlight")
                     self._draw_lanes(display, kept, top, room, 0.0, kept.stop)
+                    display.rect(begin, stop, y, end - y, stroke="accent", width=1.5)
             self._draw_names(display, kept, top, room)
         with display.frame(LEFT, RIGHT, (0, Param("span"))):
             display.axis(height + 4, "duration")
@@ -177,13 +178,13 @@ class LaneScene:
         self, display: Display, kept: RunLanes, top: float, room: Room, start: Number, stop: Number
     ) -> None:
         """Draw the lanes of the learner and of the others, in a frame of microseconds."""
-        display.rect(start, stop, top + TITLE, self.sizes.learner, fill="panel")
+        display.rect(start, stop, top + TITLE + self.sizes.learner - 1, 1, fill=WAITS)
         display.spans(kept.learner, top + TITLE, self.sizes.learner, least=0.6)
         tall = kept.lane(room)
         height = bar_height(tall)
         for i, lane in enumerate(kept.lanes):
             y = self._top(top) + i * tall
-            display.rect(start, stop, y, height, fill="panel")
+            display.rect(start, stop, y + height - 1, 1, fill=WAITS)
             display.spans(lane.spans, y, height, least=0.6, gap=self.sizes.between)
             if lane.numbers and _has_numbers(tall):
                 starts, stops, values = lane.numbers
@@ -242,16 +243,16 @@ def draw_shares(
     """Draw shares of somebody's time as parts of a bar, in a frame from 0 to 1."""
     x = 0.0
     for share, (phase, means) in zip(shares.tolist(), phases.items(), strict=True):
-        display.rect(x, x + share, y, tall, fill=roles[phase])
+        if not share:
+            continue
+        waits = roles[phase] == WAITS
+        display.rect(x, x + share, y, tall, fill="panel" if waits else roles[phase], stroke=WAITS if waits else None)
         display.hit(x, x + share, y, tall, tip=f"{percent(share)} of its time {who} {means}")
         if share >= 0.08:
-            waits = roles[phase] == "panel"
             words = f"{percent(share)}{' for the learner' if phase == 'learner' and share >= 0.2 else ''}"
             middle = x + share / 2
             if not waits:
                 room = text_width(words, 10) / 2 + 3
                 display.rect(middle, middle, y + tall / 2 - 6, 12, fill="paper", radius=3, grow=room)
             display.text(middle, y + tall / 2 + 4, words, size=10, anchor="middle", fill="muted" if waits else "ink")
-        if x and roles[phase] == "panel" and share > 0:
-            display.line(x, y, x, y + tall, stroke="line")
         x += share

@@ -2,8 +2,9 @@
 // collectors all batches, the one at the playhead in detail, and the versions of those around it.
 
 import { clamp, columnsOf, drag, duration, h, keyButton, keyboard, legend, noteList, search, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
+import { unpacked } from "../_core/packing.js";
 import { batchesPanel, failurePanel, rowsPanel } from "./panels.js";
-import { batchOf, resetSteps, resetsAfter, spanOf } from "./steps.js";
+import { batchOf, resetsAfter, spanOf } from "./steps.js";
 
 /** What happened at a step, in words: how long it took in each run, and which envs were reset. */
 export function spoken(runs, column, step) {
@@ -29,10 +30,12 @@ export function spokenBatch(runs, column, batch) {
 }
 
 export default visualizer("batched-timeline", ({ model, root, playhead, own }) => {
-  const { lists, runs, columns, whole, failures, notes, insight, legend: meanings, unit: [unit, units] } = model.get("_head");
+  const { runs, columns, whole, failures, notes, insight, legend: meanings, unit: [unit, units], ...head } = model.get("_head");
+  const lists = unpacked(head.lists);
   const column = columnsOf(columns, model.get("_turns"));
   const ofCollectors = unit === "batch";
-  const marks = { reset: ofCollectors ? [] : resetSteps(runs, column) };
+  const resetSteps = new Set(ofCollectors ? [] : runs.flatMap((run) => [...column(run.resets)]));
+  const marks = { reset: [...resetSteps].sort((a, b) => a - b) };
   const bar = own(timelineBar(playhead, () => (marks.reset.length ? marks : {}), unit));
 
   let zoomed = 0; // Microseconds shown of the step; 0 fits the longest.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.packing import packed
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.batched_timeline.collector_scene import CollectorScene
 from rlnb_widgets.batched_timeline.failure import Failure
@@ -12,14 +14,14 @@ from rlnb_widgets.batched_timeline.scene import TimelineScene
 
 def timeline_payload(scene: TimelineScene | CollectorScene, insight: str) -> tuple[dict[str, Any], bytes]:
     """Return the description, and the bytes of the columns."""
-    lists = {}
+    lists: dict[str, Display] = {}
     if scene.runs:
         lists = {"summary": scene.summary(), "overview": scene.overview(), "detail": scene.detail()}
         if (resets := scene.resets()) is not None:
             lists["resets"] = resets
     kept, blob = scene.columns.payload()
     return {
-        "lists": {name: display.payload() for name, display in lists.items()},
+        "lists": packed(lists),
         "columns": kept,
         "legend": scene.legend() if scene.runs else [],
         "unit": list(scene.unit),

@@ -11,6 +11,7 @@ from rlnb_widgets.batched_timeline.lanes import (
     LEFT,
     RIGHT,
     UNIT,
+    WAITS,
     LaneScene,
     RunLanes,
     Sizes,
@@ -22,10 +23,10 @@ from rlnb_widgets.batched_timeline.lanes import (
 from rlnb_widgets.batched_timeline.model import PHASES, BatchRun, TimelineModel
 from rlnb_widgets.batched_timeline.text import rate_text
 
-#: Colour role of each activity; the fill of a lane stays visible where an env waits.
-ROLES = {"step": "c0", "reset": "c1", "write": "c2", "wait": "panel", "learner": "c4"}
+#: Colour role of each activity; the line below a lane stays visible where an env waits.
+ROLES = {"step": "c0", "reset": "c1", "write": "c2", "wait": WAITS, "learner": "c4"}
 #: The same in the shares of an env's time, where what the learner does is time that the env waits.
-SHARE_ROLES = {**ROLES, "learner": "panel"}
+SHARE_ROLES = {**ROLES, "learner": WAITS}
 
 
 def run_lanes(run: BatchRun, columns: Columns) -> RunLanes:
@@ -57,6 +58,7 @@ def run_lanes(run: BatchRun, columns: Columns) -> RunLanes:
         "begin": columns.add(begin, unit),
         "end": columns.add(end, unit),
         "made": columns.add(start[own], unit),
+        "resets": columns.add(np.flatnonzero(run.mask.any(1))),
         "lanes": moments,
     }
     learner = [(columns.add(stop[:-1], unit), columns.add(start[1:], unit), ROLES["learner"])]
@@ -120,8 +122,8 @@ class TimelineScene(LaneScene):
             y += 18
             tall = bar_height(lane)
             with display.frame(LEFT, RIGHT, (0, self.model.length)):
+                display.rect(0, run.steps, y, lane * (run.envs - 1) + tall, fill="panel")
                 for env in range(run.envs):
-                    display.rect(0, run.steps, y + env * lane, tall, fill="panel")
                     at = np.flatnonzero(run.mask[:, env])
                     if len(at):
                         display.spans([(at, at + 1, "c1")], y + env * lane, tall, least=1, gap=1)

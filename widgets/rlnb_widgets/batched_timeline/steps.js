@@ -40,16 +40,3 @@ export function batchOf(run, column, batch) {
 export function resetsAfter(run, column, step) {
   return run.lanes.map((_, env) => env).filter((env) => doneIn(run, column, step, env).reset);
 }
-
-/** Steps of all runs after which an env was reset, sorted. */
-export function resetSteps(runs, column) {
-  const found = new Set();
-  for (const run of runs) {
-    const made = column(run.made);
-    for (const lane of run.lanes) {
-      // A reset before the first step follows none.
-      for (const told of column(lane[3])) if (told >= made[0]) found.add(search(made, told, true) - 1);
-    }
-  }
-  return [...found].sort((a, b) => a - b);
-}
