@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from rlnb_widgets import BufferExplorer
+from rlnb_widgets import buffer_explorer as bundle
 from rlnb_widgets.buffer_explorer.model import StorageState
-from rlnb_widgets.buffer_explorer.slices import coverage, slices_of
+from rlnb_widgets.buffer_explorer.payload import buffer_payload
+from rlnb_widgets.buffer_explorer.slices import coverage, slice_facts, slices_of
 from tensordict import TensorDict
 
 from rlnb.data import SliceSampler
 from tests.widgets.buffer_explorer.conftest import make_buffer, make_steps
+
+VERDICTS = """
+import { readFileSync } from "node:fs";
+const { verdict } = await import(FOLDER + "/slices.js"), { reader } = await import(FOLDER + "/values.js");
+const { head, blob, sizes } = JSON.parse(readFileSync(0, "utf8"));
+const moment = reader(head, Uint8Array.from(blob))(0);
+console.log(JSON.stringify(sizes.map((size) => [true, false].map((strict) => verdict(moment, size, strict)))));
+"""
 
 
 def verdict(buffer, slice_len, **kwargs):
@@ -55,6 +69,31 @@ def test_no_trajectories_no_slices():
     assert verdict(buffer, 3).verdict.startswith(
         "A slice of 3 rows cannot be drawn: no trajectories are known. The data"
     )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        make_steps([2, 3, 4]),
+        make_steps([1]),
+        make_steps([5, 5]),
+        TensorDict({"episode": torch.tensor([0, 1] * 8)}, [16]),
+        TensorDict({"episode": torch.tensor([0, 0, 0, 1, 0, 1, 1, 1, 2])}, [9]),
+        TensorDict({"a": torch.zeros(4)}, [4]),
+    ],
+)
+def test_the_page_says_of_each_length_what_python_says(node, data):
+    buffer = make_buffer(20)
+    buffer.extend(data)
+    model = BufferExplorer(buffer, slice_len=3).model
+    head, blob = buffer_payload(model)
+    sizes, found = range(1, 8), model.moments[0].arcs.drawn
+    script = VERDICTS.replace("FOLDER", json.dumps(Path(bundle.__file__).parent.as_uri()))
+    given = json.dumps({"head": head, "blob": list(blob), "sizes": list(sizes)})
+    command = [node, "--input-type=module", "-e", script]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
+    said = [[slice_facts(found, size, strict).verdict for strict in (True, False)] for size in sizes]
+    assert json.loads(done.stdout) == said
 
 
 def test_the_seam_ends_a_trajectory():

@@ -91,7 +91,7 @@ def test_the_legend_explains_what_the_moment_shows():
         words = words_of(explorer.to_svg())
         said.append([any(word.startswith(start) for word in words) for start in ("filled", "written by", "drawn by")])
     assert said == [[False] * 3, [True, True, False], [True, False, True]]
-    assert [role for role, _ in legend_of(explorer.model.moments)] == ["c0", "good", "c1", "accent", "ink", "bad"]
+    assert [role for role, _ in legend_of(explorer.model.moments)] == ["c0", "c5", "c1", "accent", "ink", "bad"]
     assert "bad" not in dict(legend_of(explorer.model.moments[:1]))
     assert "bad" in dict(legend_of(explorer.model.moments[1:2], any_length=True))
 
@@ -214,7 +214,7 @@ def test_what_the_page_is_sent_is_bounded():
     explorer.to_html()
     assert len(explorer.model.moments) > 30
     assert len(explorer._cells) + len(json.dumps(explorer._head)) < 350_000
-    assert len(json.dumps(explorer._lists)) < 20_000
+    assert len(json.dumps(explorer._lists)) < 9_000
     assert len(explorer.to_svg()) < 200_000 and len(repr(explorer)) < 6_000
 
 

@@ -121,9 +121,8 @@ export function weightsPanel({ moment, curves, row, beta, onBeta, chart }) {
 /** Slices; size() is the length asked for, onSize(length) is called with a new one. */
 export function slicesPanel({ moment, size, onSize, strict, chart }) {
   const words = h("p", { class: "be-verdict", "aria-live": "polite" });
-  const asked = h("p", { class: "be-verdict rlnb-note" });
   const panel = sliderPanel("slices", "length", {
-    label: "length of slices", min: 1, max: 2, step: 1, value: 1, oninput: onSize, lines: [words, asked],
+    label: "length of slices", min: 1, max: 2, step: 1, value: 1, oninput: onSize, lines: [words],
     note: "Trajectories by their length: those left of the dashed line are too short for a slice.",
   });
   const update = () => {
@@ -132,11 +131,8 @@ export function slicesPanel({ moment, size, onSize, strict, chart }) {
     if (!picture) return;
     panel.slider.max = String(Math.max(fitting(m.lengths, 1).longest + 4, size()));
     panel.show(picture, size(), String(size()));
-    const own = m.slicing?.[0] === size();
-    words.textContent = own ? m.slicing[1] : verdict(m, size(), strict);
-    words.setAttribute("data-possible", String(!strict || fitting(m.lengths, size()).fit > 0));
-    asked.hidden = own || !m.slicing;
-    asked.textContent = m.slicing ? `Asked for: ${m.slicing[1]}` : "";
+    words.textContent = verdict(m, size(), strict);
+    words.setAttribute("data-possible", String(fitting(m.lengths, size(), strict).fit > 0));
     picture.el.setAttribute("aria-label", `lengths of ${m.arcCount} trajectories against slices of ${size()}`);
   };
   return { el: panel.el, update };

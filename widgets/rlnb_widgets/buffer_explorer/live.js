@@ -1,6 +1,7 @@
 // The BufferExplorer: the ring and what is known of the selected cell, the record under a playhead, and the panels.
 
 import { Channel, clamp, drag, framed, guarded, h, keyButton, keyboard, legend, motion, noteList, reducedMotion, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
+import { unpacked } from "../_core/packing.js";
 import { slicesPanel, treePanel, weightsPanel } from "./controls.js";
 import { boxesPanel, cellPanel, facts, memoryPanel } from "./panels.js";
 import { lengthNumbers } from "./slices.js";
@@ -14,13 +15,13 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   let frame = reader(head, model.get("_cells"));
   const here = () => clamp(playhead.t, 0, head.moments.length - 1);
   const moment = () => frame(here());
-  const lists = () => model.get("_lists");
+  let lists = unpacked(model.get("_lists"));
   const within = (name, last) => own(new Channel(model, name, (v) => clamp(Math.round(Number(v) || 0), 0, last() - 1)));
   const order = own(new Channel(model, "order", (v) => (ORDERS.includes(v) ? v : ORDERS[0])));
   const selection = within("selection", () => moment().size);
   const column = within("selected_env", () => moment().columns);
   let beta = moment().priorities ? clamp(moment().priorities.beta, 0, 1) : 0;
-  let sliceLen = moment().slicing?.[0] ?? 1;
+  let sliceLen = moment().asked ?? 1;
   let phase = 1;
   let shown = here();
 
@@ -47,8 +48,8 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   const columnOf = (name) => made.columns[name] ?? [];
   const charts = new Map();
   const chart = (name, more = () => ({}), attributes = { class: "be-chart", role: "img" }) => {
-    if (!charts.has(name) && lists()[name]) {
-      charts.set(name, own(surface(lists()[name], columnOf, { params: () => ({ ...made.params, ...more() }), ...attributes })));
+    if (!charts.has(name) && lists[name]) {
+      charts.set(name, own(surface(lists[name], columnOf, { params: () => ({ ...made.params, ...more() }), ...attributes })));
     }
     return charts.get(name);
   };
@@ -92,7 +93,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   });
 
   /** Bars, in which a click chooses a cell. */
-  const bars = () => ["draws", "priorities", "weights"].filter((name) => lists()[name]).map((name) => [name, chart(name).el]);
+  const bars = () => ["draws", "priorities", "weights"].filter((name) => lists[name]).map((name) => [name, chart(name).el]);
   drag(barsOfState, (event) => {
     const found = bars().map(([name]) => chart(name).at(event)).find(Boolean);
     if (found) select(cellAt(moment(), clamp(Math.floor(found.value), 0, moment().cells - 1), order.value));
@@ -104,8 +105,8 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   let panel = null;
   function arrange() {
     const parts = [
-      ["row", "Selected row", cell], lists().curves && ["tree", "Sum tree", tree], lists().curves && ["weights", "Weights", weights],
-      lists().lengths && ["slices", "Slices", slices], ["memory", "Memory", memory], ["parts", "Components", boxes],
+      ["row", "Selected row", cell], lists.curves && ["tree", "Sum tree", tree], lists.curves && ["weights", "Weights", weights],
+      lists.lengths && ["slices", "Slices", slices], ["memory", "Memory", memory], ["parts", "Components", boxes],
     ].filter(Boolean).map(([name, title, { el }]) => ({ name, title, el, onshow: () => update() }));
     const names = parts.map((part) => part.name).join();
     if (names === arranged) return;
@@ -124,9 +125,6 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     if (ring.firstChild !== picture.el) ring.replaceChildren(picture.el);
     const said = made.params;
     for (const [name, el] of bars()) el.setAttribute("aria-label", `${name} by cell, ${said[`${name} to`]}; ${said[`${name} about`]}`);
-    // What this moment does not show keeps its room.
-    const occurs = ([role]) => (role === "bad" ? m.arcs.some((arc) => arc.length < sliceLen) : m.legend.includes(role));
-    meanings.querySelectorAll("li").forEach((item, i) => item.classList.toggle("be-absent", !occurs(head.legend[i])));
   }
 
   const go = (cells) => () => {
@@ -190,6 +188,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   };
   listen("change:_cells", () => {
     head = model.get("_head");
+    lists = unpacked(model.get("_lists"));
     frame = reader(head, model.get("_cells"));
     onHead();
     bar.paint();

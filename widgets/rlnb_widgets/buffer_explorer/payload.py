@@ -20,14 +20,6 @@ from rlnb_widgets.buffer_explorer.words import (
     trajectory_words,
 )
 
-#: Roles of the legend that come and go while a record is played. They are listed last, since each keeps its room, the
-#: one with the most words at the end.
-_FLEETING = ("c1", "bad", "c2", "good")
-
-
-def _place(role: str) -> int:
-    return 1 + _FLEETING.index(role) if role in _FLEETING else 0
-
 
 class _Bytes:
     """Arrays as consecutive bytes; an array that was added before is not stored again."""
@@ -62,7 +54,7 @@ def buffer_payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
         "notes": list(model.notes),
         "strict": model.strict,
         "slices": model.slices,
-        "legend": sorted(legend_of(model.moments, shows_slices(model)), key=lambda entry: _place(entry[0])),
+        "legend": legend_of(model.moments, shows_slices(model)),
     }
     return head, bytes(out.blob)
 
@@ -98,7 +90,6 @@ def _moment(moment: Moment, out: _Bytes) -> dict[str, Any]:
         "cells": grid.cells,
         "columns": grid.columns,
         "wrote": list(moment.wrote),
-        "legend": [role for role, _ in legend_of([moment])],
         "about": abouts(moment),
         "ages": out.put(ages),
         "edges": out.put(edges),
@@ -116,7 +107,8 @@ def _moment(moment: Moment, out: _Bytes) -> dict[str, Any]:
         "interleaved": arcs.interleaved,
         "lengths": out.put(arcs.lengths),
         "priorities": None if moment.priorities is None else _priorities(moment.priorities, out),
-        "slicing": None if moment.slicing is None else [moment.slicing.slice_len, moment.slicing.verdict],
+        "unknown": arcs.drawn.note,  # why there are no trajectories
+        "asked": None if moment.slicing is None else moment.slicing.slice_len,
     }
 
 

@@ -44,8 +44,8 @@ _AGES: list[dict[str, Any]] = [
 ]
 _EDGES: list[dict[str, Any]] = [{"stroke": "muted", "opacity": 0.6}, *[{"stroke": "c0"}] * 3]
 # Within the innermost ring, by the kinds of outlines: what was written, and what was overwritten.
-_GREEN: dict[str, Any] = {"stroke": "good", "width": 4}
-_WRITTEN = [{}, {}, _GREEN, {**_GREEN, "dash": [4, 2]}]
+_WRITE: dict[str, Any] = {"stroke": "c5", "width": 4}
+_WRITTEN = [{}, {}, _WRITE, {**_WRITE, "dash": [4, 2]}]
 _TONES = [{"stroke": role, "width": 3} for role in ("ink", "muted")]
 _ARCS: list[dict[str, Any]] = [*_TONES, {"stroke": "bad", "width": 3, "dash": [3, 3]}]
 _LIFTS = (6.0, 10.0, 14.0)
@@ -199,7 +199,7 @@ def legend_of(moments: Sequence[Moment], any_length: bool = False) -> list[tuple
             any(m.ring.length for m in moments),
         ),
         ("muted", "filled before the record began", any((m.age == -2).any() for m in moments)),
-        ("good", f"written by this call{over}", any(m.touched.any() for m in moments)),
+        ("c5", f"written by this call{over}", any(m.touched.any() for m in moments)),
         ("c1", "drawn by this sample", any(len(m.drawn) for m in moments)),
         ("accent", "written next", any(m.ring.ordered and not m.ring.frozen and m.ring.length for m in moments)),
         ("ink", "trajectories (arcs in two tones)", arcs),
@@ -237,20 +237,21 @@ def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
 
 def _boxes(model: ExplorerModel) -> Display:
     """Draw writer, storage, sampler and transform, with their settings."""
-    width = (WIDTH - 3 * 22) / 4
+    gap = 18.0
+    width = (WIDTH - 3 * gap) / 4
     lines = [_setting_lines(box, width - 14) for box in model.boxes]
     height = 36.0 + 14 * max(map(len, lines))
     display = Display(height)
     for i, (box, shown) in enumerate(zip(model.boxes, lines, strict=True)):
-        x = i * (width + 22)
+        x = i * (width + gap)
         display.box(x, 0, width, height, "panel", radius=6, stroke="line")
         display.text(x + 8, 14, box.role, fill="muted", size=10)
-        display.text(x + 8, 29, box.name, bold=True, size=9.5, within=width - 14)
+        display.text(x + 8, 29, box.name, bold=True, size=10, within=width - 14)
         for k, line in enumerate(shown):
             display.text(x + 8, 44 + 14 * k, line, size=10, within=width - 14)
             display.hit(x, x + width, 34 + 14 * k, 14, tip=line)
         if i < 3:
-            display.text(x + width + 11, height / 2 + 4, "→", anchor="middle", fill="muted", size=14)
+            display.text(x + width + gap / 2, height / 2 + 4, "→", anchor="middle", fill="muted", size=13)
     return display
 
 

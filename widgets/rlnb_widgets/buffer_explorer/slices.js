@@ -3,27 +3,37 @@
 import { plural } from "../_core/core.js";
 import { n } from "./values.js";
 
-/** How many trajectories are long enough for a slice, at how many places it can begin, and the longest; of [length, count] pairs. */
-export function fitting(lengths, size) {
-  const fits = lengths.filter(([length]) => length >= size);
-  const sum = (some, each = () => 1) => some.reduce((all, [length, count]) => all + each(length) * count, 0);
-  const starts = sum(fits, (length) => length - size + 1);
-  return { fit: sum(fits), total: sum(lengths), starts, longest: Math.max(0, ...lengths.map(([length]) => length)) };
+/**
+ * What is possible with slices of a length, of [length, count] pairs: how many trajectories they fit into, of how many,
+ * at how many places they can begin, how many trajectories are shorter, and the longest. Where not `strict`, shorter
+ * trajectories are drawn whole. slices.py counts the same.
+ */
+export function fitting(lengths, size, strict = true) {
+  const sum = (each) => lengths.reduce((all, [length, count]) => all + each(length) * count, 0);
+  const fits = (length) => Number(!strict || length >= size);
+  return {
+    fit: sum(fits), total: sum(() => 1), short: sum((length) => Number(length < size)),
+    starts: sum((length) => fits(length) * Math.max(length - size + 1, 1)),
+    longest: Math.max(0, ...lengths.map(([length]) => length)),
+  };
 }
 
-/** The verdict on slices of a length. */
+/** The verdict on slices of a length, in the words of slices.py. */
 export function verdict(m, size, strict) {
-  const { fit, total, starts, longest } = fitting(m.lengths, size);
-  const [rows, are, all] = [plural(size, "row"), ["trajectory is", "trajectories are"], plural(total, "trajectory", "trajectories")];
-  const mixed = m.interleaved
-    ? ` ${plural(m.interleaved, ...are)} interleaved with others, and a slice is a run of rows one after another: a storage with ndim=2 gives each env a column of its own.` : "";
-  if (!total) return "";
+  const { fit, total, short, starts, longest } = fitting(m.lengths, size, strict);
+  const [asked, all] = [`A slice of ${plural(size, "row")}`, plural(total, "trajectory", "trajectories")];
+  const are = (count) => plural(count, "trajectory is", "trajectories are");
+  const mixed = `${are(m.interleaved)} interleaved with others, and a slice is a run of rows one after another`;
+  const apart = "Fix: a storage with ndim=2, in which each env has a column of its own.";
+  if (!total) return `${asked} cannot be drawn: no trajectories are known. ${m.unknown}`;
   if (fit) {
-    const rest = fit === total ? "" : ` ${plural(total - fit, ...are)} ${strict ? "too short and left out" : "shorter and drawn whole"}.`;
-    return `A slice of ${rows} fits into ${n(fit)} of ${all}, at ${plural(starts, "start")}.${rest}${mixed}`;
+    const fits = `${asked} fits into ${n(fit)} of ${all}, at ${plural(starts, "start")}.`;
+    const whole = `Slices of up to ${plural(size, "row")} can begin at ${plural(starts, "place")}.${short ? ` ${are(short)} shorter, and drawn whole.` : ""}`;
+    return `${strict ? fits : whole}${m.interleaved ? ` ${mixed}. ${apart}` : ""}`;
   }
-  if (!strict) return `No trajectory has ${rows}: each is drawn whole, since strict_length is False.${mixed}`;
-  return `A slice of ${rows} is impossible: the longest ${m.interleaved ? "run" : `of ${all}`} has ${plural(longest, "row")}.${mixed}`;
+  if (m.interleaved) return `${asked} is impossible: ${mixed}. The longest run has ${plural(longest, "row")}. ${apart}`;
+  return `${asked} is impossible: the longest of ${all} has ${plural(longest, "row")}. Fix: slices of ${n(longest)} rows or fewer, `
+    + "longer trajectories, or strict_length=False, which draws short trajectories whole.";
 }
 
 /** The histogram of lengths against a slice length: columns and parameters of its list. */

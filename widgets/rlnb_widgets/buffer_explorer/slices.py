@@ -28,9 +28,11 @@ def slice_facts(trajectories: Trajectories, slice_len: int, strict: bool = True)
 def _verdict(
     trajectories: Trajectories, size: int, fitting: int, starts: int, longest: int, pieces: int, strict: bool
 ) -> str:
+    """Return the summary, which the page repeats for other lengths (``slices.js``)."""
     total, asked = len(trajectories), f"A slice of {plural(size, 'row')}"
     if not total:
         return f"{asked} cannot be drawn: no trajectories are known. {trajectories.note}"
+    all_of_them = plural(total, "trajectory", "trajectories")
     mixed = (
         f"{plural(pieces, 'trajectory is', 'trajectories are')} interleaved with others, and a slice is a run of rows "
         "one after another"
@@ -38,17 +40,16 @@ def _verdict(
     apart = "Fix: a storage with ndim=2, in which each env has a column of its own."
     if fitting:
         short = int((trajectories.length < size).sum())
-        text = f"{asked} fits into {fitting:,} of {plural(total, 'trajectory', 'trajectories')}, at {starts:,} starts."
+        text = f"{asked} fits into {fitting:,} of {all_of_them}, at {plural(starts, 'start')}."
         if not strict:
             text = f"Slices of up to {plural(size, 'row')} can begin at {plural(starts, 'place')}."
             text += f" {plural(short, 'trajectory is', 'trajectories are')} shorter, and drawn whole." if short else ""
-        return f"{text} {mixed.capitalize() if pieces else ''}{f'. {apart}' if pieces else ''}".strip()
+        return text + (f" {mixed}. {apart}" if pieces else "")
     if pieces:
         return f"{asked} is impossible: {mixed}. The longest run has {plural(longest, 'row')}. {apart}"
     return (
-        f"{asked} is impossible: the longest of {plural(total, 'trajectory', 'trajectories')} has "
-        f"{plural(longest, 'row')}. Fix: slices of {longest} rows or fewer, longer trajectories, or "
-        "strict_length=False, which draws short trajectories whole."
+        f"{asked} is impossible: the longest of {all_of_them} has {plural(longest, 'row')}. Fix: slices of "
+        f"{longest:,} rows or fewer, longer trajectories, or strict_length=False, which draws short trajectories whole."
     )
 
 

@@ -16,6 +16,7 @@ import traitlets
 from rlnb.data.ted.keys import NestedKey
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.link import link
+from rlnb_widgets._core.packing import packed
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import number, plural, shorten
 from rlnb_widgets._core.timeline import TimeTraits
@@ -294,7 +295,7 @@ class BufferExplorer(TimeTraits, Visualizer):
         head, cells = buffer_payload(self.model)
         self._sent, self._sent_at = self.model, time.monotonic()
         with self.hold_sync():
-            self._lists = {name: display.payload() for name, display in page_displays(self.model).items()}
+            self._lists = packed(page_displays(self.model))
             self._head, self._cells = head, cells
             self._label = f"BufferExplorer: {buffer_headline(self.model, self.model.moments[-1])}"
 
