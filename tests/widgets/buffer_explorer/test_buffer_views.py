@@ -218,6 +218,16 @@ def test_what_the_page_is_sent_is_bounded():
     assert len(explorer.to_svg()) < 200_000 and len(repr(explorer)) < 6_000
 
 
+def test_a_moment_is_sent_as_what_changed_since_the_one_before():
+    explorer = prioritized()
+    explorer.extend(make_steps([2]))
+    explorer.to_html()
+    first, *others = explorer._head["moments"]
+    assert first["size"] == explorer.model.moments[0].ring.size and "words" in first
+    assert not any("size" in moment or "columns" in moment for moment in others)
+    assert all("words" in moment for moment in others)
+
+
 def test_lists_are_sent_once_for_all_states():
     explorer = prioritized()
     explorer.to_html()

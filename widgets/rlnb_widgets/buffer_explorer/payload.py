@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def buffer_payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
             "total": memory_words(memory) if memory.keys else "",
             "keys": [[key.key, key.form, key.reserved, bytes_text(key.reserved)] for key in memory.keys],
         },
-        "moments": [_moment(moment, out) for moment in model.moments],
+        "moments": _changes([_moment(moment, out) for moment in model.moments]),
         "marks": _jumps(model),
         "notes": list(model.notes),
         "strict": model.strict,
@@ -110,6 +111,14 @@ def _moment(moment: Moment, out: _Bytes) -> dict[str, Any]:
         "unknown": arcs.drawn.note,  # why there are no trajectories
         "asked": None if moment.slicing is None else moment.slicing.slice_len,
     }
+
+
+def _changes(moments: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return all of the first moment, and of the others what differs from the one before."""
+    first, *_ = moments
+    return [first] + [
+        {name: value for name, value in now.items() if value != before[name]} for before, now in pairwise(moments)
+    ]
 
 
 def _arcs(found: Trajectories) -> np.ndarray:

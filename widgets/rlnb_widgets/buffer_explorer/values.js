@@ -13,6 +13,8 @@ const grouped = (values, n) => Array.from({ length: values.length / n }, (_, i) 
 /** Make a function that reads moment i: the description with its arrays, trajectories and sampled items; read once. */
 export function reader(head, blob) {
   const known = new Map();
+  const moments = [];
+  for (const changes of head.moments) moments.push({ ...moments.at(-1), ...changes });
   const read = (moment) => {
     const m = { ...moment, ...Object.fromEntries(ARRAYS.map((name) => [name, typed(blob, ...moment[name])])) };
     if (m.priorities) m.priorities = { ...m.priorities, sums: typed(blob, ...m.priorities.sums) };
@@ -27,7 +29,7 @@ export function reader(head, blob) {
     return m;
   };
   return (i) => {
-    if (!known.has(i)) known.set(i, read(head.moments[i]));
+    if (!known.has(i)) known.set(i, read(moments[i]));
     return known.get(i);
   };
 }
