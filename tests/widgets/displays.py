@@ -96,7 +96,7 @@ def _failure() -> Made:
 
 def _chain() -> Made:
     env = TransformedEnv(CartPoleEnv(), Compose(StepCounter(), RewardSum()))
-    return chain_display(TransformInspector(env, seed=0).model), {}
+    return chain_display(TransformInspector(env, seed=0).model, chosen=1), {}
 
 
 #: Name to a function that returns a display list and its parameters.

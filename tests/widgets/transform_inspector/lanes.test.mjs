@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { crossing, fate, inwards, spoken, split } from "../../../widgets/rlnb_widgets/transform_inspector/lanes.js";
+import { crossing, fate, spoken, split } from "../../../widgets/rlnb_widgets/transform_inspector/lanes.js";
 
 const v = (key, kind, text) => [key, kind, "float32 [1]", text, null];
 
@@ -25,9 +25,4 @@ test("boxes beyond the one that failed were not reached", () => {
   assert.deepEqual([0, 1, 2].map((i) => fate({ failed: 1, backwards: true }, i, 3)), ["unreached", "failed", "unreached"]);
   assert.equal(fate(null, 0, 3), "passed");
   assert.equal(spoken({ env: "E", boxes: [{ title: "[0] A" }] }, 0, out), "transform [0] A (1 of 1), step 1");
-});
-
-test("specs of what a box takes are read from the outside in", () => {
-  const rows = inwards([["a", "changed", "in", "out"], ["b", "new", "", "out"], ["c", "removed", "in", ""], ["d", "same", "x", "x"]]);
-  assert.deepEqual(rows, [["a", "changed", "out", "in"], ["b", "removed", "out", ""], ["c", "new", "", "in"], ["d", "same", "x", "x"]]);
 });

@@ -5,6 +5,8 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from rlnb_widgets import TransformInspector
+from rlnb_widgets.transform_inspector.payload import _inwards
+from rlnb_widgets.transform_inspector.schema import Change
 
 from rlnb.envs import CartPoleEnv, GymEnv
 from rlnb.envs.transforms import Compose, RenameTransform, RewardScaling, RewardSum, StepCounter, TransformedEnv
@@ -58,6 +60,28 @@ def test_the_picture_is_the_same_each_time_and_bounded():
     assert first == second and "+36 more boxes" in first and len(first) < 60_000
 
 
+def test_the_picture_shows_where_parent_of_the_chosen_box_ends():
+    inspector = TransformInspector(made(StepCounter(), RewardSum()), seed=0)
+    found = []
+    for inspector.box in (-1, 0, 1):
+        words = ["".join(e.itertext()) for e in ElementTree.fromstring(inspector.to_svg()).iter()]
+        found.append([text for text in words if text.endswith(".parent ends here")])
+    assert found == [[], ["env.transform[0].parent ends here"], ["env.transform[1].parent ends here"]]
+
+
+def test_page_and_picture_say_the_ways_of_the_data_in_the_same_words(browse):
+    inspector = TransformInspector(made(RewardScaling(0.0, 2.0), RenameTransform([], [], ["action"], ["deed"])), seed=0)
+    words = browse(inspector, lambda page: page.locator(".rlnb-key li").all_inner_texts())
+    assert words == ["out of the env, after each reset and step", "into the env, before each step"]
+    assert all(way in inspector.to_svg() for way in words)
+
+
+def test_specs_of_inputs_are_sent_as_the_data_goes_from_the_outside_in():
+    turned = ("new", "removed"), ("removed", "new"), ("changed", "changed"), ("same", "same")
+    for kind, sent in turned:
+        assert _inwards((Change("a", kind, "inside", "outside"),)) == [["a", sent, "outside", "inside"]]
+
+
 def test_the_chosen_box_is_in_sight_from_the_start(browse):
     inspector = TransformInspector(made(*(RewardScaling(0.0, 1.0) for _ in range(20))), seed=0)
     inspector.box = 19
@@ -101,4 +125,4 @@ def test_keys_move_through_boxes_and_moments_in_the_page(browse):
     assert changed == ["1", "2"]
     line = "is what is left of the dashed line: CartPoleEnv with the box before this one."
     assert cut == f"env.transform[1].parent {line}"
-    assert buttons == 4, "keys, whole window, and two to move: a page without a kernel offers no step and no reset"
+    assert buttons == 2, "keys and whole window: a page without a kernel offers no step and no reset"

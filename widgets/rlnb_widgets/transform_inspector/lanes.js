@@ -11,12 +11,6 @@ export function crossing(before, after) {
   return rows;
 }
 
-/** The specs of what a box takes, read as the data goes: from the outside in. They are made from the inside out. */
-export function inwards(changes) {
-  const turned = { new: "removed", removed: "new" };
-  return changes.map(([key, kind, inside, outside]) => [key, turned[kind] ?? kind, outside, inside]);
-}
-
 /** Rows that tell of a change, and how many do not. */
 export function split(rows) {
   const told = rows.filter((row) => row[1] !== "same");

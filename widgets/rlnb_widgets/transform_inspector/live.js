@@ -1,7 +1,7 @@
 // The live inspector: the chain as boxes, one of them open, a reset or step chosen; arrow keys move through both.
 
-import { button, Channel, clamp, h, keyButton, keyboard, select, visualizer } from "../_core/core.js";
-import { crossing, fate, inwards, split, spoken } from "./lanes.js";
+import { button, Channel, clamp, h, keyboard, legend, select, visualizer } from "../_core/core.js";
+import { crossing, fate, split, spoken } from "./lanes.js";
 
 const SIGNS = { new: "+", removed: "−", changed: "~", same: "", lost: "" };
 const MOST_KEYS = 3; // in a box; all of them are in the tables below
@@ -22,11 +22,8 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
   if (data.note) root.append(h("p", { class: "rlnb-error" }, data.note));
   const move = (by) => () => box.set(box.value + by);
   const turn = (by) => () => moment.set(moment.value + by);
-  const keys = {};
-  const before = keyButton(keys, "ArrowLeft", { icon: "previous", label: "box before", onclick: move(-1) });
-  const after = keyButton(keys, "ArrowRight", { icon: "next", label: "box after", onclick: move(1) });
   keyboard(root, {
-    ...keys,
+    ArrowLeft: ["box before", move(-1)], ArrowRight: ["box after", move(1)],
     Home: ["base env", () => box.set(-1)], End: ["last box", () => box.set(last())],
     ArrowUp: ["reset or step before", turn(-1)], ArrowDown: ["reset or step after", turn(1)],
   }, chain);
@@ -38,12 +35,11 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
   const moments = select({ options: [], value: "", label: "the reset or step shown (up and down)", onchange: (value) => moment.set(Number(value)) });
   const running = Boolean(model.widget_manager) && !data.note;
   bar.append(...[
-    h("span", { class: "rlnb-group" }, before, after), moments,
+    moments,
     running ? h("span", { class: "rlnb-group" },
       button({ text: "Step", solid: true, label: "step a copy of the env", onclick: ask("step") }),
       button({ text: "Reset", solid: true, label: "reset a copy of the env", onclick: ask("reset") })) : null,
-    h("span", { class: "ti-lanes" }, h("span", { class: "ti-out" }, "→ out of the env, after a reset or step"),
-      data.boxes.some((b) => b.invertible) ? h("span", { class: "ti-in" }, "← into the env, before a step") : null),
+    legend(data.ways),
   ].filter(Boolean));
 
   function fillMoments() {
@@ -133,7 +129,7 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
       h("div", { class: "ti-columns" },
         out, now?.what === "reset" && b.invertible ? h("p", { class: "rlnb-note" }, "A reset takes no action: the inverse has nothing to do.") : inward,
         grid("specs of the env's outputs", ["before the box", "after it"], b.output, specCell),
-        b.input.some((change) => change[1] !== "same") || b.invertible ? grid("specs of the env's inputs", ["outside", "inside"], inwards(b.input), specCell) : null),
+        b.input.some((change) => change[1] !== "same") || b.invertible ? grid("specs of the env's inputs", ["outside", "inside"], b.input, specCell) : null),
     ];
   }
 

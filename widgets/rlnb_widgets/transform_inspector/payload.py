@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+from rlnb_widgets.transform_inspector.scene import chain_legend
 from rlnb_widgets.transform_inspector.schema import Change, InspectorModel, Moment, Value
 from rlnb_widgets.transform_inspector.text import box_label, stopped_at
 
@@ -23,8 +24,9 @@ def inspector_payload(model: InspectorModel) -> str:
             "name": box.name, "title": box_label(model, i), "code": box.code, "settings": box.settings,
             "error": box.error, "reads": box.reads, "writes": box.writes, "inverseReads": box.inverse_reads,
             "inverseWrites": box.inverse_writes, "invertible": box.invertible,
-            "output": _changes(box.output), "input": _changes(box.input),
+            "output": _changes(box.output), "input": _inwards(box.input),
         } for i, box in enumerate(model.boxes)],
+        "ways": chain_legend(model),
         "moments": moments,
         "pictures": [f"data:image/png;base64,{base64.b64encode(data).decode()}" for data in pictures],
     }, separators=(",", ":"))  # fmt: skip
@@ -32,6 +34,12 @@ def inspector_payload(model: InspectorModel) -> str:
 
 def _changes(changes: tuple[Change, ...]) -> list[list[str]]:
     return [[change.key, change.kind, change.before, change.after] for change in changes]
+
+
+def _inwards(changes: tuple[Change, ...]) -> list[list[str]]:
+    """Return the changes of specs of inputs as the data goes, from the outside in."""
+    turned = {"new": "removed", "removed": "new"}
+    return [[change.key, turned.get(change.kind, change.kind), change.after, change.before] for change in changes]
 
 
 def _moment(model: InspectorModel, moment: Moment, pictures: dict[bytes, int]) -> dict[str, Any]:

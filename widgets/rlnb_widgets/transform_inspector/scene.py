@@ -17,7 +17,7 @@ _LINE, _GAP = 15.0, 22.0
 _ROLES = {"new": "good", "removed": "bad", "changed": "accent", "same": "muted"}
 
 # Colours of the two ways of data through the chain, and what they mean.
-_OUT, _IN = ("accent", "down: out of the env, after each reset and step"), ("c4", "up: into the env, before each step")
+_OUT, _IN = ("accent", "out of the env, after each reset and step"), ("c4", "into the env, before each step")
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ def chain_legend(model: InspectorModel) -> list[tuple[str, str]]:
     return [_OUT, *([_IN] if any(box.invertible for box in model.boxes[:MAX_BOXES]) else [])]
 
 
-def chain_display(model: InspectorModel) -> Display:
-    """Draw the chain, with values only if there is a seed."""
+def chain_display(model: InspectorModel, chosen: int = -1) -> Display:
+    """Draw the chain, cut where ``parent`` of the chosen box ends, with values only if there is a seed."""
     moment = model.moments[-1] if model.moments and model.seed is not None else None
     rows = [(model.env, "env.base_env", _base_lines(model, moment))]
     for i, box in enumerate(model.boxes[:MAX_BOXES]):
@@ -47,6 +47,8 @@ def chain_display(model: InspectorModel) -> Display:
         _row(display, y, height, title, code, lines, failed)
         y += height + _GAP
         if i + 1 < len(rows):
+            if i == chosen:
+                _cut(display, y - _GAP / 2, model.boxes[i].code)
             _arrows(display, y - _GAP, model.boxes[i].invertible)
     if rest > 0:
         display.text(0, y, f"+{plural(rest, 'more box', 'more boxes')}", fill="muted")
@@ -65,7 +67,7 @@ def _row(display: Display, y: float, height: float, title: str, code: str, lines
             data = base64.b64encode(line.picture.data).decode()
             size = (line.picture.width, line.picture.height)
             display.image(_TEXT, at + 4, *size, f"data:image/png;base64,{data}")
-        display.text(_TEXT + shift, at + 15, line.text, fill=line.role, size=10.5, within=_ROOM - shift)
+        display.text(_TEXT + shift, at + 15, line.text, fill=line.role, size=11, within=_ROOM - shift)
         at += _height(line)
 
 
@@ -79,6 +81,12 @@ def _arrows(display: Display, y: float, inward: bool) -> None:
         if name == "down" or inward:
             display.line(x, y + 2, x, y + _GAP - 2, stroke=role, width=2)
             display.glyph(x, y + (_GAP - 5 if name == "down" else 5), name, 8, role)
+
+
+def _cut(display: Display, y: float, code: str) -> None:
+    """Draw where the env is cut off before a box; everything above is what its ``parent`` is."""
+    display.line(0, y, _TEXT - 8, y, stroke="warn", width=2, dash=(6, 4))
+    display.text(_TEXT, y + 4, f"{code}.parent ends here", fill="muted", size=11)
 
 
 def _base_lines(model: InspectorModel, moment: Moment | None) -> list[_Line]:

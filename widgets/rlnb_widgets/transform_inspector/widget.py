@@ -149,7 +149,7 @@ class TransformInspector(Visualizer):
         model, title = self.model, f"{self.model.env} and {plural(len(self.model.boxes), 'transform')}"
         if model.seed is not None and model.moments:
             title += f"; values of {model.moments[-1].label}, seed {model.seed}"
-        return stacked(title, self._explain(), [chain_legend(model), chain_display(model)], {})
+        return stacked(title, self._explain(), [chain_legend(model), chain_display(model, self.box)], {})
 
     def _explain(self) -> str:
         return inspector_words(self.model)
