@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Locator, expect
-from rlnb_widgets.training_monitor.scene import FAINT
+from rlnb_widgets.training_monitor.scene import TWO_LINES
 
 from tests.browser.lab import IS_IDLE, Lab
 from tests.browser.server import Server
@@ -117,7 +117,7 @@ def test_the_notebook_keeps_the_last_picture(lab: Lab) -> None:
     expect(monitor.get_by_role("img", name="values of the states")).to_be_visible()
     # The line for the words about a noisy curve has its height before they come: what is below does not move.
     words = [lab.output(cell).locator(".tm-note") for cell in (1, 2)]
-    assert "".join(note.inner_text() for note in words) == FAINT
+    assert "".join(note.inner_text() for note in words) == TWO_LINES
     heights = [note.evaluate("(note) => note.getBoundingClientRect().height") for note in words]
     assert heights[0] == heights[1] > 10
     (output,) = lab.code_cells()[2].outputs

@@ -43,7 +43,7 @@ def monitor() -> TrainingMonitor:
 
 
 def _curve(i: int) -> Callable[[], Made]:
-    return lambda: (curve_displays(monitor()._modelled(40), Columns())[i], {})
+    return lambda: (curve_displays(monitor()._modelled(40), Columns())[i], {"read": 1, "at": 900})
 
 
 def _film() -> Made:

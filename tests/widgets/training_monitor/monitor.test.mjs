@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { nearest, pointAt, said } from "../../../widgets/rlnb_widgets/training_monitor/readout.js";
+import { nearest, pointAt, said, stepBy } from "../../../widgets/rlnb_widgets/training_monitor/readout.js";
 
 test("the nearest point of a curve", () => {
   const places = Float32Array.from([0, 10, 30]);
@@ -19,4 +19,11 @@ test("a panel is read with its mean, without it, and without a curve", () => {
   assert.equal(said(nearest(panel(raw), 10)), "at 0: 5");
   assert.equal(said(nearest(panel(), 10)), "");
   assert.equal(said(nearest(undefined, 10)), "");
+});
+
+test("keys go from a value to the one beside it, and stop at the ends", () => {
+  const column = (i) => [[0, 10, 30], [1, 2, 3]][i];
+  const panel = { column, list: { marks: [{ kind: "group", marks: [{ kind: "curve", places: 0, values: 1 }] }] } };
+  const steps = [[Infinity, 0], [Infinity, -1], [0, 1], [0, -1], [10, Infinity], [29, -1], [30, -Infinity]];
+  assert.deepEqual(steps.map(([step, by]) => stepBy(panel, step, by)), [30, 10, 10, 0, 30, 10, 0]);
 });

@@ -62,6 +62,56 @@ def test_the_tip_of_a_curve_is_of_the_step_under_the_pointer(browse):
     assert (first.split(":")[0], last.split(":")[0]) == ("at 0", "at 100") and half.startswith(("at 50:", "at 60:"))
 
 
+def test_the_values_of_a_curve_are_read_with_keys(browse):
+    with TrainingMonitor(curves=["return", "loss", "nothing"], unit="frames") as monitor:
+        for step in range(0, 101, 10):
+            monitor.log(loss=100.0 - step, step=step)
+            monitor.log({"return": float(step)}, step=2 * step)
+
+    def act(page):
+        page.locator("[data-rlnb]").focus()
+        page.keyboard.press("Tab")
+        while page.evaluate("document.activeElement.dataset.curve") is None:
+            page.keyboard.press("Tab")
+        said, found = page.locator(".tm-reading"), [page.evaluate("document.activeElement.dataset.curve")]
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        for key in ("ArrowLeft", "ArrowLeft", "Home", "ArrowLeft", "ArrowRight", "End", "ArrowRight"):
+            page.keyboard.press(key)
+            found.append(said.inner_text())
+        chart = page.locator("[data-curve=return]")
+        spoken = chart.get_attribute("aria-valuetext"), chart.get_attribute("aria-valuenow")
+        page.keyboard.press("Tab")
+        left = page.evaluate("document.activeElement.dataset.curve"), said.inner_text()
+        page.keyboard.press("Home")
+        read, stop = said.inner_text(), page.locator("[data-curve=nothing]").get_attribute("tabindex")
+        live = said.get_attribute("aria-live")
+        return found, outline, spoken, left, read, stop, live
+
+    found, outline, spoken, left, read, stop, live = browse(monitor, act)
+    assert found == [
+        "return",
+        "return at 180: 90",
+        "return at 160: 80",
+        "return at 0: 0",
+        "return at 0: 0",
+        "return at 20: 10",
+        "return at 200: 100",
+        "return at 200: 100",
+    ]
+    assert outline != "none" and spoken == ("at 200: 100", "200")
+    assert (left, read, stop, live) == (("loss", ""), "loss at 0: 100", "-1", "polite")
+
+
+def test_raw_values_are_as_strong_as_a_mark_must_be(trained):
+    lines = [mark for mark in _marks(trained._head["curves"][0]["list"]["marks"]) if mark["kind"] == "curve"]
+    roles = [(mark["stroke"], mark.get("opacity", 1)) for mark in lines]
+    assert roles == [("c0", 1), ("paper", 1), ("c0", 1)] and lines[0]["width"] < lines[2]["width"]
+
+
+def _marks(marks):
+    return [inner for mark in marks for inner in (mark, *_marks(mark.get("marks", ())))]
+
+
 def test_the_text_has_no_times(trained):
     assert (
         repr(trained)
@@ -123,7 +173,7 @@ def test_frames_of_rollouts_show_no_actions_and_share_their_parts(trained):
 
 def test_the_page_says_what_its_lines_are_as_the_picture_does(trained):
     note = trained._head["note"]
-    assert note.startswith("The faint line shows the values") and note in trained.to_svg()
+    assert note.startswith("The thin line shows the values") and note in trained.to_svg()
     assert "goal 25 (dashed)" in trained._head["curves"][0]["label"]
     assert TrainingMonitor()._head["note"] == ""
 

@@ -1,16 +1,17 @@
 // The TrainingMonitor: progress, a panel for each curve, the agents under one playhead, and the value map.
 
-import { bytes, columnsOf, framed, h, keyboard, surface, timelineBar, visualizer } from "../_core/core.js";
+import { bytes, columnsOf, framed, h, keyboard, surface, tellSlider, timelineBar, visualizer } from "../_core/core.js";
 import { frameSource, frameView } from "../rollout_player/frames.js";
-import { nearest, said } from "./readout.js";
+import { nearest, said, stepBy } from "./readout.js";
 
 export default visualizer("training-monitor", ({ model, root, playhead, own, listen }) => {
   const words = h("span", { class: "tm-words" });
   const pace = h("span", { class: "tm-pace" });
   const progress = own(surface(null, null, { class: "tm-bar", role: "progressbar", "aria-valuemin": "0" }));
-  const curves = h("div", { class: "tm-curves" });
+  const curves = h("div", { class: "tm-curves", role: "group", "aria-label": "curves" });
+  const reading = h("p", { class: "tm-reading", "aria-live": "polite" });
   const note = h("p", { class: "rlnb-note rlnb-small tm-note" });
-  const panels = new Map(); // of each curve: its chart, with the list and the columns that it shows
+  const panels = new Map(); // of each curve: its chart, its name, and the list and the columns that it shows
   const screens = h("div", { class: "tm-screens" });
   const bar = own(timelineBar(playhead, () => ({})));
   const agents = h("div", { class: "tm-agents", hidden: true }, screens, bar.el);
@@ -19,17 +20,42 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
   let shown = [];
 
   root.append(
-    h("p", { class: "tm-status" }, words, pace), progress.el, curves, note,
+    h("p", { class: "tm-status" }, words, pace), progress.el, curves, reading, note,
     h("div", { class: "tm-work" }, agents, map.el),
   );
   keyboard(root, bar.keys);
 
+  let reader = null; // the panel that is read with keys, and the step: { panel, step }
+  const stepOf = (panel) => (reader?.panel === panel ? reader.step : Infinity);
+  /** Tell the slider of a panel where it stands, at the last value unless it is read, and say what is read. */
+  const tell = (panel) => {
+    const { el, invalidate } = panel.chart;
+    const [here, last] = [stepOf(panel), Infinity].map((step) => nearest(panel, step));
+    el.tabIndex = last ? 0 : -1;
+    if (last) tellSlider(el, last.step, here.step, said(here));
+    reading.textContent = reader ? `${reader.panel.name} ${said(nearest(reader.panel, reader.step))}` : "";
+    invalidate();
+  };
   const addPanel = (name) => {
-    const panel = { chart: own(surface(null, null, { class: "tm-curve", role: "img", "data-curve": name, tipOf: (hit) => (hit ? said(nearest(panel, hit.value)) : "") })) };
+    const panel = { name };
+    panel.chart = own(surface(null, null, {
+      class: "tm-curve", role: "slider", "data-curve": name, tipOf: (hit) => (hit ? said(nearest(panel, hit.value)) : ""),
+      params: () => ({ read: Number(reader?.panel === panel), at: stepOf(panel) }), onblur: () => { reader = null; tell(panel); },
+    }));
     panels.set(name, panel);
     curves.append(panel.chart.el);
     return panel;
   };
+  const read = (by) => ({ target }) => {
+    const panel = panels.get(target.dataset.curve);
+    if (!nearest(panel, 0)) return;
+    reader = { panel, step: stepBy(panel, stepOf(panel), by) };
+    tell(panel);
+  };
+  keyboard(curves, {
+    ArrowLeft: ["value before", read(-1)], ArrowRight: ["value after", read(1)],
+    Home: ["first value", read(-Infinity)], End: ["last value", read(Infinity)],
+  });
   const drawHead = () => {
     const head = model.get("_head");
     const column = columnsOf(head.columns, model.get("_columns"));
@@ -47,6 +73,7 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
       Object.assign(panel, { list, column });
       panel.chart.show(list, column);
       panel.chart.el.setAttribute("aria-label", label);
+      tell(panel);
     }
     note.textContent = head.note;
     map.el.hidden = !head.map;

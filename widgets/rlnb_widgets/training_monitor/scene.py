@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rlnb_widgets._core.display import Columns, Display
+from rlnb_widgets._core.display import Columns, Display, Param
 from rlnb_widgets._core.display_svg import WIDTH
 from rlnb_widgets._core.measures import format_value, round_step, short_number, text_width, ticks
 from rlnb_widgets._core.text import shorten
@@ -19,7 +19,9 @@ _CURVE = _TOP + _TALL + 26.0
 _CELL, _MAP = 44.0, 300.0
 _FRAMES = 5
 #: What the lines of a noisy curve are.
-FAINT = "The faint line shows the values, the strong one their moving mean."
+TWO_LINES = "The thin line shows the values, the thick one their moving mean."
+#: Parameters of a panel whose values nobody reads with keys.
+UNREAD = {"read": 0, "at": 0}
 
 
 def curve_role(i: int) -> str:
@@ -79,7 +81,10 @@ def progress_display(progress: Progress) -> Display:
 
 
 def curve_display(curve: CurveModel, i: int, progress: Progress, columns: Columns) -> Display:
-    """Draw the panel of a curve: its name, last and best value, scale, faint values and their moving mean."""
+    """Draw the panel of a curve: its name, last and best value, scale, values and their moving mean.
+
+    Where parameter ``read`` is 1, a line stands at step ``at``, whose value is read with keys.
+    """
     display = Display(_CURVE, columns)
     words = curve_words(curve)
     with display.frame(0, 0, (0, 1)):
@@ -98,6 +103,8 @@ def curve_display(curve: CurveModel, i: int, progress: Progress, columns: Column
         _lines(display, curve, i, low, high)
     with display.frame(_LEFT, _RIGHT, domain(curve, progress)):
         _missing(display, curve)
+        with display.shown(Param("read")):
+            display.line(Param("at"), _TOP, Param("at"), _TOP + _TALL, "accent", 1.5)
         if curve.count or progress.total:  # without both, there are no steps to count
             display.axis(_TOP + _TALL + 6, "count", room=80)
         display.hit(*domain(curve, progress), _TOP, _TALL, name=str(i))
@@ -134,10 +141,12 @@ def _lines(display: Display, curve: CurveModel, i: int, low: float, high: float)
     if not curve.count:
         return
     box = (_TOP, _TALL, low, high, curve_role(i))
-    width, opacity = (1.0, 0.35) if curve.window else (1.75, None)
-    display.curve(curve.values, *box, width=width, opacity=opacity, places=curve.steps)
+    display.curve(curve.values, *box, width=0.8 if curve.window else 1.75, places=curve.steps)
     if curve.window:
-        display.curve(curve.smooth, *box, width=2, places=curve.smooth_steps)
+        # Values as strong as their mean would hide it: it has an edge of paper.
+        smooth, places = display.columns.add(curve.smooth), display.columns.add(curve.smooth_steps)
+        display.curve(smooth, *box[:-1], "paper", width=4.5, places=places)
+        display.curve(smooth, *box, width=2.25, places=places)
 
 
 def _missing(display: Display, curve: CurveModel) -> None:
@@ -148,7 +157,7 @@ def _missing(display: Display, curve: CurveModel) -> None:
 
 def lines_words(curves: Sequence[CurveModel]) -> str:
     """Say what the two lines of a noisy curve are; nothing if no curve has two."""
-    return FAINT if any(curve.window for curve in curves) else ""
+    return TWO_LINES if any(curve.window for curve in curves) else ""
 
 
 def map_width(grid: ValueMap) -> float:

@@ -84,7 +84,7 @@ def _curve_words(curve: CurveModel, unit: str) -> str:
         f"{short_number(curve.high)}, the last one {short_number(curve.last)} at {unit} {curve.last_step:,.0f}."
     )
     if curve.window:
-        words += f" The faint line shows the values, the strong one the mean of the last {curve.window:,}."
+        words += f" The thin line shows the values, the thick one the mean of the last {curve.window:,}."
     if curve.goal is not None:
         words += f" The dashed line is the goal, {short_number(curve.goal)}."
     if curve.missing_count:

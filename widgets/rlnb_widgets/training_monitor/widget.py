@@ -39,6 +39,7 @@ from rlnb_widgets.training_monitor.model import (
 )
 from rlnb_widgets.training_monitor.returns import EpisodeReturns
 from rlnb_widgets.training_monitor.scene import (
+    UNREAD,
     curve_displays,
     curve_words,
     film_display,
@@ -70,8 +71,8 @@ class TrainingMonitor(TimeTraits, Visualizer):
     As a context manager it shows itself at once. Interrupting the kernel ends the block and nothing else: the monitor
     says where the training stopped, and the agent keeps what it has learned. An error ends the block as usual.
 
-    A curve has its faint values, and their moving mean as a strong line. All values are kept; what is drawn is bounded,
-    so that a long training costs no more than a short one. The page is updated at most four times a second.
+    A curve has its values as a thin line, and their moving mean as a thick one. All values are kept; what is drawn is
+    bounded, so that a long training costs no more than a short one. The page is updated at most four times a second.
 
     Without a notebook it draws nothing, and a terminal gets a line every two seconds.
 
@@ -542,7 +543,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
             parts.append(film)
         if model.value_map is not None:
             parts.append(map_display(model.value_map, Columns()))
-        return stacked(f"TrainingMonitor: {monitor_headline(model)}", monitor_explanation(model), parts, {})
+        return stacked(f"TrainingMonitor: {monitor_headline(model)}", monitor_explanation(model), parts, UNREAD)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         self.refresh()
