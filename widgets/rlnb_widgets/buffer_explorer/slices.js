@@ -28,7 +28,8 @@ export function verdict(m, size, strict) {
   if (!total) return `${asked} cannot be drawn: no trajectories are known. ${m.unknown}`;
   if (fit) {
     const fits = `${asked} fits into ${n(fit)} of ${all}, at ${plural(starts, "start")}.`;
-    const whole = `Slices of up to ${plural(size, "row")} can begin at ${plural(starts, "place")}.${short ? ` ${are(short)} shorter, and drawn whole.` : ""}`;
+    const rest = short ? ` ${are(short)} shorter, and drawn whole.` : "";
+    const whole = `Slices of up to ${plural(size, "row")} can begin at ${plural(starts, "place")}.${rest}`;
     return `${strict ? fits : whole}${m.interleaved ? ` ${mixed}. ${apart}` : ""}`;
   }
   if (m.interleaved) return `${asked} is impossible: ${mixed}. The longest run has ${plural(longest, "row")}. ${apart}`;
