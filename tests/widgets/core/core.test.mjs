@@ -40,7 +40,7 @@ beforeEach(() => {
   frames = [];
   globalThis.requestAnimationFrame = (fn) => frames.push(fn);
   globalThis.cancelAnimationFrame = (id) => { if (id) frames[id - 1] = null; };
-  globalThis.__rlnbGroups = new Map();
+  globalThis.__rlnbLinks = new EventTarget();
 });
 const runFrame = (ms) => {
   pass(ms);
@@ -225,6 +225,17 @@ test("a channel joins and leaves groups as its links change", () => {
   two.python("_links", []);
   a.set(3);
   assert.equal(b.value, 2);
+});
+
+test("a channel that ended follows no link", () => {
+  const links = [["x", "g"]];
+  const [a, b] = [new Channel(new Model({ x: 0, _links: links }), "x"), new Channel(new Model({ x: 0, _links: links }), "x")];
+  let heard = 0;
+  b.subscribe(() => heard++);
+  a.set(1);
+  b.destroy();
+  a.set(2);
+  assert.deepEqual([a.value, b.value, heard], [2, 1, 1]);
 });
 
 test("channels of different names meet under the name that the link says", () => {

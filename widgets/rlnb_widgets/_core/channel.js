@@ -5,8 +5,9 @@ import { throttle } from "./data.js";
 const PYTHON_MS = 40; // At most 25 messages a second.
 const ECHO_MS = 400; // For so long after a linked visualizer moved us, Python's word about it is old news.
 
-// Widgets of one page do not share a module, so the groups of linked channels hang on the page itself.
-const groups = () => (globalThis.__rlnbGroups ??= new Map());
+// Widgets of one page do not share a module, so linked channels meet at an object that hangs on the page itself. Its events
+// are named after the links.
+const links = () => (globalThis.__rlnbLinks ??= new EventTarget());
 const outboxes = new WeakMap();
 
 function outbox(model) {
@@ -33,7 +34,6 @@ export class Channel {
     this.clean = clean;
     this.value = clean(model.get(name));
     this.listeners = new Set();
-    this.joined = [];
     this.movedByLink = -Infinity;
     this.onModel = () => this.fromModel();
     this.onLinks = () => this.join();
@@ -55,7 +55,8 @@ export class Channel {
     return () => this.listeners.delete(fn);
   }
 
-  fromLink(value) {
+  fromLink({ detail: { from, value } }) {
+    if (from === this) return;
     this.movedByLink = performance.now();
     if (this.takes(value)) this.notify("link");
   }
@@ -76,31 +77,21 @@ export class Channel {
 
   tell(value, origin) {
     this.notify(origin);
-    for (const group of this.joined) {
-      for (const other of group) if (other !== this) other.fromLink(value);
-    }
+    for (const key of this.joined) links().dispatchEvent(new CustomEvent(key, { detail: { from: this, value } }));
   }
 
+  /** Follow the links that the model names now, and those before no more. */
   join() {
-    this.leave();
+    this.leaving?.abort();
+    this.leaving = new AbortController();
+    const own = (this.model.get("_links") ?? []).filter(([name]) => name === this.name);
     // Two visualizers may tie traits of different names: the third part says under which name they meet.
-    for (const [name, id, shared = name] of this.model.get("_links") ?? []) {
-      if (name !== this.name) continue;
-      const key = `${shared}/${id}`;
-      if (!groups().has(key)) groups().set(key, new Set());
-      const group = groups().get(key);
-      group.add(this);
-      this.joined.push(group);
-    }
-  }
-
-  leave() {
-    for (const group of this.joined) group.delete(this);
-    this.joined = [];
+    this.joined = own.map(([name, id, shared = name]) => `${shared}/${id}`);
+    for (const key of this.joined) links().addEventListener(key, (event) => this.fromLink(event), { signal: this.leaving.signal });
   }
 
   destroy() {
-    this.leave();
+    this.leaving.abort();
     this.listeners.clear();
     this.model.off(`change:${this.name}`, this.onModel);
     this.model.off("change:_links", this.onLinks);
