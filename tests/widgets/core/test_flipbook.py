@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rlnb_widgets import Flipbook
+from rlnb_widgets._core.colors import ROLES
 from rlnb_widgets._core.svg import Svg
 
 
@@ -33,6 +34,35 @@ def test_text_and_picture_are_those_of_the_playhead():
 def test_a_negative_t_counts_from_the_end_and_one_beyond_is_moved_to_it():
     pages = [Dot(1), Dot(2), Dot(3)]
     assert [Flipbook(pages, t=t).t for t in (-1, -3, 2, 9)] == [2, 0, 2, 2]
+
+
+class Shared:
+    """A square that is drawn once and used: its picture has an id, the same in every such picture."""
+
+    def _svg(self) -> Svg:
+        svg = Svg(40, 40)
+        with svg.shared("mark"):
+            svg.rect(10, 10, 20, 20, fill="good")
+        return svg
+
+
+def test_ids_of_pictures_do_not_reach_the_page(browse):
+    """Two flipbooks in one notebook may share something under one name."""
+
+    def act(page):
+        fill = page.locator("use").evaluate(
+            "use => getComputedStyle(use.getRootNode().querySelector('#mark > *')).fill"
+        )
+        return fill, page.evaluate("document.getElementById('mark')")
+
+    red, green, blue = bytes.fromhex(ROLES["good"][0][1:])
+    assert browse(Flipbook([Shared()]), act) == (f"rgb({red}, {green}, {blue})", None)
+
+
+def test_the_live_picture_names_roles_and_no_colours():
+    svg = Dot(3)._svg()
+    assert ".f-accent{fill:var(--rlnb-accent)}" in svg.live() and "prefers-color-scheme" not in svg.live()
+    assert ROLES["accent"][1] in str(svg) and "var(" not in str(svg)
 
 
 def test_explain_says_what_the_playhead_counts():

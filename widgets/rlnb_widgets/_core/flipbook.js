@@ -8,7 +8,7 @@ export default visualizer("flipbook", ({ model, root, playhead, own }) => {
   const bar = own(timelineBar(playhead, () => ({}), model.get("_unit")));
   const slider = h("input", { class: "rlnb-slider", type: "range", min: 0, max: playhead.last, step: 1, "aria-label": model.get("_unit") });
   slider.addEventListener("input", () => playhead.seek(Number(slider.value)));
-  // The pictures bring style sheets of their own, which must not reach the page.
+  // The pictures bring style sheets and ids of their own, which must not reach the page.
   const page = h("div", { class: "rlnb-leaf" });
   const leaf = page.attachShadow({ mode: "open" });
   const words = h("p", { class: "rlnb-note", "aria-live": "polite" });
@@ -21,15 +21,6 @@ export default visualizer("flipbook", ({ model, root, playhead, own }) => {
     if (t === shown) return;
     shown = t;
     leaf.innerHTML = pictures[t];
-    const svg = leaf.querySelector("svg");
-    svg.style.maxWidth = "100%";
-    svg.style.height = "auto";
-    const names = new Set([...svg.querySelectorAll("[class]")].flatMap((mark) => [...mark.classList]));
-    const rules = [...names].map((name) => {
-      const [kind, role] = [name.slice(0, 2), name.slice(2)];
-      return kind === "f-" ? `.${name}{fill:var(--rlnb-${role})}` : kind === "s-" ? `.${name}{stroke:var(--rlnb-${role})}` : "";
-    });
-    leaf.append(h("style", {}, rules.join("")));
     words.textContent = captions[t];
     slider.value = String(t);
     root.setAttribute("data-t", String(t));

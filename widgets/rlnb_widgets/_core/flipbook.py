@@ -79,7 +79,7 @@ class Flipbook(TimeTraits, Visualizer):
         self.pictures = tuple(pictures)
         super().__init__(
             length=count, t=t % count if -count <= t < count else t, fps=fps,
-            _pictures=[str(picture._svg()) for picture in pictures], _captions=words, _unit=unit, _label=title,
+            _pictures=[picture._svg().live() for picture in pictures], _captions=words, _unit=unit, _label=title,
         )  # fmt: skip
 
     def _text(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from typing import Any
@@ -186,24 +186,30 @@ class Svg:
 
     def __str__(self) -> str:
         """Return the SVG text."""
+
+        def rules(dark: bool) -> str:
+            return self._rules(lambda role: ROLES[role][dark])
+
+        return self._document(f"{rules(False)}@media (prefers-color-scheme:dark){{{rules(True)}}}")
+
+    def live(self) -> str:
+        """Return the SVG text for a shadow root in a live widget: as wide as there is room, in the widget's colours."""
+        return self._document(f"svg{{max-width:100%;height:auto}}{self._rules(lambda role: f'var(--rlnb-{role})')}")
+
+    def _rules(self, colour: Callable[[str], str]) -> str:
+        return "".join(f".f-{r}{{fill:{colour(r)}}}.s-{r}{{stroke:{colour(r)}}}" for r in ROLES if r in self._roles)
+
+    def _document(self, colours: str) -> str:
         w, h = coordinate(self.width), coordinate(self.height)
         words = (("title", self.title), ("desc", self.desc))
         head = "".join(f"<{tag}>{escape(text, quote=False)}</{tag}>" for tag, text in words if text)
+        fonts = f"text{{font-family:{_FONT}}}.mono{{font-family:{_MONO}}}"
         definitions = f"<defs>{''.join(self._definitions)}</defs>" if self._definitions else ""
         return printable(
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img">'
-            f"{head}<style>{self._style()}</style>{definitions}"
+            f"{head}<style>{fonts}{colours}</style>{definitions}"
             f'<rect width="{w}" height="{h}" rx="6" fill="none" class="f-paper"/>' + "".join(self._body) + "</svg>"
         )
-
-    def _style(self) -> str:
-        def rules(dark: bool) -> str:
-            return "".join(
-                f".f-{r}{{fill:{ROLES[r][dark]}}}.s-{r}{{stroke:{ROLES[r][dark]}}}" for r in ROLES if r in self._roles
-            )
-
-        fonts = f"text{{font-family:{_FONT}}}.mono{{font-family:{_MONO}}}"
-        return f"{fonts}{rules(False)}@media (prefers-color-scheme:dark){{{rules(True)}}}"
 
 
 def _attributes(attrs: dict[str, Any]) -> str:
