@@ -2,7 +2,7 @@
 
 import { columnsOf, paint } from "../../widgets/rlnb_widgets/_core/paint.js";
 import { cutText, formatValue, textWidth, thin, ticks } from "../../widgets/rlnb_widgets/_core/measures.js";
-import { palette } from "../../widgets/rlnb_widgets/_core/theme.js";
+import { palette } from "../../widgets/rlnb_widgets/_core/canvas.js";
 
 const TELLING = 64; // of 255: less is the smoothing of an edge
 const SAME = 4; // of 255: less is the rounding of opacity

@@ -249,6 +249,12 @@ test("channels of different names meet under the name that the link says", () =>
   assert.equal(a.value, 2);
 });
 
+test("two widgets of one page, each with the modules for itself, do not give the same id", async () => {
+  const copies = await Promise.all(["a", "b"].map((name) => import(`../../../widgets/rlnb_widgets/_core/dom.js?${name}`)));
+  const ids = copies.flatMap(({ uniqueId }) => [uniqueId("tabs"), uniqueId("tabs")]);
+  assert.equal(new Set(ids).size, 4);
+});
+
 test("a point is found in a group that is moved, turned and scaled, and not in one that is hidden", () => {
   const area = { kind: "hit", x: 0, x2: 10, y: 0, h: 4, name: "area" };
   const group = (at, more) => [{ kind: "group", at, marks: [area], ...more }];

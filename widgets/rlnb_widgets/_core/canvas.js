@@ -1,9 +1,28 @@
-// A canvas that follows the size of its host, the density of the screen and the theme.
+// A canvas that follows the size of its host, the density of the screen and the theme, and the colours of the theme by role.
 
 import { errorBox } from "./dom.js";
-import { palette, watchTheme } from "./theme.js";
 
 const TRIES = 30; // frames in which a host without a size is looked at again
+
+/** Look colours up by role: palette(root)("accent"). Values are kept until the palette is made again. */
+export function palette(root) {
+  const known = new Map();
+  const style = getComputedStyle(root);
+  return (role) => {
+    if (!known.has(role)) known.set(role, style.getPropertyValue(`--rlnb-${role}`).trim() || "#808080");
+    return known.get(role);
+  };
+}
+
+/** Call fn whenever the theme changes; returns a function that stops it. */
+export function watchTheme(fn) {
+  const observer = new MutationObserver(fn);
+  const watched = { attributes: true, attributeFilter: ["class", "data-jp-theme-light", "data-jp-theme-name"] };
+  observer.observe(document.body, watched);
+  const media = window.matchMedia("(prefers-color-scheme: dark)");
+  media.addEventListener("change", fn);
+  return () => { observer.disconnect(); media.removeEventListener("change", fn); };
+}
 
 /** The pen of an empty canvas, as wide and high in CSS pixels as it is shown, whatever the density of the screen. */
 export function penOf(canvas, width, height) {

@@ -2,11 +2,12 @@
 export { bytes, clamp, plural, text, typed } from "./data.js";
 export { stage } from "./canvas.js";
 export { Channel } from "./channel.js";
-export { button, drag, factList, guarded, h, hIn, inWords, keyButton, keyboard, legend, noteList, select, tellSlider, toggle } from "./dom.js";
-export { framed, motion } from "./frames.js";
+export {
+  button, copier, drag, factList, guarded, h, hIn, inWords, keyButton, keyboard, legend, noteList, select, tellSlider, toggle, uniqueId,
+} from "./dom.js";
+export { framed, motion, reducedMotion } from "./frames.js";
 export { cutText, duration, search, textWidth } from "./measures.js";
 export { columnsOf, hitAt, paint, paintOnce, surface } from "./paint.js";
 export { tabs } from "./tabs.js";
-export { reducedMotion } from "./theme.js";
-export { timelineBar } from "./timeline.js";
+export { markStrip, timelineBar } from "./timeline.js";
 export { visualizer } from "./widget.js";

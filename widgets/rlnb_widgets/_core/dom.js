@@ -33,6 +33,9 @@ function made(element, attributes = {}, children) {
   return element;
 }
 
+/** An id that no other place has: a notebook is one page, and each of its widgets has these modules for itself. */
+export const uniqueId = (name) => `rlnb-${name}-${Math.random().toString(36).slice(2)}`;
+
 /** One of the named icons, in the colour of the text around it. */
 export function icon(name) {
   const space = "http://www.w3.org/2000/svg";
@@ -125,6 +128,21 @@ export function noteList(notes = []) {
   const tell = (all) => { el.replaceChildren(...all.map((note) => h("li", {}, note))); el.hidden = !all.length; };
   tell(notes);
   return { el, tell };
+}
+
+/** Make a function that copies a text and says so in `status`; a field to copy from is where the page may not write to the clipboard. */
+export function copier(status) {
+  return async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      status.replaceChildren("copied ", h("code", {}, text));
+    } catch {
+      const field = h("input", { class: "rlnb-field rlnb-copy", readonly: true, value: text, "aria-label": "press Ctrl+C to copy" });
+      status.replaceChildren(field, " press Ctrl+C to copy");
+      field.focus();
+      field.select();
+    }
+  };
 }
 
 const FOCUSABLE = "a[href], button, input, label, select, summary, textarea, [tabindex]";

@@ -10,6 +10,9 @@ export function framed(fn) {
   return later;
 }
 
+/** Whether the reader asked for less motion. */
+export const reducedMotion = () => Boolean(globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches);
+
 /** Something that moves for `ms`: start() calls step(share) in each frame, share from 0 to 1; destroy() stops it. */
 export function motion(ms, step) {
   let frame = 0;

@@ -1,10 +1,9 @@
 // Canvas painter of display lists (display.py): the live view of what the SVG writer draws.
 
-import { penOf, stage } from "./canvas.js";
+import { palette, penOf, stage } from "./canvas.js";
 import { clamp, typed } from "./data.js";
 import { h } from "./dom.js";
 import { BUCKET, FAINT, RULE_ROOM, SHADES, SPAN_ROOM, cutText, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
-import { palette } from "./theme.js";
 
 const SANS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";

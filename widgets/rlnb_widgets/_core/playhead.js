@@ -2,8 +2,8 @@
 
 import { Channel } from "./channel.js";
 import { clamp } from "./data.js";
+import { reducedMotion } from "./frames.js";
 import { search } from "./measures.js";
-import { reducedMotion } from "./theme.js";
 
 /**
  * Where the playhead is after `ms` milliseconds at `rate` steps a second, played from `start` up to `stop`.

@@ -1,8 +1,6 @@
 // Tabs after the pattern of the WAI-ARIA practices: one panel shows, arrow keys move between the tabs.
 
-import { h, keyboard } from "./dom.js";
-
-let made = 0;
+import { h, keyboard, uniqueId } from "./dom.js";
 
 /**
  * Make tabs and their panels: parts is a list of { name, title, el, note, onshow }.
@@ -11,7 +9,7 @@ let made = 0;
  * and with one part only its panel. A canvas in a hidden panel is painted when it is shown.
  */
 export function tabs(parts, { label = "views", onchoose = null } = {}) {
-  const id = `rlnb-tabs-${(made += 1)}`;
+  const id = uniqueId("tabs");
   const buttons = parts.map((part, i) => {
     Object.assign(part.el, { id: `${id}-${part.name}`, hidden: i > 0 });
     if (parts.length > 1) {

@@ -1,7 +1,10 @@
-// The controls of a playhead, the same under every visualizer that has time.
+// The controls of a playhead, the same under every visualizer that has time: the bar of buttons, and a strip of marks over the
+// steps, in which the playhead is dragged.
 
-import { button, h, icon, keyButton, select } from "./dom.js";
+import { clamp } from "./data.js";
+import { button, drag, h, icon, keyButton, select, tellSlider } from "./dom.js";
 import { textWidth } from "./measures.js";
+import { surface } from "./paint.js";
 import { nextMark } from "./playhead.js";
 
 const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16];
@@ -92,4 +95,20 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   jumps.hidden = true;
   paint();
   return { el, jumps, keys, paint, destroy: stop };
+}
+
+/** The strip of a display list; marks() gives kind -> steps, the list's columns. Returns { el, show(list), update, destroy }. */
+export function markStrip(list, playhead, marks) {
+  const column = (kind) => marks()[kind] ?? [];
+  const { el, at, invalidate, show, destroy } = surface(list, column, {
+    params: () => ({ t: playhead.t, last: Math.max(playhead.last, 1), start: playhead.start, stop: playhead.stop, length: playhead.length }),
+    class: "rlnb-strip", tabindex: 0, role: "slider", "aria-label": "playhead",
+  });
+  drag(el, (event) => playhead.seek(clamp(Math.round(at(event).value), 0, playhead.last)));
+  const update = () => {
+    const here = Object.entries(marks()).filter(([, steps]) => steps.includes(playhead.t)).map(([kind]) => kind);
+    tellSlider(el, playhead.last, playhead.t, [`step ${playhead.t} of ${playhead.last}`, ...here].join(", "));
+    invalidate();
+  };
+  return { el, show: (next) => show(next, column), update, destroy };
 }

@@ -1,7 +1,6 @@
 // The standalone timeline: the controls over a strip of marks.
 
-import { keyboard, timelineBar, visualizer } from "./core.js";
-import { markStrip } from "./strip.js";
+import { keyboard, markStrip, timelineBar, visualizer } from "./core.js";
 
 export default visualizer("timeline", ({ model, root, playhead, own, listen }) => {
   const marks = () => model.get("marks") ?? {};

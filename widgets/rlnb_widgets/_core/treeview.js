@@ -1,8 +1,8 @@
 // A tree in the page: only the rows near the window are there, so that a thousand leaves cost what forty cost.
 
+import { watchTheme } from "./canvas.js";
 import { clamp } from "./data.js";
-import { button, h, toggle } from "./dom.js";
-import { watchTheme } from "./theme.js";
+import { button, h, toggle, uniqueId } from "./dom.js";
 import { depthOf, foldable, label, move, printable, siblings, visibleRows } from "./tree.js";
 
 const NEAR = 700; // Pixels above and below the window where rows are made already.
@@ -10,8 +10,6 @@ const KEYS = {
   ArrowDown: "next row", ArrowUp: "previous row", ArrowLeft: "fold, or go to the parent", ArrowRight: "unfold, or go to the first child",
   PageDown: "ten rows down", PageUp: "ten rows up", Home: "first row", End: "last row", Enter: "fold or unfold",
 };
-
-let made = 0;
 
 /** Make the element of a row with its key; `place` comes from the tree, `spoken` is what a screen reader says of it. */
 export function rowOf(row, i, place, { spoken, badges = [] }) {
@@ -43,7 +41,7 @@ export function rowOf(row, i, place, { spoken, badges = [] }) {
  * Of its tools { search, folds, only, count }, folds or only is null where there is nothing to fold or flagged.
  */
 export function treeView({ rows, name, heads, label: searched, traits, flags, flagged, opening = () => null, build: make, update, paint, onSelect, onPaint = () => {} }) {
-  const id = `rlnb-tree-${(made += 1)}`;
+  const id = uniqueId("tree");
   const canFold = new Set(foldable(rows));
   const folded = new Set();
   const inPage = new Map(); // the rows that are made; the slots of others are empty

@@ -1,7 +1,7 @@
-// What every visualizer's module exports by default: its start and end, with errors shown and not thrown.
+// What every visualizer has: its start and end, with errors shown and not thrown, and at its top its title, the help of its
+// keys, and the whole window.
 
-import { errorBox, h, holdFocus } from "./dom.js";
-import { frame } from "./frame.js";
+import { button, errorBox, h, holdFocus, icon, keyboard, keysOf, signOf } from "./dom.js";
 import { Playhead } from "./playhead.js";
 
 /**
@@ -43,4 +43,59 @@ export function visualizer(name, render) {
       },
     };
   };
+}
+
+/** Put the title and the two buttons at the top of a visualizer's root, after all its keys are known. */
+function frame(root, el, title) {
+  const help = h("div", { class: "rlnb-help", role: "region", "aria-label": "keys", hidden: true });
+  const ask = button({ text: "?", label: "keys", title: "keys (?)", onclick: () => tell(help.hidden) });
+  const grow = button({ icon: "whole", label: "whole window", title: "whole window", onclick: () => fill(!root.matches(":popover-open")) });
+  ask.setAttribute("aria-expanded", "false");
+  root.prepend(h("div", { class: "rlnb-titlebar" }, h("span", { class: "rlnb-title-text" }, title), ask, grow), help);
+
+  function tell(on) {
+    const found = keysOf(root);
+    found.get("").set("close this list, or go back to the page", ["Escape"]);
+    help.replaceChildren(...(on ? [...found] : []).flatMap(([place, keys]) => [
+      place ? h("p", { class: "rlnb-small" }, h("b", {}, place)) : null,
+      h("dl", { class: "rlnb-keys" }, ...[...keys].flatMap(([words, names]) => [
+        h("dt", {}, ...names.map((key) => h("kbd", {}, signOf(key)))), h("dd", {}, words)])),
+    ].filter(Boolean)));
+    help.hidden = !on;
+    ask.setAttribute("aria-expanded", String(on));
+  }
+
+  // What the window is covered by keeps the focus: nobody sees where it is below.
+  const inside = ({ target }) => {
+    if (!root.isConnected) root.ownerDocument.removeEventListener("focusin", inside); // its cell ran again
+    else if (!root.contains(target)) grow.focus();
+  };
+
+  // In the top layer of the page the visualizer covers the window, whatever its ancestors clip or move.
+  function fill(on) {
+    el.style.minHeight = on ? `${el.offsetHeight}px` : "";
+    if (on) {
+      root.setAttribute("popover", "manual");
+      root.showPopover();
+      root.ownerDocument.addEventListener("focusin", inside);
+    } else {
+      root.ownerDocument.removeEventListener("focusin", inside);
+      root.hidePopover();
+      root.removeAttribute("popover");
+    }
+    grow.replaceChildren(icon(on ? "part" : "whole"));
+    const words = on ? "back to the page" : "whole window";
+    grow.setAttribute("aria-label", words);
+    grow.title = on ? `${words} (Escape)` : words;
+    grow.focus({ preventScroll: true });
+  }
+
+  keyboard(root, { "?": ["show or hide this list of keys", () => tell(help.hidden)] });
+  root.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented) return;
+    if (!help.hidden) tell(false);
+    else if (root.matches(":popover-open")) fill(false);
+    else return;
+    event.stopPropagation();
+  });
 }

@@ -1,7 +1,6 @@
 // The pane below the tree: everything about the selected entry, its domain drawn large, and the box to try a value.
 
-import { button, h, surface } from "../_core/core.js";
-import { copier } from "../_core/copy.js";
+import { button, copier, h, surface } from "../_core/core.js";
 import { shapeOf } from "../_core/shape.js";
 import { keyCode, label, printable } from "../_core/tree.js";
 import { askBox, fact } from "./ask.js";

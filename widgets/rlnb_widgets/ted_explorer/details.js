@@ -1,7 +1,6 @@
 // The pane below the tree: everything about the selected row, and the code to reach it.
 
-import { button, h } from "../_core/core.js";
-import { copier } from "../_core/copy.js";
+import { button, copier, h } from "../_core/core.js";
 import { shapeOf } from "../_core/shape.js";
 import { entryCode, keyCode, label } from "../_core/tree.js";
 import { drawThumb } from "./thumb.js";
