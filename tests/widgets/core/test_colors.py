@@ -22,14 +22,14 @@ from rlnb_widgets.spec_explorer.scene import BAR
 THEMES = {"light": 0, "dark": 1}
 
 
-def _luminance(colour: str) -> float:
+def luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def contrast(role: str, dark: int, on: str = "paper") -> float:
-    a, b = sorted((_luminance(ROLES[role][dark]), _luminance(ROLES[on][dark])))
+    a, b = sorted((luminance(ROLES[role][dark]), luminance(ROLES[on][dark])))
     return (b + 0.05) / (a + 0.05)
 
 
@@ -62,7 +62,7 @@ def test_bars_of_samples_are_seen_on_every_row_of_a_tree(theme: str, role: str, 
     """Bars let some of the row through, which is tinted where it is odd, under the pointer, or selected (tree.css)."""
     dark = THEMES[theme]
     row = _over(role, share, _over("paper", 1, np.zeros(3), dark), dark)
-    low, high = sorted(_luminance(_hex(colour)) for colour in (row, _over("accent", BAR, row, dark)))
+    low, high = sorted(luminance(_hex(colour)) for colour in (row, _over("accent", BAR, row, dark)))
     assert (high + 0.05) / (low + 0.05) >= 3
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 import torch
 from rlnb_widgets import RolloutPlayer, TEDExplorer, Timeline, play
 from tensordict import TensorDict
 
 from rlnb.envs import TicTacToeEnv
+from tests.widgets.core.test_colors import luminance
 from tests.widgets.pages import settle
 
 FOCUSED = "document.activeElement.getAttribute('aria-label')"
@@ -90,6 +94,21 @@ def test_a_button_that_is_pressed_differs_by_more_than_its_colour(browse):
 
     before, after = browse(TEDExplorer(_ted()), act)
     assert before == "none" and "inset" in after
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_borders_of_fields_are_seen(browse, theme):
+    """They alone show where one can type or choose."""
+
+    def act(page):
+        borders = "all => all.map((e) => getComputedStyle(e)).map((s) => [s.borderTopColor, s.backgroundColor])"
+        return page.locator(".rlnb-field, .rlnb-select").evaluate_all(borders)
+
+    found = browse(TEDExplorer(_ted()), act, color_scheme=theme)
+    assert len(found) >= 3
+    for border, inside in found:
+        low, high = sorted(luminance("#" + bytes(map(int, re.findall(r"\d+", c))).hex()) for c in (border, inside))
+        assert (high + 0.05) / (low + 0.05) >= 3, (border, inside)
 
 
 def test_a_board_uses_the_whole_window(browse):
