@@ -163,3 +163,10 @@ def test_reprs_of_specs_write_keys_on_one_line() -> None:
     assert harmless(shown) and "\\ud800" in shown and "\\x1b\\x00" in shown and "\\n: Bounded" in shown
     other = Composite({WORST: Bounded(0, 1, (3,)), "other" + WORST: Bounded(0, 1, (3,))})
     assert harmless(repr(StackedComposite(spec(WORST), other, dim=0)))
+
+
+@pytest.mark.parametrize("name", ["TEDExplorer", "SpecExplorer"])
+def test_the_page_shows_keys_as_the_text_view_does(browse: Any, name: str) -> None:
+    key = "k\x1b\x00\n\u202e<b>"
+    shown = browse(VISUALIZERS[name](key), lambda page: page.locator(".rlnb-tree .rlnb-name").all_inner_texts())
+    assert printable(key, one_line=True) in shown

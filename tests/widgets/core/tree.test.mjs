@@ -75,7 +75,12 @@ test("each row knows its place among its shown siblings", () => {
   assert.deepEqual([...places], [[0, [1, 4]], [1, [2, 4]], [5, [3, 4]], [6, [4, 4]], [2, [1, 2]], [3, [2, 2]]]);
 });
 
-test("labels are one line and show what cannot be seen", () => {
-  assert.equal(label(leaf("a\nb", "<i>")), "a\\nb.<i>");
+test("a label shows keys as Python shows them, and the whole by its name", () => {
+  assert.equal(label(leaf("a", "<i>")), "a.<i>");
+  assert.equal(label({ path: ["g", "a\nb"], shown: ["g", "a\\nb"] }), "g.a\\nb");
+  assert.equal(label({ path: [], name: "env.specs" }), "env.specs");
+});
+
+test("text of other fields is one line and shows what cannot be seen", () => {
   assert.equal(printable("\u202ex\u0000"), "\\u{202e}x\\u{0}");
 });

@@ -185,6 +185,18 @@ def visible(text: str, width: int = 40) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
+def keys_of(path: tuple[str, ...]) -> dict[str, Any]:
+    r"""Return the keys of a row for the page, and how they are shown if that differs: on one line, escaped.
+
+    Example:
+        >>> keys_of(("next", "reward")), keys_of(("a\nb",))
+        ({'path': ['next', 'reward']}, {'path': ['a\nb'], 'shown': ['a\\nb']})
+    """
+    keys = list(path)
+    shown = [printable(key, one_line=True) for key in keys]
+    return {"path": keys} if shown == keys else {"path": keys, "shown": shown}
+
+
 def path_text(path: tuple[str, ...]) -> str:
     """Join the keys of a path with dots, for labels."""
     return ".".join(visible(key) for key in path)

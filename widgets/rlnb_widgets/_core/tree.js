@@ -1,14 +1,18 @@
 // A foldable tree of keys as plain functions: which rows show, where the keys lead. A row is { path: [key, ...],
-// node }; one without keys, the whole itself, has a name, and rows below such a one say their depth.
+// node }; one without keys, the whole itself, has a name, and rows below such a one say their depth. Where keys hold what
+// cannot be seen, Python sends how they are shown, too.
 
 /** The depth of a row: 0 at the top. */
 export function depthOf(row) {
   return row.depth ?? row.path.length - 1;
 }
 
+/** The keys of a row as they are shown. */
+export const shownKeys = (row) => row.shown ?? row.path;
+
 /** A row as a test or a label names it: "agents.reward". */
 export function label(row) {
-  return row.path.map(printable).join(".") || (row.name ?? "");
+  return shownKeys(row).join(".") || (row.name ?? "");
 }
 
 /** Text on one line: control characters and direction marks are shown as escapes. */

@@ -3,7 +3,7 @@
 import { watchTheme } from "./canvas.js";
 import { clamp } from "./data.js";
 import { button, h, toggle, uniqueId } from "./dom.js";
-import { depthOf, foldable, label, move, printable, siblings, visibleRows } from "./tree.js";
+import { depthOf, foldable, label, move, shownKeys, siblings, visibleRows } from "./tree.js";
 
 const NEAR = 700; // Pixels above and below the window where rows are made already.
 const KEYS = {
@@ -15,7 +15,7 @@ const KEYS = {
 export function rowOf(row, i, place, { spoken, badges = [] }) {
   const twisty = h("span", { class: "rlnb-twisty", "aria-hidden": "true" },
     place.folded === null ? "" : place.folded ? "▸" : "▾");
-  const text = h("div", { class: "rlnb-label" }, h("span", { class: "rlnb-name" }, printable(row.path.at(-1) ?? row.name ?? "")));
+  const text = h("div", { class: "rlnb-label" }, h("span", { class: "rlnb-name" }, shownKeys(row).at(-1) ?? row.name ?? ""));
   const key = h("div", { class: "rlnb-treekey", title: label(row) }, twisty, text);
   key.style.setProperty("--depth", Math.min(depthOf(row), 8));
   if (badges.length) text.append(h("span", { class: "rlnb-badges", "aria-hidden": "true" }, ...badges.map((b) => h("span", { class: "rlnb-badge" }, b))));

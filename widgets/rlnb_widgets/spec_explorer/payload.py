@@ -11,7 +11,7 @@ from typing import Any
 from rlnb._text import printable
 from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.spec_entries import Path
-from rlnb_widgets._core.text import plural
+from rlnb_widgets._core.text import keys_of, plural
 from rlnb_widgets.spec_explorer.ends import lane_text
 from rlnb_widgets.spec_explorer.explain import spec_row_words, spec_words
 from rlnb_widgets.spec_explorer.samples import Samples
@@ -121,7 +121,7 @@ def _json(data: Any) -> str:
 def _row(model: SpecModel, row: Row, picks: list[str]) -> dict[str, Any]:
     cell = row.cell
     out: dict[str, Any] = {
-        "path": list(row.path),
+        **keys_of(row.path),
         "kind": cell.kind,
         "dtype": cell.dtype,
         "device": cell.device,
@@ -131,6 +131,8 @@ def _row(model: SpecModel, row: Row, picks: list[str]) -> dict[str, Any]:
         "words": spec_row_words(row),
         "picks": picks,
     }
+    if not row.path:
+        out["name"] = printable(model.name, one_line=True)
     # Keys lead to most entries; to members of stacks and to choices other code does.
     if row.code != model.name + (f"[{', '.join(map(_json, row.path))}]" if row.path else ""):
         out["code"] = row.code

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rlnb_widgets._core.display import Display
-from rlnb_widgets._core.text import bytes_text
+from rlnb_widgets._core.text import bytes_text, keys_of
 from rlnb_widgets.ted_explorer.explain import ted_row_words, ted_words
 from rlnb_widgets.ted_explorer.forms import Form
 from rlnb_widgets.ted_explorer.layouts import Line
@@ -130,7 +130,7 @@ def _brief(marks: list[dict[str, Any]], looks: dict[str, int]) -> list[list[Any]
 
 
 def _row(row: Row, refs: Refs, batch_dims: int) -> dict[str, Any]:
-    out: dict[str, Any] = {"path": list(row.path)}
+    out: dict[str, Any] = keys_of(row.path)
     if badges := _badges(row):
         out["badges"] = badges
     if not row.leaf:
