@@ -33,15 +33,18 @@ def _focus_after(page, name: str, times: int) -> str:
 
 def test_the_focus_stays_where_a_button_is_disabled_or_hidden(browse):
     def act(page):
-        after = _focus_after(page, "next mark", 2)
+        after = _focus_after(page, "next mark", 3)  # the third press must not press another button
+        ring = page.evaluate("getComputedStyle(document.activeElement).outline")
+        end = page.get_attribute("[data-rlnb]", "data-t")
         page.keyboard.press("ArrowLeft")  # the keys still belong to the visualizer
         at = page.get_attribute("[data-rlnb]", "data-t")
         page.get_by_role("button", name="play from here").click()
-        return after, at, _focus_after(page, "play all", 1)
+        return after, ring, end, at, _focus_after(page, "play all", 1)
 
-    after, at, hidden = browse(TEDExplorer(_ted()), act)
-    assert (after, at) == ("previous mark", "19")
-    assert hidden == "loop"
+    shown = TEDExplorer(_ted())
+    after, ring, end, at, hidden = browse(shown, act)
+    assert after == hidden == shown._label
+    assert ring.endswith("solid 2px") and (end, at) == ("20", "19")
 
 
 def test_a_click_on_the_page_beside_takes_the_focus(browse):

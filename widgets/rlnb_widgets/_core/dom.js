@@ -155,22 +155,15 @@ export function keepsFocus(root, target) {
 
 const usable = (element) => element.isConnected && !element.disabled && element.tabIndex >= 0 && element.checkVisibility();
 
-/**
- * Give the focus to the nearest button where what has it is disabled, hidden or removed. The page would take it, and
- * with it the keys.
- */
+/** Give the focus to `root` where what has it is disabled, hidden or removed. The page would take it, and with it the keys. */
 export function holdFocus(root) {
   root.addEventListener("focusout", ({ target, relatedTarget }) => {
     if (relatedTarget) return;
-    const around = []; // what is removed has no parents afterwards
-    for (let up = target.parentElement; up && root.contains(up); up = up.parentElement) around.push(up);
     requestAnimationFrame(() => {
       const { activeElement, body } = root.ownerDocument;
       if (activeElement !== body || usable(target)) return;
-      for (const place of around) {
-        const near = [...place.querySelectorAll("button, [tabindex]")].find(usable);
-        if (near) { near.focus({ preventScroll: true }); return; }
-      }
+      root.tabIndex = -1;
+      root.focus({ preventScroll: true });
     });
   });
 }
