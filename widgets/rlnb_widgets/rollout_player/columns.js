@@ -1,22 +1,22 @@
-// Columns of numbers as Python packed them (columns.py): constants, numbers, runs, and shifted copies of other columns.
+// Columns of numbers as Python packed them (columns.py): numbers, and shifted copies of other columns.
 
-import { typed } from "../_core/core.js";
+import { bytes, typed } from "../_core/core.js";
+
+/** The bytes that Python deflated, of which there may be none yet. */
+export async function inflated(value) {
+  const raw = bytes(value);
+  if (!raw.length) return raw;
+  const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return bytes(await new Response(stream).arrayBuffer());
+}
 
 /** Decode all columns; each becomes an array of `rows` numbers. `start` is where the blob's part for them begins. */
 export function decode(described, blob, rows, start = 0) {
   const columns = [];
-  for (const d of described) {
-    const values = "c" in d ? [Number(d.c)] : typed(blob, d.k, start + d.o, d.r ?? d.n ?? rows);
-    const at = "x" in d ? typed(blob, "i4", start + d.x, values.length) : [0];
-    let column = values;
-    if ("s" in d) {
-      column = Float64Array.from({ length: rows }, (_, i) => columns[d.s][i + 1]);
-      at.forEach((row, i) => { column[row] = values[i]; });
-    } else if ("c" in d || "r" in d) {
-      column = new Float64Array(rows);
-      values.forEach((value, i) => column.fill(value, at[i], at[i + 1] ?? rows));
-    }
-    columns.push(column);
+  for (const { k, o, s, x, n = rows } of described) {
+    const values = typed(blob, k, start + o, n);
+    columns.push(s === undefined ? values : Float64Array.from({ length: rows }, (_, i) => columns[s][i + 1]));
+    if (s !== undefined) typed(blob, "i4", start + x, n).forEach((row, i) => { columns.at(-1)[row] = values[i]; });
   }
   return columns;
 }

@@ -39,9 +39,7 @@ export function nextFrame(head, e, t) {
 
 /** The pose of part p in frame i as [x, y, angle], or null where it is hidden. */
 export function poseAt(frames, columns, p, i) {
-  const pose = frames.poses[p];
-  // One of few places, or a column for each coordinate.
-  const [x, y, angle] = Array.isArray(pose) ? pose.map((c) => columns[c][i]) : pose.of[columns[pose.at][i]];
+  const [x, y, angle] = frames.poses[p].map((c) => columns[c][i]);
   return x === frames.hidden ? null : [x / frames.units, y / frames.units, angle / frames.turns];
 }
 

@@ -1,16 +1,16 @@
 // The RolloutPlayer: frames above strips under one playhead, with the TED row beside them.
 
 import { Channel, clamp, framed, h, keyButton, keyboard, noteList, timelineBar, visualizer } from "../_core/core.js";
-import { decode } from "./columns.js";
+import { decode, inflated } from "./columns.js";
 import { marksOf } from "./geometry.js";
 import { legend } from "./legend.js";
 import { rowPanel } from "./row.js";
 import { screensPanel } from "./screens.js";
 import { spoken, stripsPanel } from "./strips.js";
 
-export default visualizer("rollout-player", ({ model, root, playhead, own }) => {
+export default visualizer("rollout-player", async ({ model, root, playhead, own }) => {
   const head = model.get("_head");
-  const blob = model.get("_columns");
+  const blob = await inflated(model.get("_columns"));
   const columns = decode(head.columns, blob, head.labels.length * head.steps);
   const compared = head.parting !== null;
   const selected = own(new Channel(model, "selected_env", (e) => clamp(Number(e) || 0, 0, head.labels.length - 1)));

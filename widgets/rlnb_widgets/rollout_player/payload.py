@@ -9,7 +9,7 @@ import numpy as np
 from rlnb_widgets._core.ends import ENDS
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.agents import LANES, RESTART
-from rlnb_widgets.rollout_player.columns import PackedColumns
+from rlnb_widgets.rollout_player.columns import PackedColumns, deflated
 from rlnb_widgets.rollout_player.episodes import KINDS, RESETS
 from rlnb_widgets.rollout_player.frames import Frames
 from rlnb_widgets.rollout_player.leaves import RolloutLeaf
@@ -24,11 +24,10 @@ _MOST_VALUES = 6
 _MOST_BYTES = 6_000_000
 # Scene units and radians are sent as integers: far finer than a pixel, in two bytes instead of four.
 _UNITS, _TURNS, HIDDEN = 32.0, 4096.0, -32768
-_MOST_PLACES, _PROBE = 256, 512
 
 
 def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
-    """Return the description, the bytes of all columns, and the bytes of all images."""
+    """Return the description, the deflated bytes of all columns, and the bytes of all images."""
     scene = PlayerScene(model)
     count, steps = model.code.shape
     columns = PackedColumns(count * steps)
@@ -64,7 +63,7 @@ def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     head["parting"] = None if model.parting is None else str(model.parting)
     blob = columns.blob
     head["frames"], blob, pictures = frames_payload(model.frames, blob)
-    return head, blob, pictures
+    return head, deflated(blob), pictures
 
 
 def _strip(strip: Strip, columns: PackedColumns) -> dict[str, Any]:
@@ -142,27 +141,6 @@ def _entry(
     return entry
 
 
-def _pose(poses: np.ndarray, moving: PackedColumns) -> Any:
-    """Describe the poses ``[frames, 3]`` of one part: as indices into few places, or a column for each coordinate."""
-    # A piece of a board is always in one of few places, a pendulum in a new one in each frame.
-    joined = _joined(poses)
-    places = np.unique(joined[:: max(len(joined) // _PROBE, 1)])
-    if len(places) <= min(_MOST_PLACES, len(joined) // 4 + 1):
-        index = np.minimum(np.searchsorted(places, joined), len(places) - 1)
-        if not (places[index] == joined).all():
-            places, index = np.unique(joined, return_inverse=True)
-        if len(places) <= _MOST_PLACES:
-            of = places[:, None].view(np.int16)[:, :3].tolist()
-            return {"at": moving.add(index.astype(np.uint8)), "of": of}
-    return [moving.add(poses[:, c]) for c in range(3)]
-
-
-def _joined(poses: np.ndarray) -> np.ndarray:
-    wide = np.zeros((len(poses), 4), np.int16)
-    wide[:, :3] = poses
-    return wide.view(np.int64)[:, 0]
-
-
 def frames_payload(frames: Frames, blob: bytes = b"") -> tuple[dict[str, Any], bytes, bytes]:
     """Return the description of the frames, ``blob`` with their numbers added, and the bytes of all pictures."""
     head: dict[str, Any] = {"kind": frames.kind, "note": frames.note}
@@ -172,7 +150,7 @@ def frames_payload(frames: Frames, blob: bytes = b"") -> tuple[dict[str, Any], b
         fine = np.nan_to_num(poses * (_UNITS, _UNITS, _TURNS))
         whole = np.rint(np.clip(fine, HIDDEN + 1, -HIDDEN - 1)).astype(np.int16)
         whole[~np.isfinite(poses).all(-1)] = HIDDEN
-        head["poses"] = [_pose(whole[:, p], moving) for p in range(whole.shape[1])]
+        head["poses"] = [[moving.add(column) for column in part] for part in whole.transpose(1, 2, 0)]
         head |= {"columns": moving.described, "units": _UNITS, "turns": _TURNS, "hidden": HIDDEN, "start": len(blob)}
         head |= {"scene": frames.scene.to_dict(), "acting": list(frames.acting)}
         return head, blob + moving.blob, b""

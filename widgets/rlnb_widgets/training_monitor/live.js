@@ -1,10 +1,11 @@
 // The TrainingMonitor: progress, a panel for each curve, the agents under one playhead, and the value map.
 
 import { bytes, columnsOf, framed, h, keyboard, surface, tellSlider, timelineBar, visualizer } from "../_core/core.js";
+import { inflated } from "../rollout_player/columns.js";
 import { frameSource, frameView } from "../rollout_player/frames.js";
 import { nearest, said, stepBy } from "./readout.js";
 
-export default visualizer("training-monitor", ({ model, root, playhead, own, listen }) => {
+export default visualizer("training-monitor", async ({ model, root, playhead, own, listen }) => {
   const words = h("span", { class: "tm-words" });
   const pace = h("span", { class: "tm-pace" });
   const progress = own(surface(null, null, { class: "tm-bar", role: "progressbar", "aria-valuemin": "0" }));
@@ -86,14 +87,20 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
   };
 
   const forget = own(() => { for (const { view } of shown) view.destroy(); });
-  const drawShows = () => {
+  let gone = false;
+  own(() => { gone = true; });
+  const drawShows = async () => {
+    const sent = model.get("_poses");
+    const poses = await inflated(sent);
+    // By now others may have come, or the place may have gone.
+    if (gone || sent !== model.get("_poses")) return;
     forget();
     const { rollouts = [] } = model.get("_shows") ?? {};
     agents.hidden = rollouts.length === 0;
     shown = rollouts.map((one) => {
       const [start, size] = one.pictures;
       const pictures = bytes(model.get("_pictures")).subarray(start, start + size);
-      const source = frameSource(one, model.get("_poses"), pictures, () => view.invalidate());
+      const source = frameSource(one, poses, pictures, () => view.invalidate());
       const caption = h("figcaption", {});
       const last = one.steps + one.extra.length - 1;
       const view = frameView(source, () => [Math.min(playhead.t, last), playhead.t >= one.steps], { class: "tm-screen" });
@@ -118,5 +125,5 @@ export default visualizer("training-monitor", ({ model, root, playhead, own, lis
   }
   own(playhead.subscribe(drawTime));
   drawHead();
-  drawShows();
+  await drawShows();
 });

@@ -24,7 +24,7 @@ from rlnb_widgets._core.svg import Svg, image_tag
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
-from rlnb_widgets.rollout_player import frames_payload, player_model, steps_shape
+from rlnb_widgets.rollout_player import deflated, frames_payload, player_model, steps_shape
 from rlnb_widgets.training_monitor.inputs import check_name, check_step, logged_number, value_map
 from rlnb_widgets.training_monitor.logs import read_log
 from rlnb_widgets.training_monitor.model import (
@@ -564,7 +564,7 @@ Logger.register(TrainingMonitor)
 
 
 def _shows(shown: Sequence[Shown]) -> tuple[dict[str, Any], bytes, bytes]:
-    """Return the rollouts for the page: what describes them, the bytes of their poses, and of their pictures."""
+    """Return the rollouts for the page: what describes them, the deflated bytes of their poses, and their pictures."""
     found, poses, pictures = [], b"", b""
     for one in shown:
         head, poses_after, images = frames_payload(one.player.frames, poses)
@@ -574,7 +574,7 @@ def _shows(shown: Sequence[Shown]) -> tuple[dict[str, Any], bytes, bytes]:
             "extra": one.player.frames.extra.tolist(), "frames": head, "pictures": [len(pictures), len(images)],
         })  # fmt: skip
         poses, pictures = poses_after + bytes(-len(poses_after) % 8), pictures + images
-    return {"rollouts": found}, poses, pictures
+    return {"rollouts": found}, deflated(poses), pictures
 
 
 class _Output:
