@@ -15,6 +15,7 @@ from rlnb_widgets._core.colors import (
     TEXTS,
     agent_role,
     css_variables,
+    letters_on,
     role_of,
 )
 from rlnb_widgets.spec_explorer.scene import BAR
@@ -45,6 +46,13 @@ def test_text_is_readable_on_boxes_and_on_what_is_highlighted(theme: str) -> Non
     for surface in ("panel", "highlight", "ice", "ground", "case"):
         assert contrast("ink", THEMES[theme], surface) >= 4.5, surface
     assert contrast("muted", THEMES[theme], "panel") >= 4.5
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_letters_on_categories_and_agents_are_readable(theme: str) -> None:
+    roles = [*(f"c{i}" for i in range(len(SERIES))), *map(agent_role, range(len(AGENTS)))]
+    ratios = {role: contrast(letters_on(role), THEMES[theme], role) for role in roles}
+    assert {role: ratio for role, ratio in ratios.items() if ratio < 4.5} == {}
 
 
 def _over(role: str, share: float, below: np.ndarray, dark: int) -> np.ndarray:

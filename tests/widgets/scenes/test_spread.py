@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from rlnb_widgets import RolloutPlayer
-from rlnb_widgets._core.colors import agent_role
+from rlnb_widgets._core.colors import AGENTS, agent_role, letters_on
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.scenes import Scene, find_scene, scene_svg
 from rlnb_widgets.scenes.spread import Spread
@@ -133,6 +133,14 @@ def test_the_player_draws_rollouts(batch: int | None, categorical: bool, group_m
         want = rollout["state"].reshape(-1, 6, 3)[:, k, :2].flip(-1).numpy()
         np.testing.assert_allclose(at, want, atol=1e-5)
     assert RolloutPlayer(rollout, env).to_svg().startswith("<svg")
+
+
+def test_the_numbers_of_agents_are_readable_on_their_colours() -> None:
+    agents = [part for part in Spread(n_agents=len(AGENTS)).parts if part.name.startswith("agent ")]
+    assert len(agents) == len(AGENTS)
+    for k, agent in enumerate(agents):
+        body, number = agent.shapes
+        assert (body.fill, number.text, number.fill) == (agent_role(k), str(k), letters_on(agent_role(k)))
 
 
 def test_frames_differ() -> None:

@@ -62,6 +62,7 @@ SURFACES: dict[str, tuple[str, str]] = {
     "ice": ("#e4f1fa", "#243848"),
     "case": ("#aab6c4", "#46505e"),  # the case of a board
     "ground": ("#d9e2cf", "#35412f"),
+    "print": ("#000000", "#000000"),  # letters on marks that are too light for those of paper
 }
 #: Role to (light, dark) colour. Every picture uses these names only.
 ROLES: dict[str, tuple[str, str]] = {**TEXTS, **MARKS, **SURFACES}
@@ -93,6 +94,20 @@ def agent_role(k: int) -> str:
         'agent1'
     """
     return f"agent{k % len(AGENTS)}"
+
+
+#: Lines and agents on which letters of paper have less than 4.5 to 1.
+_PALE = ("c0", "c1", "c2", "c4", "c6", "agent1", "agent3", "agent6")
+
+
+def letters_on(role: str) -> str:
+    """Return the role of letters on a mark that has the role of a line, a category or an agent.
+
+    Example:
+        >>> letters_on("agent0"), letters_on("agent1")
+        ('paper', 'print')
+    """
+    return "print" if role in _PALE else "paper"
 
 
 def css_variables() -> str:

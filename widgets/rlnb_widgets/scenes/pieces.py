@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rlnb_widgets._core.colors import agent_role
+from rlnb_widgets._core.colors import agent_role, letters_on
 from rlnb_widgets.scenes.board import board_cells, poses_of
 from rlnb_widgets.scenes.drawing import STROKE, paper, pose, text
 from rlnb_widgets.scenes.grid import grid_lines
@@ -139,9 +139,10 @@ class PieceBoard:
     def _shapes(self, piece: Piece) -> tuple[Shape, ...]:
         radius, width = self.cell * 0.42, self.cell * 0.05
         edge = "ink" if piece.player else None
-        disc = Shape("circle", (0, 0, radius - width / 2), agent_role(piece.player), edge, width)
+        role = agent_role(piece.player)
+        disc = Shape("circle", (0, 0, radius - width / 2), role, edge, width)
         if piece.sign:
-            return (disc, text(0, 0, radius * 1.4, piece.sign, role="paper"))
+            return (disc, text(0, 0, radius * 1.4, piece.sign, letters_on(role)))
         ring = Shape("circle", (0, 0, radius * 0.45), stroke="paper", stroke_width=width * 1.5)
         return (disc, ring) if piece.player else (disc,)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rlnb_widgets._core.colors import AGENTS, agent_role
+from rlnb_widgets._core.colors import AGENTS, agent_role, letters_on
 from rlnb_widgets.scenes.drawing import STROKE, paper, pose, stack, text
 from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, direction_mark, grid_lines, turn
 from rlnb_widgets.scenes.inputs import Floats, action_indices
@@ -23,7 +23,12 @@ _DIRECTIONS = (math.nan, LEFT, DOWN, RIGHT, UP)
 _CORNERS = (0, 4, 3, 6)
 
 
-def agent_body(k: int, cell: float) -> Shape:
+def numbered_agent(k: int, cell: float) -> tuple[Shape, ...]:
+    """Return the body of agent k, and its number on it."""
+    return (_body(k, cell), text(0, 0, cell * 0.28, str(k), letters_on(agent_role(k))))
+
+
+def _body(k: int, cell: float) -> Shape:
     """Return the body of agent k: a circle, or a polygon with its corners on one."""
     role, corners = agent_role(k), _CORNERS[(k + k // len(AGENTS)) % len(_CORNERS)]
     if not corners:
@@ -67,7 +72,7 @@ class Spread:
             *self._parts("landmark", self._landmark),
             *self._parts("covered", self._covered),
             *self._parts("collision", lambda k: (_star(self.cell * 0.47),)),
-            *self._parts("agent", self._agent),
+            *self._parts("agent", lambda k: numbered_agent(k, self.cell)),
             *self._parts("action", lambda k: direction_mark(self.cell).shapes),
         )
 
@@ -86,9 +91,6 @@ class Spread:
     def _covered(self, k: int) -> tuple[Shape, ...]:
         edge = self.cell * 0.92
         return (Shape("rect", (-edge / 2, -edge / 2, edge, edge, self.cell * 0.12), fill="good"),)
-
-    def _agent(self, k: int) -> tuple[Shape, ...]:
-        return (agent_body(k, self.cell), text(0, 0, self.cell * 0.28, str(k), "paper"))
 
     # Where it is --------------------------------------------------------------------------------------------------
 

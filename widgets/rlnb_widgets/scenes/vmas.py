@@ -13,7 +13,7 @@ from rlnb_widgets._core.colors import agent_role
 from rlnb_widgets.scenes.drawing import paper, pose, stack, text
 from rlnb_widgets.scenes.inputs import Floats
 from rlnb_widgets.scenes.scene import Part, Scene, Shape
-from rlnb_widgets.scenes.spread import agent_body
+from rlnb_widgets.scenes.spread import numbered_agent
 
 _SIZE = 400.0
 
@@ -80,7 +80,7 @@ class VmasAgents:
         self.shown = [(mark, k) for mark in self.marks for k in (range(self.count) if mark.each else (0,))]
         self.parts = (
             *(Part(f"{mark.name} {k}" if mark.each else mark.name, self._mark(mark, k)) for mark, k in self.shown),
-            *(Part(f"agent {k}", (agent_body(k, 80.0), text(0, 0, 22, str(k), "paper"))) for k in range(self.count)),
+            *(Part(f"agent {k}", numbered_agent(k, 80.0)) for k in range(self.count)),
         )
 
     def for_env(self, env: Any) -> VmasAgents:
