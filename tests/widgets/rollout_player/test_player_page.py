@@ -64,6 +64,14 @@ def test_keys_pointer_and_play(browse, cartpole):
     assert min(found["painted"]) > 4
 
 
+def test_what_changed_is_told_without_colours(browse, cartpole):
+    weight = "(cells) => Object.fromEntries(cells.map((cell) => [cell.className, getComputedStyle(cell).fontWeight]))"
+    found = browse(
+        RolloutPlayer(cartpole, t=3), lambda page: page.locator(".rlnb-ted-row tbody td").evaluate_all(weight)
+    )
+    assert found == {"": "400", "rlnb-changed": "600"}
+
+
 PLACES = [
     ".rlnb-now canvas",
     ".rlnb-then .rlnb-caption",
