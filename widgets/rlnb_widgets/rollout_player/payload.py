@@ -21,7 +21,7 @@ from rlnb_widgets.rollout_player.strips import Strip
 from rlnb_widgets.rollout_player.turns import Turns
 
 _MOST_VALUES = 6
-_MOST_BYTES = 6_000_000
+_MOST_BYTES = 8_000_000  # before they are deflated
 # Scene units and radians are sent as integers: far finer than a pixel, in two bytes instead of four.
 _UNITS, _TURNS, HIDDEN = 32.0, 4096.0, -32768
 
