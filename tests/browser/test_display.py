@@ -107,7 +107,7 @@ def every_mark() -> Display:
     with display.frame(90, 12, (Param("low"), Param("high")), clip=True), display.moved(140):
         t = np.sort(rng.uniform(0, 1000, 400))
         display.rect(0, 1000, 0, 20, fill="panel")
-        display.spans([(t[::2], t[1::2], "c0"), (t[1:-1:2], t[2::2], "c1")], 0, 20, unit=0.01)
+        display.spans([(t[::2], t[1::2], "c0"), (t[1:-1:2], t[2::2], "c1")], 0, 20)
         few = np.arange(0.0, 1000, 40)
         display.spans([(few, few + 25, "c2")], 26, 20, gap=2, opacity=0.5)
         display.spans([(few + 30, few + 31, "c3")], 26, 20)

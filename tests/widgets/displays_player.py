@@ -53,7 +53,19 @@ def _legend() -> tuple[Display, dict[str, float]]:
     return display, {}
 
 
+def _agents() -> tuple[Display, dict[str, float]]:
+    steps, agents = 40, 3
+    t = torch.arange(steps)[:, None]
+    group = {"reward": torch.cos(t / 6).expand(steps, agents)[..., None].clone()}
+    action = (t // torch.tensor([4, 7, 11])) % 5
+    done = torch.zeros(steps, 1).bool()
+    rollout = TensorDict({"agents": {"action": action}, "next": {"agents": group, "done": done}}, [steps])
+    scene = PlayerScene(RolloutPlayer(rollout).model)
+    return scene.strips(), scene.params(5)
+
+
 SCENES = {
+    "player strips of agents": _agents,
     "player legend": _legend,
     "player strips": _of(60, 14, 20),
     "player strips zoomed": _of(400, 14, 120, **{"from": 100, "to": 150, "start": 110, "stop": 140}),

@@ -119,13 +119,13 @@ test("values beside the strips", () => {
 test("columns of the strips follow the environment that is drawn", () => {
   const typed = (values) => Int8Array.from(values);
   const columns = [typed([0, 1, 9, 1, 0, -1, 1, 1, 0, 8, 0, 0]), typed([1, 1, 2, 2, 2, 0, 1, 1, 1, 2, 2, 2])];
-  const recipes = [["values", 0, 0], ["mod", 0, 0, 1, 1], ["runs", 0, 1, 0], ["runs", 0, 1, 1], ["cuts", 0, 1]];
+  const recipes = [["values", 0, 0], ["mod", 0, 0, 1, 1], ["runs", 0, 1, 0], ["runs", 0, 1, 1], ["cuts", 0, 1], ["same", 0, 1, 0, 2, 7], ["same", 0, 1, 1, 2, 7], ["same", 0, 0, 0, 1]];
   let e = 0;
   const column = recipeColumns(head({ recipes }), columns, () => [e]);
   const all = () => recipes.map((_, i) => [...column(i)]);
-  assert.deepEqual(all(), [[0, 1, 9, 1, 0, -1], [2, 3, 4], [0, 2], [2, 5], [2]]);
+  assert.deepEqual(all(), [[0, 1, 9, 1, 0, -1], [2, 3, 4], [0, 2], [2, 5], [2], [2], [5], [1, 2, 3]]);
   e = 1;
-  assert.deepEqual(all(), [[1, 1, 0, 8, 0, 0], [1, 2], [0, 3], [3, 6], [3]]);
+  assert.deepEqual(all(), [[1, 1, 0, 8, 0, 0], [1, 2], [0, 3], [3, 6], [3], [3], [6], [0]]);
 });
 
 test("a frame fits into its place", () => {

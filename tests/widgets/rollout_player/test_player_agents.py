@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 from rlnb_widgets import RolloutPlayer
-from rlnb_widgets._core.colors import agent_role
+from rlnb_widgets._core.colors import agent_role, letters_on
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
 from rlnb_widgets.rollout_player.legend import legend_entries
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.rollout_player.payload import player_payload
 from rlnb_widgets.rollout_player.scene import PlayerScene
-from rlnb_widgets.rollout_player.strips import line_role
+from rlnb_widgets.rollout_player.strips import category_role, line_role
 from tensordict import TensorDict
 
 from rlnb.envs import ConnectFourEnv, MarlGroupMapType, SpreadEnv, TicTacToeEnv
@@ -214,7 +214,11 @@ def test_the_legend_has_the_colours_of_the_actions_that_occur():
     scene = PlayerScene(model)
     strips, arrays = json.dumps(scene.strips().payload()), scene.columns.arrays
     bands = list(map(json.loads, re.findall(r'"series": (\[\[.*?\]\])', strips)))[-2:]
-    drawn = {t: (role, (row, 2)) for row, band in enumerate(bands) for a, _, role in band for t in arrays[a].tolist()}
+    drawn = {}
+    for row, band in enumerate(bands):
+        for starts, stops, role in band:
+            for start, stop in zip(arrays[starts].tolist(), arrays[stops].tolist(), strict=True):
+                drawn |= {t: (role, (row, 2)) for t in range(start, stop)}
     assert [drawn[t] for t in range(6)] == [named[a] for a in actions.tolist()]
 
 
@@ -231,3 +235,51 @@ def test_compared_rollouts_have_a_colour_each():
     rollouts = [env.rollout(8) for _ in range(2)]
     svg = RolloutPlayer(rollouts[0], compare=rollouts[1]).to_svg()
     assert "s-c0" in svg and "s-c1" in svg and not re.search(r"<polyline[^>]*s-agent", svg)
+
+
+def written(scene: PlayerScene) -> dict[str, list[tuple[int, int, str]]]:
+    """Spans and role of each text that is written into bands."""
+    found: dict[str, list[tuple[int, int, str]]] = {}
+    marks = [mark for group in scene.strips().marks for mark in group.get("marks", ())]
+    for mark in (mark for mark in marks if mark["kind"] == "labels" and mark.get("anchor") == "middle"):
+        spans = (scene.columns.arrays[mark[name]].tolist() for name in ("starts", "stops"))
+        found.setdefault(mark["text"], []).extend((*span, mark["fill"]) for span in zip(*spans, strict=True))
+    return found
+
+
+def test_runs_of_an_action_carry_its_number():
+    actions = torch.tensor([0, 0, 0, 1, 1, 0, 2, 2])
+    model = player_model(TensorDict({"action": actions, "next": {"reward": torch.zeros(8, 1)}}, [8]))
+    roles = [letters_on(category_role(k)) for k in range(3)]
+    assert written(PlayerScene(model)) == {
+        "0": [(0, 3, roles[0]), (5, 6, roles[0])],
+        "1": [(3, 5, roles[1])],
+        "2": [(6, 8, roles[2])],
+    }
+    # Fourteen actions stand in two rows, which are too low for letters.
+    many = player_model(TensorDict({"action": actions + 11, "next": {"reward": torch.zeros(8, 1)}}, [8]))
+    assert written(PlayerScene(many)) == {}
+
+
+def test_bands_of_agents_carry_the_numbers_of_their_actions():
+    both = written(PlayerScene(player_model(team())))
+    assert {text: [span[:2] for span in spans] for text, spans in both.items()} == {
+        "0": [], "1": [(0, STEPS)], "2": [(0, STEPS)],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_of_equal_lines_each_is_seen(same):
+    rewards = torch.arange(3.0 * STEPS).reshape(STEPS, 3, 1)
+    if same:
+        rewards[:] = rewards[:, :1]
+        rewards[5, 2] = 0  # most of the line is still hidden
+    td = TensorDict({"next": {"agents": {"reward": rewards}, "done": torch.zeros(STEPS, 1).bool()}}, [STEPS])
+    marks = [mark for group in PlayerScene(player_model(td)).strips().marks for mark in group.get("marks", ())]
+    dashes = [mark.get("dash") for mark in marks if mark["kind"] == "curve"][:3]
+    if not same:
+        assert dashes == [None, None, None]
+        return
+    # At each pixel the last line that has no gap there is seen.
+    seen = [max(k for k, dash in enumerate(dashes) if dash is None or x % sum(dash) < dash[0]) for x in range(36)]
+    assert {k: seen.count(k) >= 6 for k in range(3)} == {0: True, 1: True, 2: True}

@@ -39,7 +39,8 @@ export function recipeColumns(head, columns, envs) {
     const where = (test, plus) => stepsWhere(head, columns[number], e, test, plus);
     if (kind === "values") return columns[number].subarray(e * head.steps, (e + 1) * head.steps);
     if (kind === "mod") return where((v) => v >= 0 && v % of === a, b);
-    const found = where((v, t, all) => v > 0 && v !== all[a ? t + 1 : t - 1], a);
+    const wanted = kind === "same" ? (v) => v >= 0 && v % of === b : (v) => v > 0;
+    const found = where((v, t, all) => wanted(v) && v !== all[a ? t + 1 : t - 1], a);
     return kind === "cuts" ? found.slice(1) : found;
   };
   return (number) => {

@@ -26,7 +26,7 @@ from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.strips import CATEGORY_COLORS, category_role, category_rows, line_role
 
 _MOST = 12  # names of a strip
-_SIZE, _ROW = 10.5, 16.0
+_SIZE, _ROW = 12.0, 16.0
 
 
 @dataclass(frozen=True)

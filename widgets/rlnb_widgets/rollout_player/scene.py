@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlnb_widgets._core.colors import letters_on
 from rlnb_widgets._core.display import Columns, Display, Param
 from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
 from rlnb_widgets._core.ends import ENDS
 from rlnb_widgets._core.svg import Svg
-from rlnb_widgets._core.text import number
+from rlnb_widgets._core.text import number, shorten
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
 from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS, episode_numbers
 from rlnb_widgets.rollout_player.legend import legend_display
@@ -23,7 +24,7 @@ from rlnb_widgets.scenes.scene import Limit
 LEFT, RIGHT = 132.0, 8.0
 _TOP, _GAP, _LANE = 8.0, 6.0, 12.0
 _BESIDE = 8.0  # between frames
-_HEIGHTS = {"line": 30.0, "area": 30.0, "band": 16.0}
+_HEIGHTS = {"line": 30.0, "area": 30.0}
 _MOST_CUTS = 60
 _FAR = 1e6
 #: How the page makes a column of numbers that it has: a kind, the lane, the numbers ``[E, T]``, and settings.
@@ -46,7 +47,8 @@ class PlayerScene:
         self.rows: list[tuple[float, float]] = []
         y = _TOP
         for strip in (None, *model.strips):
-            h = 16.0 if strip is None else _HEIGHTS.get(strip.kind, _LANE * strip.data.shape[-1] * len(self.envs))
+            kind, lanes = ("episodes", 1) if strip is None else (strip.kind, strip.data.shape[-1])
+            h = _HEIGHTS.get(kind, max(16.0, _LANE * lanes * len(self.envs)))
             self.rows.append((y, h))
             y += h + _GAP
         self.bottom = y - _GAP
@@ -130,7 +132,7 @@ class PlayerScene:
         for k, name in enumerate(strip.names):
             middle = y + (k + 0.5) * each
             display.line(LEFT - 6, middle, LEFT - 2, middle, line_role(strip, k), 3)
-            display.text(LEFT - 9, middle + 3.5, name, size=9.5, anchor="end", within=42)
+            display.text(LEFT - 9, middle + 3.5, name, size=10, anchor="end", within=42)
 
     def _scales(self, display: Display) -> None:
         for strip, (y, h) in zip(self.model.strips, self.rows[1:], strict=True):
@@ -149,9 +151,9 @@ class PlayerScene:
             ends = [] if low == high and not named else [high, low]
             for value in (*named, *(ends or [high])):
                 at = _y(value, low, high, y, h)
-                if all(abs(at - other) >= 9 for other in taken):
+                if all(abs(at - other) >= 10 for other in taken):
                     _, words, role = named.get(value, Limit(value, _end(value), "muted"))
-                    display.text(LEFT - 5, min(max(at + 3.5, y + 8), y + h), words, fill=role, size=9, anchor="end")
+                    display.text(LEFT - 5, min(max(at + 3.5, y + 8), y + h), words, fill=role, size=10, anchor="end")
                     taken.append(at)
 
     def _episodes(self, display: Display, lane: int) -> None:
@@ -161,7 +163,6 @@ class PlayerScene:
         starts, stops = self._runs(lane, self.numbers)
         tall = h - (len(self.envs) > 1)
         display.spans([(starts, stops, "c1" if lane else "accent")], y, tall, gap=3, opacity=0.3)
-        size = 10.5 if h >= 12 else 8
         signed = False
         for kind, name in enumerate(RESETS):
             if not name or not (self.model.resets[list(self.envs)] == kind).any():
@@ -170,9 +171,8 @@ class PlayerScene:
             begun = [e for e in self.model.episodes if self.model.resets[e.env, e.start] == kind]
             at, end = self._runs(lane, episode_numbers(begun, self.model.code.shape))
             role = "bad" if name == "no reset" else "ink"
-            display.labels(at, end, y + h / 2 + 0.35 * size, RESET_SIGNS[name], fill=role, size=size, shift=1)
-        if h >= 12:
-            display.labels(starts, stops, y + h / 2 + 4, size=size, shift=15 if signed else 4)
+            display.labels(at, end, y + h / 2 + 3.5, RESET_SIGNS[name], fill=role, size=10, shift=1)
+        display.labels(starts, stops, y + h / 2 + 3.5, size=10, shift=15 if signed else 4)
 
     def _strip(self, display: Display, i: int) -> None:
         strip, (y, h) = self.model.strips[i], self.rows[i + 1]
@@ -190,7 +190,7 @@ class PlayerScene:
                     # Where two rollouts are compared, the colour says which of them it is.
                     role = line_role(strip, k) if len(self.envs) == 1 else f"c{lane}"
                     values = self._column("values", lane, strip.data[..., k])
-                    display.curve(values, y, h, low, high, role, cuts=cuts)
+                    display.curve(values, y, h, low, high, role, cuts=cuts, dash=_dash(strip.data, k))
                 continue
             each = part / count
             for k in range(count):
@@ -200,15 +200,20 @@ class PlayerScene:
                 draw(display, strip, k, lane, top, tall)
 
     def _band(self, display: Display, strip: Strip, k: int, lane: int, y: float, h: float) -> None:
-        most = len(strip.values if strip.kind == "bands" else strip.names)
-        rows = category_rows(most)
+        names = strip.values if strip.kind == "bands" else strip.names
+        rows = category_rows(len(names))
         for row in range(rows):
             series, first = [], row * CATEGORY_COLORS
-            for value in range(first, min(most, first + CATEGORY_COLORS)):
-                settings = [(value, j, rows * CATEGORY_COLORS) for j in (0, 1)]
-                starts, stops = (self._column("mod", lane, strip.data[..., k], *each) for each in settings)
+            for value in range(first, min(len(names), first + CATEGORY_COLORS)):
+                settings = [(end, value, rows * CATEGORY_COLORS) for end in (0, 1)]
+                starts, stops = (self._column("same", lane, strip.data[..., k], *each) for each in settings)
                 series.append((starts, stops, category_role(value)))
             display.spans(series, y + row * h / rows, h / rows, gap=1)
+            if rows > 1:
+                continue  # too low for letters
+            for (starts, stops, role), name in zip(series, names, strict=True):
+                words = shorten(name, 16)
+                display.labels(starts, stops, y + h / 2 + 3.5, words, letters_on(role), size=10, anchor="middle")
 
     def _lane(self, display: Display, strip: Strip, k: int, lane: int, y: float, h: float) -> None:
         codes = strip.data[..., k]
@@ -248,18 +253,26 @@ def _made(kind: str, values: np.ndarray, a: int = 0, b: int = 0, of: int = RESTA
 
     ``"values"`` are the numbers, ``"mod"`` the steps, ``b`` added, at which they are ``a`` modulo ``of`` (the number of
     colours of categories, or that of the codes of lanes), ``"runs"`` the first steps of runs of equal numbers above 0,
-    or for ``a = 1`` where they end, and ``"cuts"`` all but the first of them.
+    or for ``a = 1`` where they end, ``"cuts"`` all but the first of them, and ``"same"`` the runs of the numbers that
+    are ``b`` modulo ``of``.
     """
     if kind == "values":
         return values
     if kind == "mod":
         return np.flatnonzero((values >= 0) & (values % of == a)).astype(np.int32) + b
     parted = np.insert(values[1:] != values[:-1], len(values) - 1 if a else 0, True)
-    found = np.flatnonzero(parted & (values > 0)).astype(np.int32) + a
+    wanted = (values >= 0) & (values % of == b) if kind == "same" else values > 0
+    found = np.flatnonzero(parted & wanted).astype(np.int32) + a
     if kind == "cuts":
         # A static picture cannot be zoomed: episodes of a few pixels are one line there.
         return found[1:] if len(found) <= _MOST_CUTS else found[:0]
     return found
+
+
+def _dash(lines: np.ndarray, k: int) -> tuple[float, float] | None:
+    """Return dashes of line k ``[..., K]`` that leave gaps for those below it which it would hide, None for none."""
+    hidden = sum(bool((lines[..., j] == lines[..., k]).mean() > 0.5) for j in range(k))
+    return (6, 6 * hidden) if hidden else None
 
 
 def scale(strip: Strip) -> tuple[float, float]:
