@@ -113,7 +113,7 @@ test("columns and parameters of the ring", () => {
 test("bars lie in the order of the cells", () => {
   const { columns, params } = barNumbers(m, "chronological", 0.5);
   assert.deepEqual([...columns.draws], [0, 0, 0, 2, 0, 0, 1, 0]);
-  assert.deepEqual([params["draws to"], params["draws about"]], ["to 2", "dashed: expected"]);
+  assert.deepEqual([params["draws to"], params["draws about"]], ["at most 2", "dashed: expected"]);
 });
 
 const treeOf = (sums, columns = 1) => sumTree({ cells: sums.length / columns, columns, priorities: { sums } });

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
 
-import { decode, inflated } from "../../../widgets/rlnb_widgets/rollout_player/columns.js";
+import { inflated } from "../../../widgets/rlnb_widgets/_core/data.js";
+import { decode } from "../../../widgets/rlnb_widgets/rollout_player/columns.js";
 import { nextFrame, poseAt } from "../../../widgets/rlnb_widgets/rollout_player/frames.js";
 import { following, marksOf, recipeColumns, zoomed } from "../../../widgets/rlnb_widgets/rollout_player/geometry.js";
 import { changed, sideAt } from "../../../widgets/rlnb_widgets/rollout_player/row.js";

@@ -12,6 +12,14 @@ export function bytes(value) {
   return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
 }
 
+/** The bytes that Python deflated, of which there may be none yet. */
+export async function inflated(value) {
+  const raw = bytes(value);
+  if (!raw.length) return raw;
+  const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return bytes(await new Response(stream).arrayBuffer());
+}
+
 /** A typed array ("f4", "i4", "u1", ...) over a copy of the bytes: their offset need not be a multiple of the item size. */
 export function typed(value, kind, start = 0, count = undefined) {
   const Kind = KINDS[kind];

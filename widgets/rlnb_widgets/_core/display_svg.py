@@ -12,6 +12,7 @@ import numpy as np
 from rlnb_widgets._core.display import Display, Param
 from rlnb_widgets._core.measures import (
     BUCKET,
+    CLIP_ROOM,
     FAINT,
     RULE_ROOM,
     SHADES,
@@ -133,7 +134,9 @@ class _Writer:
         if not mark.get("clip"):
             self.draw(mark["marks"], place)
             return
-        self.svg.open(clip_path=self._clip(place.left, place.right - place.left, self.height))
+        self.svg.open(
+            clip_path=self._clip(place.left - CLIP_ROOM, place.right - place.left + 2 * CLIP_ROOM, self.height)
+        )
         self.draw(mark["marks"], place)
         self.svg.close()
 
@@ -418,13 +421,13 @@ def draw_legend(svg: Svg, items: Sequence[tuple[str, str]], y: float) -> None:
     """Draw a legend: a box of each role, and its meaning."""
     for (role, words), (x, line) in zip(items, _legend_places(items), strict=True):
         svg.rect(x, y + 16 * line + 2, 10, 10, fill=role, rx=2, stroke="line", stroke_width=0.5)
-        svg.text(x + 15, y + 16 * line + 11, words, size=10.5)
+        svg.text(x + 15, y + 16 * line + 11, words, size=11)
 
 
 def _legend_places(items: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:
     places, x, line = [], MARGIN, 0
     for _, words in items:
-        wide = 15 + text_width(words, 10.5) + 18
+        wide = 15 + text_width(words, 11) + 18
         if x + wide > MARGIN + WIDTH and x > MARGIN:
             x, line = MARGIN, line + 1
         places.append((x, line))

@@ -7,6 +7,8 @@ export const BUCKET = 3;
 /** Pixels that a span needs to be drawn on its own, and a vertical line. */
 export const SPAN_ROOM = 4;
 export const RULE_ROOM = 6;
+/** Pixels beyond the edges of a clipped frame, so that lines at the edges are whole. */
+export const CLIP_ROOM = 1;
 /** Number of shades of a heat map, and the opacity of the faintest one. */
 export const SHADES = 12;
 export const FAINT = 0.08;

@@ -15,6 +15,8 @@ from rlnb_widgets._core.text import duration
 BUCKET = 3.0
 #: Pixels that a span needs to be drawn on its own, and a vertical line.
 SPAN_ROOM, RULE_ROOM = 4.0, 6.0
+#: Pixels beyond the edges of a clipped frame, so that lines at the edges are whole.
+CLIP_ROOM = 1.0
 #: Number of shades of a heat map, and the opacity of the faintest one.
 SHADES, FAINT = 12, 0.08
 

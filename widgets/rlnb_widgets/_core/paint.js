@@ -3,7 +3,7 @@
 import { palette, penOf, stage } from "./canvas.js";
 import { clamp, typed } from "./data.js";
 import { h } from "./dom.js";
-import { BUCKET, FAINT, RULE_ROOM, SHADES, SPAN_ROOM, cutText, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
+import { BUCKET, FAINT, CLIP_ROOM, RULE_ROOM, SHADES, SPAN_ROOM, cutText, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
 
 const SANS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
@@ -202,7 +202,7 @@ const DRAW = {
     if (!mark.clip) return draw(painter, mark.marks, inner);
     pen.save();
     pen.beginPath();
-    pen.rect(inner.left, 0, inner.right - inner.left, pen.canvas.height);
+    pen.rect(inner.left - CLIP_ROOM, 0, inner.right - inner.left + 2 * CLIP_ROOM, pen.canvas.height);
     pen.clip();
     draw(painter, mark.marks, inner);
     pen.restore();

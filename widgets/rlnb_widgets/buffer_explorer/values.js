@@ -164,7 +164,7 @@ export function barNumbers(m, order, beta) {
   const params = {};
   for (const [name, about] of Object.entries({ ...m.about, weights: `at beta ${beta.toFixed(2)}` })) {
     const most = Math.max(0, ...columns[name], ...(name === "draws" ? columns.expected : []));
-    Object.assign(params, { [`${name} most`]: most, [`${name} to`]: `to ${short(most)}`, [`${name} about`]: about });
+    Object.assign(params, { [`${name} most`]: most, [`${name} to`]: `at most ${short(most)}`, [`${name} about`]: about });
   }
   return { columns, params };
 }

@@ -137,7 +137,7 @@ def _bars(moment: Moment, first: int) -> tuple[dict[str, np.ndarray], dict[str, 
     most["draws"] = max(most["draws"], most.pop("expected"))
     params: dict[str, Any] = {f"{name} about": words for name, words in abouts(moment).items()}
     for name, value in most.items():
-        params |= {f"{name} most": value, f"{name} to": f"to {number(value, 3)}"}
+        params |= {f"{name} most": value, f"{name} to": f"at most {number(value, 3)}"}
     return columns, params
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from rlnb_widgets.rollout_player.columns import deflated
 from rlnb_widgets.rollout_player.leaves import steps_shape
 from rlnb_widgets.rollout_player.model import PlayerModel, player_model
 from rlnb_widgets.rollout_player.payload import frames_payload
 from rlnb_widgets.rollout_player.widget import RolloutPlayer
 
-__all__ = ["PlayerModel", "RolloutPlayer", "deflated", "frames_payload", "player_model", "steps_shape"]
+__all__ = ["PlayerModel", "RolloutPlayer", "frames_payload", "player_model", "steps_shape"]

@@ -1,14 +1,6 @@
 // Columns of numbers as Python packed them (columns.py): numbers, and shifted copies of other columns.
 
-import { bytes, typed } from "../_core/core.js";
-
-/** The bytes that Python deflated, of which there may be none yet. */
-export async function inflated(value) {
-  const raw = bytes(value);
-  if (!raw.length) return raw;
-  const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return bytes(await new Response(stream).arrayBuffer());
-}
+import { typed } from "../_core/core.js";
 
 /** Decode all columns; each becomes an array of `rows` numbers. `start` is where the blob's part for them begins. */
 export function decode(described, blob, rows, start = 0) {

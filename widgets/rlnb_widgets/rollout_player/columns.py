@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,12 @@ import numpy as np
 from rlnb_widgets._core.display import narrowest
 
 
-def deflated(blob: bytes) -> bytes:
-    """Return bytes as they travel to the page, which inflates them (`inflated` in columns.js)."""
-    # Higher levels save 3% more at most, and take up to seven times as long.
-    return zlib.compress(blob, 1)
-
-
 class PackedColumns:
     """A growing list of columns ``[E * T]``, and the bytes that hold them.
 
     Each column is described by a small dict: ``{"k": kind, "o": offset}`` for numbers at a byte offset, or
     ``{"s": column, "k", "o", "x", "n"}`` for a copy of another column moved one step ahead, except at the *n* rows
-    listed as int32 at ``x``, whose values are at ``o``. These are too far away for :func:`deflated`, which finds all
+    listed as int32 at ``x``, whose values are at ``o``. These are too far away for `deflated`, which finds all
     other repeats.
 
     Args:

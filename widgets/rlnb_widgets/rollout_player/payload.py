@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from rlnb_widgets._core.ends import ENDS
+from rlnb_widgets._core.packing import deflated
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.agents import LANES, RESTART
-from rlnb_widgets.rollout_player.columns import PackedColumns, deflated
+from rlnb_widgets.rollout_player.columns import PackedColumns
 from rlnb_widgets.rollout_player.episodes import KINDS, RESETS
 from rlnb_widgets.rollout_player.frames import Frames
 from rlnb_widgets.rollout_player.leaves import RolloutLeaf

@@ -114,7 +114,9 @@ class PlayerScene:
             display.rect(0, Param("start"), y, tall, fill="panel", opacity=0.75)
             display.rect(Param("stop"), self.model.length, y, tall, fill="panel", opacity=0.75)
         with display.frame(LEFT, RIGHT, (Param("from"), Param("to"))):
-            display.line(Param("t", 0.5), 3, Param("t", 0.5), self.bottom + 2, stroke="ink", width=1.5)
+            # Below the numbers of episodes, which it would strike through.
+            top = self.rows[0][0] + self.rows[0][1]
+            display.line(Param("t", 0.5), top, Param("t", 0.5), self.bottom + 2, stroke="ink", width=1.5)
             display.glyph(Param("t", 0.5), 4, "down", 9)
             # A drag may leave the strips; a tooltip is about one of them.
             display.hit(-_FAR, _FAR, -_FAR, 2 * _FAR)

@@ -63,7 +63,7 @@ export function valueAt(head, columns, strip, e, t) {
     const best = values.indexOf(Math.max(...values));
     return best < 0 ? "nan" : `${strip.names[best]}: ${text(values[best])}`;
   }
-  return values.slice(0, 3).map(text).join(", ") + (values.length > 3 ? ", …" : "");
+  return values.slice(0, 3).map((value) => text(value)).join(", ") + (values.length > 3 ? ", …" : "");
 }
 
 /** Number of the episode at step t, counted from 1, of how many. */

@@ -1,7 +1,6 @@
 // The TrainingMonitor: progress, a panel for each curve, the agents under one playhead, and the value map.
 
-import { bytes, columnsOf, framed, h, keyboard, surface, tellSlider, timelineBar, visualizer } from "../_core/core.js";
-import { inflated } from "../rollout_player/columns.js";
+import { bytes, columnsOf, framed, h, inflated, keyboard, surface, tellSlider, timelineBar, visualizer } from "../_core/core.js";
 import { frameSource, frameView } from "../rollout_player/frames.js";
 import { nearest, said, stepBy } from "./readout.js";
 
@@ -79,7 +78,7 @@ export default visualizer("training-monitor", async ({ model, root, playhead, ow
     note.textContent = head.note;
     map.el.hidden = !head.map;
     if (head.map) {
-      map.el.style.width = `${head.map.width}px`;
+      map.el.style.width = `calc(${head.map.width}px * var(--rlnb-zoom, 1))`;
       map.show(head.map.list, column);
     }
     root.setAttribute("aria-label", `TrainingMonitor: ${head.words}`);

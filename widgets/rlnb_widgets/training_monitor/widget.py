@@ -20,11 +20,12 @@ from rlnb_widgets._core.display import Columns
 from rlnb_widgets._core.display_svg import Part, stacked
 from rlnb_widgets._core.environments import check_env
 from rlnb_widgets._core.esm import bundle_css, bundle_js
+from rlnb_widgets._core.packing import deflated
 from rlnb_widgets._core.svg import Svg, image_tag
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
-from rlnb_widgets.rollout_player import deflated, frames_payload, player_model, steps_shape
+from rlnb_widgets.rollout_player import frames_payload, player_model, steps_shape
 from rlnb_widgets.training_monitor.inputs import check_name, check_step, logged_number, value_map
 from rlnb_widgets.training_monitor.logs import read_log
 from rlnb_widgets.training_monitor.model import (
@@ -519,7 +520,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
             self._head, self._columns = head, blob
             if fresh:
                 self.length = max(one.player.length for one in model.shown)
-                self._shows, self._poses, self._pictures = _shows(model.shown)
+                self._shows, self._poses, self._pictures = _shows(model.shown, model.progress.unit)
 
     def _update_page(self) -> None:
         self.refresh()
@@ -563,13 +564,13 @@ class TrainingMonitor(TimeTraits, Visualizer):
 Logger.register(TrainingMonitor)
 
 
-def _shows(shown: Sequence[Shown]) -> tuple[dict[str, Any], bytes, bytes]:
+def _shows(shown: Sequence[Shown], unit: str) -> tuple[dict[str, Any], bytes, bytes]:
     """Return the rollouts for the page: what describes them, the deflated bytes of their poses, and their pictures."""
     found, poses, pictures = [], b"", b""
     for one in shown:
         head, poses_after, images = frames_payload(one.player.frames, poses)
         found.append({
-            "name": one.name, "words": episode_words(one), "after": f"at {one.frames:,}",
+            "name": one.name, "words": episode_words(one), "after": f"after {one.frames:,} {unit}",
             "labels": ["env 0"], "steps": one.player.length,
             "extra": one.player.frames.extra.tolist(), "frames": head, "pictures": [len(pictures), len(images)],
         })  # fmt: skip
