@@ -10,7 +10,7 @@ import torch
 from rlnb_widgets import SpecExplorer
 from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.spec_domain import Lane
-from rlnb_widgets.spec_explorer.scene import draw_lane, form_of, lane_height, large_display, rows_display
+from rlnb_widgets.spec_explorer.scene import draw_lane, lane_form, lane_height, large_display, rows_display
 
 from rlnb.data import Binary, Bounded, Categorical, Composite, MultiOneHot, OneHot, Unbounded
 
@@ -163,6 +163,6 @@ def test_the_form_of_a_lane_holds_all_that_its_pictures_depend_on() -> None:
     ]  # fmt: skip
     drawn: dict[Any, set[str]] = {}
     for lane in lanes:
-        drawn.setdefault(form_of(lane), set()).add(json.dumps(large_display(lane, 96).payload()))
+        drawn.setdefault(lane_form(lane), set()).add(json.dumps(large_display(lane, 96).payload()))
     assert all(len(lists) == 1 for lists in drawn.values())
     assert len(drawn) == len({text for lists in drawn.values() for text in lists}) == len(lanes) - 4

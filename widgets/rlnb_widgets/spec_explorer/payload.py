@@ -15,7 +15,7 @@ from rlnb_widgets._core.text import keys_of, plural
 from rlnb_widgets.spec_explorer.ends import lane_text
 from rlnb_widgets.spec_explorer.explain import spec_row_words, spec_words
 from rlnb_widgets.spec_explorer.samples import Samples
-from rlnb_widgets.spec_explorer.scene import domain_display, form_of, lane_height, large_display, sampled_text
+from rlnb_widgets.spec_explorer.scene import domain_display, lane_form, lane_height, large_display, sampled_text
 from rlnb_widgets.spec_explorer.schema import Row, SpecModel
 
 #: What many rows have alike.
@@ -74,7 +74,7 @@ def _draw(model: SpecModel, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         lanes = row.cell.domain.lanes
         tall = lane_height(lanes)
         for lane in lanes:
-            form = form_of(lane)
+            form = lane_form(lane)
             out.setdefault("small", []).append(number(form, partial(domain_display, lane)))
             out.setdefault("large", []).append(number((form, tall), partial(large_display, lane, tall)))
     return pictures

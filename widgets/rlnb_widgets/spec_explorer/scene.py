@@ -101,7 +101,7 @@ def cells_of(lane: Lane) -> int:
     return min(lane.n, BINS)
 
 
-def form_of(lane: Lane) -> Hashable:
+def lane_form(lane: Lane) -> Hashable:
     """Return what the pictures of a lane in the page depend on: lanes of one form have the same ones."""
     if lane.kind == "line":
         ends = (None if end is None else round(end, 6) for end in ends_of(lane))

@@ -570,7 +570,7 @@ def _shows(shown: Sequence[Shown], unit: str) -> tuple[dict[str, Any], bytes, by
     for one in shown:
         head, poses_after, images = frames_payload(one.player.frames, poses)
         found.append({
-            "name": one.name, "words": episode_words(one), "after": f"after {one.frames:,} {unit}",
+            "name": one.name, "words": episode_words(one), "after": f"at {one.frames:,} {unit}",
             "labels": ["env 0"], "steps": one.player.length,
             "extra": one.player.frames.extra.tolist(), "frames": head, "pictures": [len(pictures), len(images)],
         })  # fmt: skip
