@@ -31,7 +31,8 @@ export default visualizer("training-monitor", async ({ model, root, playhead, ow
   const tell = (panel) => {
     const { el, invalidate } = panel.chart;
     const [here, last] = [stepOf(panel), Infinity].map((step) => nearest(panel, step));
-    el.tabIndex = last ? 0 : -1;
+    // Without values there is nothing to slide.
+    Object.assign(el, last ? { tabIndex: 0, role: "slider" } : { tabIndex: -1, role: "img" });
     if (last) tellSlider(el, last.step, here.step, said(here));
     reading.textContent = reader ? `${reader.panel.name} ${said(nearest(reader.panel, reader.step))}` : "";
     invalidate();
@@ -39,7 +40,7 @@ export default visualizer("training-monitor", async ({ model, root, playhead, ow
   const addPanel = (name) => {
     const panel = { name };
     panel.chart = own(surface(null, null, {
-      class: "tm-curve", role: "slider", "data-curve": name, tipOf: (hit) => (hit ? said(nearest(panel, hit.value)) : ""),
+      class: "tm-curve", role: "img", "data-curve": name, tipOf: (hit) => (hit ? said(nearest(panel, hit.value)) : ""),
       params: () => ({ read: Number(reader?.panel === panel), at: stepOf(panel) }), onblur: () => { reader = null; tell(panel); },
     }));
     panels.set(name, panel);
