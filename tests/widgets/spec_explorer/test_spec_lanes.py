@@ -121,7 +121,9 @@ def test_lanes_are_side_by_side_and_a_few_have_more_room_in_the_details() -> Non
     data = json.loads(explorer.payload)
     same = data["alike"][0]
     # The picture of a row is 20 pixels high; three ends at different places of one scale make three pictures.
-    assert [data["pictures"][i]["height"] for i in (*same["small"], *same["large"])] == [20.0] * 3 + [36.0] * 3
+    assert [data["pictures"]["lists"][str(i)]["height"] for i in (*same["small"], *same["large"])] == [20.0] * 3 + [
+        36.0
+    ] * 3
     assert len(set(same["small"])) == 3
 
 
@@ -147,7 +149,7 @@ def test_lanes_of_the_same_form_have_the_same_pictures() -> None:
     # The parts of a domain are drawn once: as that of a whole one in a row, smaller in the details.
     assert small["i"] == [*small["a"]] * 2 and large["i"][0] == large["i"][1] != large["a"][0]
     assert small["e"][1] == small["d"][0] and len(numbers(small)) == 7
-    assert len(data["pictures"]) == len(numbers(small) | numbers(large))
+    assert len(data["pictures"]["lists"]) == len(numbers(small) | numbers(large))
     assert [rows[key].get("views") for key in "abd"] == [[[0, 1]], [[5, 7]], None]
 
 

@@ -53,6 +53,30 @@ def packed(displays: Mapping[str, Display]) -> dict[str, Any]:
     }
 
 
+class Alike:
+    """What parts of a payload have alike, written down once.
+
+    Example:
+        >>> alike = Alike()
+        >>> [alike.without({"kind": "leaf", "key": key}, ["kind"]) for key in "ab"]
+        [{'alike': 0, 'key': 'a'}, {'alike': 0, 'key': 'b'}]
+        >>> alike.parts
+        [{'kind': 'leaf'}]
+    """
+
+    def __init__(self) -> None:
+        self.parts: list[dict[str, Any]] = []
+        self._numbers: dict[str, int] = {}
+
+    def without(self, part: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """Return a part without the entries of these names, whose number among `parts` it has as ``alike``."""
+        common = {name: part[name] for name in names if name in part}
+        number = self._numbers.setdefault(str(common), len(self.parts))
+        if number == len(self.parts):
+            self.parts.append(common)
+        return {"alike": number, **{name: value for name, value in part.items() if name not in common}}
+
+
 def _all_marks(marks: Sequence[Mark]) -> Iterator[Mark]:
     for mark in marks:
         yield mark

@@ -1,6 +1,7 @@
 // The live spec explorer: search, tree, samples, details and the box to try a value.
 
 import { Channel, button, clamp, h, inWords, keyboard, toggle, visualizer } from "../_core/core.js";
+import { unpacked } from "../_core/packing.js";
 import { shapeLegend } from "../_core/shape.js";
 import { treeView } from "../_core/treeview.js";
 import { hasKernel } from "./ask.js";
@@ -11,6 +12,7 @@ const MOST_SEED = 2 ** 31 - 1;
 
 export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
   const data = JSON.parse(model.get("payload"));
+  const pictures = unpacked(data.pictures);
   const rows = data.rows.map((row) => wholeRow(data, row));
   const seed = own(new Channel(model, "seed", (v) => clamp(Math.round(Number(v) || 0), 0, MOST_SEED)));
   const selected = own(new Channel(model, "selected", (v) => (Array.isArray(v) ? v : [])));
@@ -18,7 +20,7 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
   let samples = drawn();
   let showSamples = true;
   const drawnOf = (row) => (showSamples ? samples.rows[rows.indexOf(row)] ?? null : null);
-  const details = own(detailsPane(model, data.pictures, drawnOf));
+  const details = own(detailsPane(model, pictures, drawnOf));
   let atLeaves = data.leaves;
   // Where Composites outnumber leaves, it opens with leaves, and what differs.
   const leafRows = rows.flatMap((row, i) => (row.node && !row.diff ? [] : [i]));
@@ -29,7 +31,7 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
     flags: ["Differences", "show only what differs from the other spec"], opening: () => (atLeaves ? leafRows : null),
     build: (row, i, place) => rowElement(row, i, place, atLeaves),
     update: () => {},
-    paint: (element, row) => paintRow(element, row, data.pictures, drawnOf(row)),
+    paint: (element, row) => paintRow(element, row, pictures, drawnOf(row)),
     onSelect: (row) => {
       details.show(row);
       selected.set(row ? row.path : []);

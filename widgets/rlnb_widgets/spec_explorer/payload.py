@@ -10,6 +10,7 @@ from typing import Any
 
 from rlnb._text import printable
 from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.packing import Alike, packed
 from rlnb_widgets._core.spec_entries import Path
 from rlnb_widgets._core.text import keys_of, plural
 from rlnb_widgets.spec_explorer.ends import lane_text
@@ -26,16 +27,16 @@ def spec_payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:
     """Return the model as JSON, with the names of the values to pick for each path; equal models give equal text."""
     rows = [_row(model, row, picks.get(row.path, [])) for row in model.rows]
     pictures = _draw(model, rows)
-    own, alike = _shared(rows)
+    alike = Alike()
     return _json(
         {
             "leaves": len(model.opening) < len(model.rows),
             "widths": column_widths(model),
             "words": spec_words(model).split("\n\n"),
             "name": model.name,
-            "pictures": pictures,
-            "rows": own,
-            "alike": alike,
+            "pictures": packed(pictures),
+            "rows": [alike.without(row, _ALIKE) for row in rows],
+            "alike": alike.parts,
         }
     )
 
@@ -59,15 +60,15 @@ def column_widths(model: SpecModel) -> dict[str, float]:
     return {"key": key, "leaf": leaf, "kind": math.ceil(7.2 * max(letters)) + 2}
 
 
-def _draw(model: SpecModel, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _draw(model: SpecModel, rows: list[dict[str, Any]]) -> dict[str, Display]:
     """Give rows the numbers of the pictures of their lanes, ``small`` and ``large``, and return these pictures."""
-    pictures: list[dict[str, Any]] = []
+    pictures: dict[str, Display] = {}
     numbers: dict[Hashable, int] = {}
 
     def number(key: Hashable, draw: Callable[[], Display]) -> int:
         if key not in numbers:
             numbers[key] = len(pictures)
-            pictures.append(draw().payload())
+            pictures[str(numbers[key])] = draw()
         return numbers[key]
 
     for row, out in zip(model.rows, rows, strict=True):
@@ -78,20 +79,6 @@ def _draw(model: SpecModel, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             out.setdefault("small", []).append(number(form, partial(domain_display, lane)))
             out.setdefault("large", []).append(number((form, tall), partial(large_display, lane, tall)))
     return pictures
-
-
-def _shared(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Take out of rows what many have alike; each keeps its number as ``alike``."""
-    alike: list[dict[str, Any]] = []
-    numbers: dict[str, int] = {}
-    own = []
-    for row in rows:
-        common = {name: row[name] for name in _ALIKE if name in row}
-        number = numbers.setdefault(str(common), len(alike))
-        if number == len(alike):
-            alike.append(common)
-        own.append({"alike": number, **{name: value for name, value in row.items() if name not in common}})
-    return own, alike
 
 
 def samples_json(model: SpecModel, samples: Mapping[Path, Samples]) -> str:

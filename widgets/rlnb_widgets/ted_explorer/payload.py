@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.packing import Alike, packed
 from rlnb_widgets._core.text import bytes_text, keys_of
 from rlnb_widgets.ted_explorer.explain import ted_row_words, ted_words
 from rlnb_widgets.ted_explorer.forms import Form
@@ -35,7 +35,8 @@ def ted_payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: d
     for boundary in model.boundaries:
         ends.setdefault(boundary.env, {}).setdefault(boundary.kind, []).append(boundary.t)
     places = {(place.element, place.t) for verdict in model.verdicts for place in verdict.places}
-    rows, alike = _shared([_row(row, refs, len(model.batch)) for row in model.rows])
+    alike = Alike()
+    rows = [_shared(_row(row, refs, len(model.batch)), alike) for row in model.rows]
     thumbs = [cell.thumb.kind for row in model.rows for cell in (row.root, row.next) if cell and cell.thumb]
     data = {
         "ted": model.is_ted,
@@ -52,33 +53,18 @@ def ted_payload(model: TedModel, refs: Refs, forms: tuple[Form, ...], layouts: d
         "forms": _forms(forms, layouts) if forms else None,
         "tabs": VIEWS,
         "rows": rows,
-        "alike": alike,
+        "alike": alike.parts,
         "thumbs": {kind: thumb_list(kind).payload() for kind in dict.fromkeys(thumbs)},
         "line": ends_display(str).payload() if (model.steps or 0) > 1 else None,
     }
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _shared(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Take out of rows and their cells what many have alike; each keeps its number as ``alike``."""
-    alike: list[dict[str, Any]] = []
-    numbers: dict[str, int] = {}
-
-    def without(part: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-        common = {name: part[name] for name in names if name in part}
-        number = numbers.setdefault(str(common), len(alike))
-        if number == len(alike):
-            alike.append(common)
-        return {"alike": number, **{name: value for name, value in part.items() if name not in common}}
-
-    def whole(row: dict[str, Any]) -> dict[str, Any]:
-        out = without(row, _ROW)
-        for side in ("root", "next"):
-            if side in row:
-                out[side] = without(row[side], _CELL)
-        return out
-
-    return [whole(row) for row in rows], alike
+def _shared(row: dict[str, Any], alike: Alike) -> dict[str, Any]:
+    """Return a row without what it, and its cells, have in common with others."""
+    out = alike.without(row, _ROW)
+    cells: dict[str, Any] = {side: alike.without(row[side], _CELL) for side in ("root", "next") if side in row}
+    return {**out, **cells}
 
 
 def _by_element(places: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
@@ -101,32 +87,14 @@ def _rule(verdict: Verdict) -> dict[str, Any]:
 
 
 def _forms(forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> dict[str, Any]:
-    looks: dict[str, int] = {}
-
-    def picture(display: Display) -> dict[str, Any]:
-        return {"height": display.height, "marks": _brief(display.payload()["marks"], looks)}
-
-    parts = []
+    parts, lists = [], {"bytes": bytes_display(forms), "kinds": kinds_display()}
     for form in forms:
         part: dict[str, Any] = {"name": form.name, "made": form.made, "stores": form.stores, "why": form.why}
         if form.nbytes is not None and (lines := layouts.get(form.name)):
-            part |= {"width": form_width(lines), "picture": picture(form_display(lines))}
+            part["width"] = form_width(lines)
+            lists[f"form {form.name}"] = form_display(lines)
         parts.append(part)
-    pictures = {"bytes": picture(bytes_display(forms)), "kinds": picture(kinds_display())}
-    return {**pictures, "parts": parts, "looks": [json.loads(look) for look in looks]}
-
-
-def _brief(marks: list[dict[str, Any]], looks: dict[str, int]) -> list[list[Any]]:
-    """Return marks as the number of their look, which many have alike, and the values of what each has of its own."""
-    brief = []
-    for mark in marks:
-        own = [name for name in ("x", "x2", "points", "text", "y", "marks") if name in mark]
-        if "marks" not in mark and "y" in mark:
-            own.remove("y")
-        look = {"own": own, **{name: value for name, value in mark.items() if name not in own}}
-        values = [_brief(mark[name], looks) if name == "marks" else mark[name] for name in own]
-        brief.append([looks.setdefault(json.dumps(look), len(looks)), *values])
-    return brief
+    return {"parts": parts, "pictures": packed(lists)}
 
 
 def _row(row: Row, refs: Refs, batch_dims: int) -> dict[str, Any]:
