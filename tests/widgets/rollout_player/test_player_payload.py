@@ -20,7 +20,7 @@ from tensordict import TensorDict
 from rlnb._text import printable
 from rlnb.envs import TicTacToeEnv
 
-NUMPY = {"f4": np.float32, "f8": np.float64, "i1": np.int8, "u1": np.uint8, "i2": np.int16, "i4": np.int32}
+NUMPY = {kind: np.dtype(kind) for kind in ("f4", "f8", "i1", "u1", "i2", "u2", "i4")}
 
 
 def decode(described, blob, rows, start=0):
