@@ -24,5 +24,5 @@ export function shapeOf(dims) {
 export function shapeLegend(shapes) {
   const found = new Set(shapes.flat().map(([role]) => role));
   const parts = Object.keys(NAMES).filter((role) => found.has(role)).map((role) => coloured(role, NAMES[role]));
-  return h("span", { class: "rlnb-legend", "aria-label": "colours of the dimensions" }, ...parts);
+  return h("span", { class: "rlnb-legend", role: "group", "aria-label": "colours of the dimensions" }, ...parts);
 }

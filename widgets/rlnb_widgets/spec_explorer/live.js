@@ -64,7 +64,7 @@ export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
   root.append(h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree and samples" },
     search, data.leaves ? whole : null, folds, only, count,
     sampleTools({ seed, kernel: hasKernel(model), words, show: (on) => { showSamples = on; repaint(); } }),
-    shapes.flat().some(([role]) => role !== "f") ? Object.assign(shapeLegend(shapes), { role: "group" }) : null), tree.el, details.el, inWords(data.words));
+    shapes.flat().some(([role]) => role !== "f") ? shapeLegend(shapes) : null), tree.el, details.el, inWords(data.words));
 
   const common = { c: ["copy the code", () => details.copy()], "/": ["search", tree.find], t: ["try a value", () => details.focus()] };
   const inTree = (key) => [tree.keys[key][0], (event) => { if (!atLeaves) tree.keys[key][1](event); }];

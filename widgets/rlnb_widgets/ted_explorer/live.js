@@ -91,7 +91,7 @@ function toolbar(view, tree, picker) {
   const ranges = (on) => { view.showRange = on; tree.update(); };
   const parts = [search, picker, folds,
     view.steps === null ? null : toggle("Ranges", "show minimum / mean / maximum instead of the value at the playhead", false, ranges),
-    only, count, Object.assign(shapeLegend(view.rows.flatMap((row) => [row.root?.dims ?? [], row.next?.dims ?? []])), { role: "group" })];
+    only, count, shapeLegend(view.rows.flatMap((row) => [row.root?.dims ?? [], row.next?.dims ?? []]))];
   return h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "tree" }, ...parts);
 }
 
