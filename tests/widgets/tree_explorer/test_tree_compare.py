@@ -49,7 +49,7 @@ def test_a_tree_beside_itself_parts_nowhere():
     assert found.parting is None and found.match.tolist() == list(range(len(model.nodes)))
     explorer = TreeExplorer(search, other=search)
     assert explorer._head["compare"]["words"] == (
-        "Both principal variations are the same. 51 nodes in both, of 51 here and 51 there."
+        "Both principal variations are the same. 51 nodes in both, of 51 (this tree) and 51 (the other tree)."
     )
     assert explorer._head["compare"]["part"] is None
 
@@ -65,6 +65,40 @@ def test_the_words_and_the_payload_of_a_comparison():
     assert np.array_equal(np.frombuffer(explorer._columns, f"<{kind}", count, start), explorer.comparison.match)
     assert compare["words"] in repr(explorer) and compare["words"] in explorer.explain()
     assert compare["part"] == explorer.comparison.parting.node
+
+
+def test_each_view_says_which_tree_is_which():
+    explorer = TreeExplorer(search_of(n=80), other=search_of(PUCT(), n=60, seed=5), names=("trained", "untrained"))
+    part, model = explorer.comparison.parting, explorer.model
+    one, two = (model.action_text(action) for action in (part.action, part.other_action))
+    words = f": action {one} (trained), action {two} (untrained). "
+    assert words in repr(explorer) and words in explorer.explain() and words in explorer._head["compare"]["words"]
+    headline = "MCTS, 61 nodes"
+    assert f"trained beside untrained: {headline}" in repr(explorer)
+    assert f"Trained beside untrained: {headline}" in explorer.explain()
+    picture = explorer.to_svg()
+    assert "Trained: MCTS, 81 nodes" in picture and f"Untrained: {headline}" in picture
+    unnamed = TreeExplorer(explorer.tree, other=explorer.other).to_svg()
+    assert "This tree: MCTS, 81 nodes" in unnamed and f"The other tree: {headline}" in unnamed
+
+
+@pytest.mark.parametrize("names", ["ab", ("a",), ("a", "a"), ("a", ""), ("a", 3), ("a", "b", "c"), 3])
+def test_names_that_are_not_two_texts(names):
+    with pytest.raises(ValueError) as error:
+        TreeExplorer(search_of(n=2), other=search_of(n=3), names=names)
+    assert str(error.value) == (
+        "names must be two different texts, the names of the tree and of the other one, got "
+        f'{names!r}. Fix: names=("trained", "untrained").'
+    )
+
+
+def test_names_of_a_single_tree():
+    with pytest.raises(ValueError) as error:
+        TreeExplorer(search_of(n=2), names=("a", "b"))
+    assert str(error.value) == (
+        "names are those of two trees that are compared, and there is only one. Fix: give the second tree, "
+        "TreeExplorer(search, other=search2, names=names)."
+    )
 
 
 def test_a_search_beside_one_of_another_game_is_refused():

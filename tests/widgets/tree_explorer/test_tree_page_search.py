@@ -180,7 +180,9 @@ def test_playing_slowly_shows_the_phases(browse):
 
 
 def test_two_trees_side_by_side(browse):
-    explorer = TreeExplorer(search(simulations=60), other=search(simulations=60, seed=1, record=False))
+    explorer = TreeExplorer(
+        search(simulations=60), other=search(simulations=60, seed=1, record=False), names=("now", "then")
+    )
     part = explorer.comparison.parting
 
     def act(page):
@@ -191,9 +193,17 @@ def test_two_trees_side_by_side(browse):
         heads = page.locator(".tx-table th").all_inner_texts()
         there = {action: int(cells[-2]) for action, cells in table(page).items()}
         other = page.locator(".tx-tree").nth(1).locator('[aria-selected="true"]').get_attribute("data-node")
-        return words, found, heads, there, other, page.locator(".tx-only, .tx-best").count()
+        panes = page.locator(".tx-pane").all_inner_texts()
+        names = [page.get_by_role("tree", name=name, exact=True).count() for name in ("now", "then")]
+        page.get_by_role("tab", name="Root").click()
+        key = page.locator(".tx-summary .rlnb-key").inner_text()
+        marked = page.locator(".tx-only, .tx-best").count()
+        return words, found, heads, there, other, marked, (panes, names, key)
 
-    words, found, heads, there, other, marked = browse(explorer, act, reduced_motion="reduce")
+    words, found, heads, there, other, marked, called = browse(explorer, act, reduced_motion="reduce")
+    panes, names, key = called
+    assert [pane.split(" MCTS")[0] for pane in panes] == ["now", "then"] and names == [1, 1]
+    assert "share of the visits (now)" in key and "share of the visits (then)" in key
     assert found == [str(part.node), 2] and other == str(part.other) and marked > 0
     assert heads[heads.index("score") + 1 :][:2] == ["n other", "Q other"]
     edges = explorer.comparison.other.edges

@@ -163,7 +163,7 @@ def test_labels_and_arguments_that_are_none():
     with pytest.raises(TypeError) as error:
         TreeExplorer(search_of(n=1), label=str)
     assert str(error.value) == (
-        "TreeExplorer has no argument 'label'; it takes tree, other, env, index, labels, actions."
+        "TreeExplorer has no argument 'label'; it takes tree, other, env, index, labels, actions, names."
     )
     with pytest.raises(TypeError, match="env must be an environment or its id"):
         TreeExplorer(search_of(n=1), env=3)

@@ -48,6 +48,28 @@ def check_source(given: Any, name: str = "tree") -> None:
         )
 
 
+def check_names(names: Any, other: Any) -> tuple[str, str]:
+    """Return the names of the two trees that are compared.
+
+    Raises:
+        ValueError: If they are not two different texts, or there is no second tree.
+    """
+    if names is None:
+        return "this tree", "the other tree"
+    if other is None:
+        raise ValueError(
+            "names are those of two trees that are compared, and there is only one. Fix: give the second tree, "
+            "TreeExplorer(search, other=search2, names=names)."
+        )
+    found = tuple(names) if isinstance(names, list | tuple) else ()
+    if len(found) != 2 or not all(isinstance(name, str) and name for name in found) or found[0] == found[1]:
+        raise ValueError(
+            "names must be two different texts, the names of the tree and of the other one, got "
+            f'{names!r}. Fix: names=("trained", "untrained").'
+        )
+    return found
+
+
 def source_batch(given: Any) -> int:
     """Return the number of roots of a search or a Tree."""
     return given.nodes.batch if isinstance(given, MCTS) else 1

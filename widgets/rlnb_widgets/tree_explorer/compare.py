@@ -17,6 +17,7 @@ class Comparison:
     #: for each node the node of the second tree that the same actions lead to, ``[n]``; -1 if there is none
     match: np.ndarray
     parting: TreeDivergence | None  #: where the principal variations diverge; None if they are equal
+    names: tuple[str, str]  #: names of the tree that is shown and of the second one
 
     @property
     def shared(self) -> int:
@@ -24,7 +25,9 @@ class Comparison:
         return int((self.match >= 0).sum())
 
 
-def compared(model: TreeModel, other: TreeModel) -> Comparison:
+def compared(
+    model: TreeModel, other: TreeModel, names: tuple[str, str] = ("this tree", "the other tree")
+) -> Comparison:
     """Compare two trees action by action.
 
     Raises:
@@ -36,7 +39,7 @@ def compared(model: TreeModel, other: TreeModel) -> Comparison:
             f"{other.n_actions}. Fix: give two searches of the same game, such as with two rules or two seeds."
         )
     match = matched(model, other)
-    return Comparison(other, match, _parting(model, other, match))
+    return Comparison(other, match, _parting(model, other, match), names)
 
 
 def matched(model: TreeModel, other: TreeModel) -> np.ndarray:

@@ -37,12 +37,13 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
 
   const select = (node) => selection.set(node);
   const across = (way, node, then) => { if (way?.[node] >= 0) then(way[node]); };
+  const names = data.head.compare?.names;
   const tree = own(nodeLink({
-    look, onSelect: select, id, name: data.other ? "this tree" : "search tree",
+    look, onSelect: select, id, name: names ? names[0] : "search tree",
     onFold: (node, open) => across(data.match, node, (other) => there?.fold(other, open)),
   }));
   const there = own(data.other ? nodeLink({
-    look: () => lookedAtOther(data, look()), onSelect: (node) => across(data.back, node, select), id: `${id}-other`, name: "the other tree",
+    look: () => lookedAtOther(data, look()), onSelect: (node) => across(data.back, node, select), id: `${id}-other`, name: names[1],
     onFold: (node, open) => across(data.back, node, (own) => tree.fold(own, open)),
   }) : null);
   const trees = [tree, there].filter(Boolean);
@@ -72,8 +73,8 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const parting = h("p", { class: "tx-parting" });
   const notes = noteList();
   const record = h("div", { class: "tx-time" }, bar.el);
-  const named = ["This tree", "The other tree"].map((text) =>
-    h("p", { class: "rlnb-small", hidden: !there }, h("b", {}, text), " ", h("span", { class: "rlnb-note" })));
+  const named = trees.map((one, i) =>
+    h("p", { class: "rlnb-small", hidden: !there }, h("b", {}, names?.[i]), " ", h("span", { class: "rlnb-note" })));
   const panes = trees.map((one, i) => h("div", { class: "tx-pane" }, named[i], one.el));
   const views = tabs([
     { name: "tree", title: "Tree", el: h("div", { class: "tx-panes" }, ...panes) },
@@ -155,7 +156,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     if (compare && compare.part !== null) {
       parting.append(button({ text: "go there", title: null, class: "tx-small", onclick: () => select(compare.part) }));
     }
-    [headline, compare?.head.words.headline].forEach((text, i) => { named[i].lastChild.textContent = text; });
+    named.forEach((el, i) => { el.lastChild.textContent = i ? compare.head.words.headline : headline; });
   };
   listen("change:_columns", () => {
     data = opened(model);

@@ -276,6 +276,6 @@ function spoken({ tree, line }, item, value, fold, differs) {
     hasFlag(tree, at, TERMINAL) ? "end of the episode" : null, hasFlag(tree, at, TRANSPOSITION) ? "reached in several ways" : null,
     isKept(tree, at) ? "kept from the previous search" : null,
     line.has(item.edge) ? "on the main line" : null, fold ? `${plural(fold, "action")} folded` : null,
-    differs ? { only: "only in this tree", best: "the other tree visits another action most" }[differs] : null,
+    differs ? { only: "not in the other tree", best: "the other tree visits another action most" }[differs] : null,
   ].filter(Boolean).join(", ");
 }

@@ -114,7 +114,7 @@ export function nodePanel({ look, onSelect, onC }) {
 
 /** The columns of the table: [head, what it is, cell of a row]. */
 function columnsOf({ tree, changed, matched, other }) {
-  const { rule, priors, kind, size } = tree.head;
+  const { rule, priors, kind, size, compare } = tree.head;
   const [n, w] = [({ edge }) => keyOf("edge_visits", edge), ({ edge }) => keyOf("edge_value_sum", edge)];
   return [
     size === "nodes" && ["nodes", "nodes at and below", (row) => [short(row.n)]],
@@ -124,8 +124,8 @@ function columnsOf({ tree, changed, matched, other }) {
     priors && ["P", "prior probability", (row) => [fixed(row.p)]],
     rule?.known && [rule.name === "Gumbel" ? "σ(Q)" : "U", "what the rule adds to the value", (row) => [fixed(row.u)]],
     kind === "search" && ["score", "what the rule selects by", (row) => [fixed(row.score), "tx-score"]],
-    other && ["n other", "visits in the other tree", (row) => [short(matched(row)?.n ?? NaN)]],
-    other && ["Q other", "mean return in the other tree", (row) => [fixed(matched(row)?.q ?? NaN)]],
+    other && ["n other", `visits (${compare.names[1]})`, (row) => [short(matched(row)?.n ?? NaN)]],
+    other && ["Q other", `mean return (${compare.names[1]})`, (row) => [fixed(matched(row)?.q ?? NaN)]],
   ].filter(Boolean);
 }
 
@@ -257,7 +257,7 @@ export function summaryPanel({ look, onSelect }) {
         `action ${name}`,
         row.prior === null ? null : `prior ${percent(row.prior)}`,
         `${plural(row.n, head.size.slice(0, -1))}, ${percent(row.share)}`,
-        there ? `${percent(shareThere(row))} in the other tree` : null,
+        there ? `${percent(shareThere(row))} (${head.compare.names[1]})` : null,
         row.improved === null ? null : `improved policy ${percent(row.improved)}`,
         Number.isNaN(row.q) ? "never tried" : `value ${short(row.q)}`,
       ].filter(Boolean).join(", ");
@@ -271,10 +271,12 @@ export function summaryPanel({ look, onSelect }) {
     }));
     const improved = rows.some((row) => row.improved !== null);
     const same = !improved && visited && head.kind === "search" ? ", which is the improved policy" : "";
+    const shares = `share of the ${visited ? "visits" : "nodes"}`;
+    const [first, second] = there ? head.compare.names.map((name) => ` (${name})`) : [""];
     key.replaceChildren(legend([
       head.priors ? ["c7", "prior"] : null,
-      ["c0", visited ? `share of the visits${same}` : "share of the nodes"],
-      there ? ["c4", "share of the visits in the other tree"] : null,
+      ["c0", `${shares}${first}${same}`],
+      there ? ["c4", `${shares}${second}`] : null,
       improved ? ["c2", "improved policy"] : null,
     ].filter(Boolean)), ...(rows.length > shown.length ? [`${rows.length - shown.length} more actions`] : []));
   }

@@ -37,6 +37,7 @@ def tree_payload(model: TreeModel, comparison: Comparison | None = None) -> tupl
         part = comparison.parting
         head["compare"] = {
             "head": {**_tree(comparison.other, blob), "compare": None},
+            "names": list(comparison.names),
             "words": compare_words(model, comparison),
             "part": None if part is None else part.node,
         }

@@ -22,6 +22,7 @@ from rlnb_widgets.tree_explorer.words import (
     advance_words,
     best_words,
     compare_words,
+    first_upper,
     mark_words,
     node_words,
     size_words,
@@ -40,11 +41,12 @@ _STRONG = 0.3
 def tree_svg(model: TreeModel, comparison: Comparison | None, positions: PositionDrawer, words: str) -> Svg:
     """Draw the tree at the playhead; ``words`` are for screen readers."""
     lines = [best_words(model), advance_words(model), "" if comparison is None else compare_words(model, comparison)]
-    parts: list[Part] = [f"{tree_headline(model)}.", *(line for line in (*lines, *model.notes) if line)]
+    here, there = ("", "") if comparison is None else (f"{first_upper(name)}: " for name in comparison.names)
+    parts: list[Part] = [f"{here}{tree_headline(model)}.", *(line for line in (*lines, *model.notes) if line)]
     parts.append(tree_display(model))
     parts += [scale_display(model)] if model.sized_by == "visits" else []
     if comparison is not None:
-        parts += [f"The other tree: {tree_headline(comparison.other)}.", tree_display(comparison.other)]
+        parts += [f"{there}{tree_headline(comparison.other)}.", tree_display(comparison.other)]
     parts += ["; ".join(_legend_words(model)), icicle_display(model), root_display(model, positions.drawing(0))]
     return stacked(f"TreeExplorer: {model.name}, {plural(len(model.nodes), 'node')}", words, parts, {})
 

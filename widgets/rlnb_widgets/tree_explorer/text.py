@@ -14,6 +14,7 @@ from rlnb_widgets.tree_explorer.words import (
     advance_words,
     best_words,
     compare_words,
+    other_headline,
     record_words,
     tree_headline,
 )
@@ -29,7 +30,7 @@ def tree_text(shown: TreeModel, model: TreeModel, comparison: Comparison | None,
     lines += _tree_lines(shown)
     lines += _record_lines(model, t)
     if comparison is not None:
-        lines.append(f"  beside {tree_headline(comparison.other)}")
+        lines.append(f"  {other_headline(comparison)}")
         lines.append(f"    {compare_words(model, comparison)}")
     return "\n".join([*lines, *(f"  {note}" for note in model.notes)])
 

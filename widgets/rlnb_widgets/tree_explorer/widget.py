@@ -17,7 +17,7 @@ from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
-from rlnb_widgets.tree_explorer.arguments import check_index, check_source, node_of, source_batch, whole
+from rlnb_widgets.tree_explorer.arguments import check_index, check_names, check_source, node_of, source_batch, whole
 from rlnb_widgets.tree_explorer.compare import Comparison, compared, same_numbers
 from rlnb_widgets.tree_explorer.model import read, rewound, tree_model
 from rlnb_widgets.tree_explorer.payload import able, first_nodes, tree_payload
@@ -58,6 +58,7 @@ class TreeExplorer(TimeTraits, Visualizer):
         index: Index of a root of the search; of ``other`` as well, if it has the same number of roots.
         labels: Function that maps a node, as a ``Tree``, to a text that is shown with it.
         actions: Names of the actions, in order.
+        names: Names of the tree and of ``other``, such as ``("trained", "untrained")``.
 
     Attributes:
         tree: The tree that is shown.
@@ -69,7 +70,7 @@ class TreeExplorer(TimeTraits, Visualizer):
 
     Raises:
         TypeError: If `tree` or `other` is neither a search nor a Tree, or another argument has the wrong type.
-        ValueError: If a search has no root, or the trees have different actions.
+        ValueError: If a search has no root, the trees have different actions, or ``names`` are not two different texts.
         IndexError: If there is no such root.
 
     Example:
@@ -103,6 +104,7 @@ class TreeExplorer(TimeTraits, Visualizer):
         index: int = 0,
         labels: Callable[[Tree], str] | None = None,
         actions: Sequence[Any] | None = None,
+        names: tuple[str, str] | None = None,
         **unknown: Any,
     ) -> None:
         self._refuse_unknown(unknown)
@@ -117,6 +119,7 @@ class TreeExplorer(TimeTraits, Visualizer):
                 f"labels must be a function that maps a node, which is a Tree, to text, got a {type(labels).__name__}. "
                 "Fix: labels=lambda node: str(node.visits)."
             )
+        self._tree_names = check_names(names, other)
         self.tree, self.other, self._index, self._names = tree, other, index, actions
         self._env = getattr(tree.game, "env", None) if env is None and isinstance(tree, MCTS) else env
         self._labels = labels
@@ -258,7 +261,7 @@ class TreeExplorer(TimeTraits, Visualizer):
         comparison = None
         if self.other is not None:
             index = self._index if source_batch(self.other) == source_batch(self.tree) else 0
-            comparison = compared(model, tree_model(self.other, index, self._names))
+            comparison = compared(model, tree_model(self.other, index, self._names), self._tree_names)
         if self._advanced is not None and model.reused == self._advanced[2] > 0:
             model = replace(model, advanced=self._advanced[:2])
         observe = observer(self.tree, self._index, node_at)

@@ -67,7 +67,7 @@ def mark_words(model: TreeModel, compared: bool = False) -> list[tuple[str, str]
     found += [("kept", "kept from the previous search")] if 0 < model.reused < len(nodes) else []
     found += [("further", "another way to the same node")] if nodes.shared.any() else []
     found += [("lit", "path of the simulation")] if model.records is not None and len(model.records) else []
-    return found + ([("only", "only in this tree"), ("best", "another action is visited most")] if compared else [])
+    return found + ([("only", "not in the other tree"), ("best", "another action is visited most")] if compared else [])
 
 
 def advance_words(model: TreeModel) -> str:
@@ -108,16 +108,31 @@ def record_words(model: TreeModel, records: Records, at: int) -> str:
     return f"simulation {records.first + at + 1}: {way}; {end}{worth}; {plural(changes, 'number')} changed"
 
 
+def first_upper(text: str) -> str:
+    """Return the text with a capital at the beginning."""
+    return text[:1].upper() + text[1:]
+
+
+def other_headline(comparison: Comparison) -> str:
+    """Return the names of both trees, and the headline of the second one."""
+    return f"{' beside '.join(comparison.names)}: {tree_headline(comparison.other)}"
+
+
 def compare_words(model: TreeModel, comparison: Comparison) -> str:
     """Describe where two trees diverge."""
-    other, part = comparison.other, comparison.parting
-    both = f"{plural(comparison.shared, 'node')} in both, of {len(model.nodes):,} here and {len(other.nodes):,} there."
+    (here, there), other, part = comparison.names, comparison.other, comparison.parting
+    both = (
+        f"{plural(comparison.shared, 'node')} in both, of {len(model.nodes):,} ({here}) and {len(other.nodes):,} "
+        f"({there})."
+    )
     if part is None:
         return f"Both principal variations are the same. {both}"
     where = "at the root" if not part.path else f"after {actions_text(model, part.path)}"
-    here = "it ends" if part.action < 0 else f"action {model.action_text(part.action)}"
-    there = "it ends" if part.other_action < 0 else f"action {model.action_text(part.other_action)}"
-    return f"The principal variations diverge {where}: here {here}, there {there}. {both}"
+    one, two = (
+        "the end" if action < 0 else f"action {model.action_text(action)}"
+        for action in (part.action, part.other_action)
+    )
+    return f"The principal variations diverge {where}: {one} ({here}), {two} ({there}). {both}"
 
 
 def tree_explanation(shown: TreeModel, model: TreeModel, comparison: Comparison | None, t: int) -> str:
@@ -134,7 +149,7 @@ def tree_explanation(shown: TreeModel, model: TreeModel, comparison: Comparison 
             + (f" The last one: {record_words(model, records, t - 1)}." if t else "")
         )
     if comparison is not None:
-        parts.append(f"Beside it: {tree_headline(comparison.other)}. {compare_words(model, comparison)}")
+        parts.append(f"{first_upper(other_headline(comparison))}. {compare_words(model, comparison)}")
     return "\n\n".join([*parts, *model.notes])
 
 
