@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from rlnb_widgets import TEDExplorer
 from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.display_svg import legend_display
 from rlnb_widgets.ted_explorer import Thumb
 from rlnb_widgets.ted_explorer.numbers import thumb_of
 from rlnb_widgets.ted_explorer.scene import (
@@ -16,7 +17,7 @@ from rlnb_widgets.ted_explorer.scene import (
     ends_display,
     entries_display,
     form_display,
-    kinds_display,
+    kinds_legend,
     steps_display,
     thumb_arrays,
 )
@@ -83,6 +84,6 @@ SCENES: dict[str, Callable[[], Made]] = {
     "bytes of the forms": _of(lambda explorer: bytes_display(explorer.forms())),
     "a flat form": _of(lambda explorer: form_display(explorer._layouts["flat"])),
     "Gymnasium's tuples": _of(lambda explorer: form_display(explorer._layouts["tuples"])),
-    "kinds of boxes": lambda: (kinds_display(), {}),
+    "kinds of boxes": lambda: (legend_display(kinds_legend()), {}),
     "a step of a TED": _of(lambda explorer: steps_display(explorer._fates(), explorer.t, 60)),
 }

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rlnb_widgets._core.display import Columns, Display, Param
-from rlnb_widgets._core.display_svg import draw_display, stacked
-from rlnb_widgets._core.measures import spent, thin
+from rlnb_widgets._core.display import Columns, Display, Param, Sign
+from rlnb_widgets._core.display_svg import WIDTH, draw_display, legend_display, legend_payload, stacked
+from rlnb_widgets._core.measures import cut_text, spent, text_width, thin
 from rlnb_widgets._core.svg import Svg
 
 KINDS = {"u1": "<u1", "i1": "<i1", "u2": "<u2", "i2": "<i2", "i4": "<i4", "f4": "<f4", "f8": "<f8"}
@@ -119,6 +119,30 @@ def test_static_pictures_stack_lists_and_legends_and_escape_their_texts():
     text = str(stacked("<T>", "about", [display, [("c0", "one < two")]], {}))
     assert "&lt;b&gt;&amp;" in text and "a &lt;tip&gt;" in text and "one &lt; two" in text and "<b>" not in text
     assert float(re.search(r'height="([\d.]+)"', text)[1]) == 40 + 20 + 10 + 16 + 10
+
+
+def test_a_legend_breaks_into_lines_and_is_nowhere_wider_than_the_picture():
+    wide = Sign(80, lambda sign: sign.box(0, 0, 80, 14, "c1"))
+    items = [("", "heading"), *[(mark, "word " * n) for n in (1, 5, 60) for mark in ("c0", wide)]]
+    display = legend_display(items)
+    rights, tops = [], []
+    for mark in display.marks:
+        x, y, _ = mark["at"]
+        text = mark["marks"][-1]
+        shown = cut_text(text["text"], text["within"], text["size"])
+        rights.append(x + text["x"] + text_width(shown, text["size"]))
+        tops.append(y)
+    assert len(tops) == len(items) and tops == sorted(tops) and max(rights) <= WIDTH
+    assert tops[0] == tops[4] and len({*tops}) == 3 and tops[-1] + 15 == display.height
+    assert legend_display([]).height == 0
+
+
+def test_a_legend_reaches_the_page_as_roles_and_svg_in_its_colours():
+    sign = Sign(20, lambda sign: sign.text(3, 11, "<b>", fill="c3"))
+    (box, drawn, heading) = legend_payload([("c0", "one <"), (sign, "two"), ("", "three")])
+    assert (box, heading) == (["c0", "one <"], ["", "three"])
+    assert drawn[0].startswith('<svg width="20" height="14" aria-hidden="true"><text') and "&lt;b&gt;" in drawn[0]
+    assert 'fill="var(--rlnb-c3)"' in drawn[0] and "#808080" not in drawn[0] and "<style" not in drawn[0]
 
 
 def test_an_image_is_part_of_a_static_picture():

@@ -127,13 +127,16 @@ def test_a_board_uses_the_whole_window(browse):
     assert before < 300 and after >= 550 and tall <= 800
 
 
+INNER = "all => all.map((e) => e.innerHTML)"
+
+
 def test_actions_of_the_same_colour_are_in_different_rows(browse):
     td = _ted()
     td["action"] = torch.arange(30) % 9
 
     def act(page):
-        swatches = page.locator(".rlnb-entry .rlnb-swatch").evaluate_all("all => all.map((e) => e.style.background)")
-        return dict(zip(page.locator(".rlnb-entry").all_inner_texts(), swatches, strict=True))
+        items = page.locator(".rlnb-key li:has(svg rect)")
+        return dict(zip(items.all_inner_texts(), items.locator("svg").evaluate_all(INNER), strict=True))
 
     found = browse(RolloutPlayer(td), act)
     assert len(found) == len(set(found.values())) == 9

@@ -11,7 +11,7 @@ import torch
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets._core.colors import agent_role, letters_on
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
-from rlnb_widgets.rollout_player.legend import legend_entries
+from rlnb_widgets.rollout_player.legend import legend_of
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.rollout_player.payload import player_payload
 from rlnb_widgets.rollout_player.scene import PlayerScene
@@ -70,8 +70,8 @@ def test_an_agent_ends_waits_and_is_reset_alone():
 
 
 def test_the_legend_lists_the_marks_of_an_agent_that_ends_or_is_reset_alone():
-    entries = legend_entries(player_model(team()[:5]), [0])  # no episode ends here, and none begins
-    assert [entry.words for entry in entries if entry.kind in ("end", "reset")] == ["terminated", "reset"]
+    words = [words for _, words in legend_of(player_model(team()[:5]), [0])]  # no episode ends here, and none begins
+    assert words[:2] == ["terminated", "reset"] and not {"truncated", "done", "auto-reset"} & set(words)
 
 
 def test_without_flags_at_the_root_an_agent_waits_until_all_are_done():
@@ -183,7 +183,7 @@ def test_an_agent_has_one_colour_everywhere(groups, order):
             seen.setdefault(number, set()).add(line_role(strip, k))
     assert seen == drawn
     sent = player_payload(model)[0]["legend"]
-    assert [[mark] for kind, mark, _ in sent if kind == "box" and mark.startswith("agent")] == [
+    assert [[mark] for mark, _ in sent if mark.startswith("agent")] == [
         [line_role(strip, k)]
         for strip in {strip.names: strip for strip in model.strips if strip.role}.values()
         for k in range(len(strip.names) if len(strip.names) > 1 else 0)
@@ -208,8 +208,9 @@ def test_the_legend_has_the_colours_of_the_actions_that_occur():
     steps = torch.zeros(6, 1)
     td = TensorDict({"action": actions, "next": {"reward": steps, "done": steps.bool()}}, [6])
     model = player_model(td)
-    named = {int(e.words): (e.mark, e.part) for e in legend_entries(model, [0]) if e.kind == "box"}
-    assert sorted(named) == [0, 2, 7, 8]
+    boxes = {int(words): mark.marks[0] for mark, words in legend_of(model, [0]) if words.isdigit()}
+    assert sorted(boxes) == [0, 2, 7, 8]
+    named = {action: (box["fill"], (round((box["y"] - 2) / box["h"]), 2)) for action, box in boxes.items()}
     assert len(set(named.values())) == 4, "of two actions with one colour, one is above the other"
     scene = PlayerScene(model)
     strips, arrays = json.dumps(scene.strips().payload()), scene.columns.arrays

@@ -155,7 +155,7 @@ def test_every_column_has_a_head(browse, ted, width):
     def act(page):
         page.set_viewport_size({"width": width + 32, "height": 800})
         settle(page)
-        legend = page.get_by_role("group", name="colours of the dimensions")
+        legend = page.get_by_role("list", name="colours of the dimensions")
         heads = page.locator(".rlnb-header").inner_text().split("\n")
         return heads, page.locator(".ted-mark").first.inner_text(), legend.inner_text()
 

@@ -9,6 +9,7 @@ from rlnb_widgets import TreeExplorer
 from rlnb.search import EXP3, PUCT, UCB1, Gumbel, UCB1Tuned
 from tests.pairwise import few
 from tests.widgets.pages import settle
+from tests.widgets.tree_explorer.conftest import diamond
 from tests.widgets.tree_explorer.pages import MINUS, ROOT, at, press, search, table
 
 RULES = {"UCB1": UCB1(), "UCB1Tuned": UCB1Tuned(), "PUCT": PUCT(base=100), "EXP3": EXP3(), "Gumbel": Gumbel(32)}
@@ -222,6 +223,23 @@ def test_what_was_kept_when_the_root_advanced_is_marked(browse):
 
     kept, legend, words = browse(explorer, act, reduced_motion="reduce")
     assert kept > 1 and "kept from the previous search" in legend and f"{explorer.model.reused}" in words
+
+
+def test_the_legend_explains_what_the_chosen_view_draws(browse):
+    def act(page):
+        signs = "all => Object.fromEntries(all.map((e) => [e.innerText.trim(), e.querySelector('svg').innerHTML]))"
+        found = [page.locator(".tx-legend li").evaluate_all(signs)]
+        press(page, "Enter")  # folds the root, and with it both ways to the shared node
+        found.append(page.locator(".tx-legend li").evaluate_all(signs))
+        page.get_by_role("tab", name="Whole tree").click()
+        settle(page)
+        return [*found, page.locator(".tx-legend li").evaluate_all(signs)]
+
+    tree, folded, icicle = browse(TreeExplorer(diamond()), act, reduced_motion="reduce")
+    further = "another way to the same node"
+    assert list(tree) == [*folded, further] and "stroke-dasharray" in tree[further]
+    assert list(icicle) == list(folded), "of both pictures, the same is said"
+    assert all(icicle[words] != folded[words] for words in icicle), "but of signs that look different"
 
 
 def test_half_of_a_laptops_cell_holds_the_phases_and_escape_closes_the_filter(browse):

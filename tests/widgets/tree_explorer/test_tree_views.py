@@ -135,22 +135,24 @@ def test_the_picture_shows_tree_icicle_legend_summary_and_board():
         "visits",
         "improved policy",
         "the whole tree, area: visits",
-        "\N{MINUS SIGN}1",
-        "1",
+        "mean return of the action for the player who is to move at the root, -1 to 1",
+        "larger, wider: more visits",
+        "line visited most",
+        "+n",
     ):
         assert said in texts, said
-    assert any(text.startswith("larger and wider: more visits; dark: line visited most") for text in texts)
     assert any(re.fullmatch(r"\+\d+", text) for text in texts)
     assert svg.count("scale(") == 1, "the position, smaller"
-    rings = [c for c in re.findall(r"<circle[^>]*>", svg) if "s-ink" in c]
+    rings = [c for c in re.findall(r"<circle[^>]*>", svg) if "s-ink" in c]  # that of the legend is a path
     model = explorer.model
     assert len(rings) == sum(bool(model.nodes.terminal[node]) for node in model.open)
 
 
 def test_a_shared_node_has_a_dashed_second_line_in_the_picture():
     svg = TreeExplorer(diamond()).to_svg()
-    assert svg.count("stroke-dasharray") == 2 and len(re.findall(r'<path[^>]*d="M[^>]*stroke-width', svg)) == 6
-    assert "dashed: another way to the same node" in " ".join(words_of(svg))
+    lines = re.findall(r'<path[^>]*d="M[^>]*stroke-width', svg)
+    assert svg.count("stroke-dasharray") == 2 + 1 and len(lines) == 6 + 3, "lines of the tree, and signs of the legend"
+    assert "another way to the same node" in words_of(svg)
 
 
 def test_a_dashed_line_crosses_no_text():
@@ -210,4 +212,4 @@ def test_no_line_of_the_picture_is_cut():
     head = repr(explorer).splitlines()[0]
     words = head.partition(": ")[2]
     assert len(words) > 100 and words in " ".join(lines) and "Gumbel(simulations=24, considered=4, c_visit=50," in head
-    assert "+n: children that are not drawn" in " ".join(lines) and max(map(len, lines)) <= 140
+    assert "children that are not drawn" in lines and max(map(len, lines)) <= 140

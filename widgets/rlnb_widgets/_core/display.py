@@ -143,6 +143,10 @@ class Display:
         """Return the list without its columns, for JSON."""
         return {"height": self.height, "marks": _plain(self.marks)}
 
+    def include(self, other: Display) -> None:
+        """Add the marks of another list, which has no long series."""
+        self._open[-1].extend(other.marks)
+
     # Groups
 
     def frame(
@@ -469,6 +473,24 @@ class Display:
 
     def _add(self, kind: str, **attributes: Any) -> None:
         self._open[-1].append({"kind": kind, **_checked(attributes)})
+
+
+class Sign(Display):
+    """A display list of 14 pixels' height and a width of its own: the mark of an item in a legend.
+
+    Args:
+        width: Width in pixels.
+        draw: Function that draws into it.
+    """
+
+    def __init__(self, width: float, draw: Callable[[Sign], None]) -> None:
+        super().__init__(14)
+        self.width = width
+        draw(self)
+
+
+#: A legend: the marks of its items, which are signs, roles of boxes, or empty for headings, and what they mean.
+Legend = Sequence[tuple[Sign | str, str]]
 
 
 def _checked(attributes: Mapping[str, Any]) -> dict[str, Any]:

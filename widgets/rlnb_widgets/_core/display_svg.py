@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.display import Display, Param
+from rlnb_widgets._core.display import Display, Legend, Param, Sign
 from rlnb_widgets._core.measures import (
     BUCKET,
     CLIP_ROOM,
@@ -31,8 +31,8 @@ from rlnb_widgets._core.svg import Svg, box_path, coordinate
 WIDTH, MARGIN = 736.0, 12.0
 
 Mark = Mapping[str, Any]
-#: Part of a static picture: a display list, a legend of roles and their meanings, or a caption.
-Part = Display | Sequence[tuple[str, str]] | str
+#: Part of a static picture: a display list, a legend, or a caption.
+Part = Display | Legend | str
 
 
 @dataclass(frozen=True)
@@ -398,41 +398,68 @@ def stacked(title: str, desc: str, parts: Sequence[Part], params: Mapping[str, f
     Args:
         title: The title, also read by screen readers.
         desc: A longer description for them.
-        parts: Display lists, legends as pairs of a role and its meaning, and captions.
+        parts: Display lists, legends and captions.
         params: Values of the parameters.
     """
-    height = 40.0 + sum(_height(part) + 10 for part in parts)
+    drawn = [part if isinstance(part, (Display, str)) else legend_display(part) for part in parts]
+    height = 40.0 + sum(_height(part) + 10 for part in drawn)
     svg = Svg(WIDTH + 2 * MARGIN, height, title=title, desc=desc)
     svg.text(MARGIN, 22, cut_text(title, WIDTH, 13), size=13, bold=True)
     y = 36.0
-    for part in parts:
+    for part in drawn:
         if isinstance(part, Display):
             draw_display(svg, part, params, y)
-        elif isinstance(part, str):
+        else:
             for i, line in enumerate(_lines(part)):
                 svg.text(MARGIN, y + 11 + 15 * i, line, "muted")
-        else:
-            draw_legend(svg, part, y)
         y += _height(part) + 10
     return svg
 
 
-def draw_legend(svg: Svg, items: Sequence[tuple[str, str]], y: float) -> None:
-    """Draw a legend: a box of each role, and its meaning."""
-    for (role, words), (x, line) in zip(items, _legend_places(items), strict=True):
-        svg.rect(x, y + 16 * line + 2, 10, 10, fill=role, rx=2, stroke="line", stroke_width=0.5)
-        svg.text(x + 15, y + 16 * line + 11, words, size=11)
+def legend_display(items: Legend) -> Display:
+    """Draw a legend in as many lines as it needs; headings are bold."""
+    display, x, y = Display(0), 0.0, 0.0
+    for mark, words in items:
+        sign = mark if isinstance(mark, Sign) else _box(mark)
+        left = sign.width + 5 if mark else 0.0
+        wide = left + text_width(words, 12) * (1 if mark else 1.08)  # bold letters are wider
+        if x and x + wide > WIDTH:
+            x, y = 0.0, y + 16
+        with display.placed((x, y + 1, 0)):
+            display.include(sign)
+            look = {"fill": "muted"} if mark else {"bold": True}
+            display.text(left, 11, words, size=12, within=WIDTH - left, **look)
+        x += wide + 16
+        display.height = y + 16
+    return display
 
 
-def _legend_places(items: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:
-    places, x, line = [], MARGIN, 0
-    for _, words in items:
-        wide = 15 + text_width(words, 11) + 18
-        if x + wide > MARGIN + WIDTH and x > MARGIN:
-            x, line = MARGIN, line + 1
-        places.append((x, line))
-        x += wide
-    return places
+def _box(role: str) -> Sign:
+    """Return the box of a role; a heading has none."""
+    if not role:
+        return Sign(0, lambda sign: None)
+    return Sign(10, lambda sign: sign.box(0, 2, 10, 10, role, stroke="line", width=0.5, radius=2))
+
+
+def text_sign(text: str) -> Sign:
+    """Return a text as a mark of a legend."""
+    return Sign(text_width(text, 12), lambda sign: sign.text(0, 11, text, size=12))
+
+
+def line_sign(role: str, width: float = 2, dash: Sequence[float] | None = None) -> Sign:
+    """Return a level line as a mark of a legend."""
+    return Sign(20, lambda sign: sign.line(0, 7, 20, 7, role, width, dash))
+
+
+def legend_payload(items: Legend) -> list[list[str]]:
+    """Return a legend for the page: a sign as SVG."""
+    return [[_fragment(mark) if isinstance(mark, Sign) else mark, words] for mark, words in items]
+
+
+def _fragment(sign: Sign) -> str:
+    svg = Svg(sign.width, sign.height, inline=True)
+    draw_display(svg, sign, margin=0)
+    return svg.fragment()
 
 
 def _lines(caption: str) -> list[str]:
@@ -447,10 +474,7 @@ def _lines(caption: str) -> list[str]:
     return lines
 
 
-def _height(part: Part) -> float:
+def _height(part: Display | str) -> float:
     if isinstance(part, Display):
         return part.height
-    if isinstance(part, str):
-        return 15.0 * len(_lines(part))
-    places = _legend_places(part)
-    return 16.0 * (places[-1][1] + 1) if places else 0.0
+    return 15.0 * len(_lines(part))

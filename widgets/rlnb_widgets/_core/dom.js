@@ -118,9 +118,13 @@ export function tellSlider(el, last, now, words) {
 /** Pairs of name and text, one below the other. */
 export const factList = (pairs) => pairs.flatMap(([name, text]) => [h("dt", {}, name), h("dd", { "data-fact": name }, text)]);
 
-/** The legend of a picture, a list of [role, meaning] pairs: a box of each colour, and its meaning. */
-export const legend = (items) => h("ul", { class: "rlnb-key" }, ...items.map(([role, words]) =>
-  h("li", {}, h("span", { class: "rlnb-swatch", style: `background:var(--rlnb-${role})`, "aria-hidden": "true" }), words)));
+/** A legend, a list of [mark, meaning] pairs: a mark is the role of a box, an SVG of Python's, or empty for a heading. */
+export const legend = (items, name = "legend") => h("ul", { class: "rlnb-key", "aria-label": name }, ...items.map(([mark, words]) => {
+  if (!mark) return h("li", {}, h("b", {}, words));
+  const item = h("li", {}, h("span", { class: "rlnb-swatch", style: `background:var(--rlnb-${mark})`, "aria-hidden": "true" }), words);
+  if (mark.startsWith("<svg")) item.firstChild.outerHTML = mark; // made of roles and numbers, with escaped texts
+  return item;
+}));
 
 /** The notes below a visualizer; tell(notes) shows others. */
 export function noteList(notes = []) {

@@ -1,11 +1,9 @@
 // A shape in the page: batch, time, nested batch and features told apart by colour and by letter.
 
-import { h } from "./dom.js";
+import { h, legend } from "./dom.js";
 
 const COLORS = { b: "batch", t: "time", n: "nested", f: "ink" };
 const NAMES = { b: "B batch", t: "T time", n: "N nested batch", f: "features" };
-
-const coloured = (role, text) => h("span", { style: `color:var(--rlnb-${COLORS[role]})` }, text);
 
 /** A shape with its roles told apart by colour and by letter. */
 export function shapeOf(dims) {
@@ -14,7 +12,7 @@ export function shapeOf(dims) {
     const same = i > 0 && dims[i - 1][0] === role;
     if (i) box.append(same ? "," : " | ");
     const tag = same || role === "f" ? "" : `${role.toUpperCase()}=`;
-    box.append(coloured(role, `${tag}${size ?? -1}`));
+    box.append(h("span", { style: `color:var(--rlnb-${COLORS[role]})` }, `${tag}${size ?? -1}`));
   });
   box.append("]");
   return box;
@@ -23,6 +21,6 @@ export function shapeOf(dims) {
 /** What the colours of shapes mean, for the roles that occur in `shapes`, a list of lists of [role, size]. */
 export function shapeLegend(shapes) {
   const found = new Set(shapes.flat().map(([role]) => role));
-  const parts = Object.keys(NAMES).filter((role) => found.has(role)).map((role) => coloured(role, NAMES[role]));
-  return h("span", { class: "rlnb-legend", role: "group", "aria-label": "colours of the dimensions" }, ...parts);
+  const roles = Object.keys(NAMES).filter((role) => found.has(role));
+  return legend(roles.map((role) => [COLORS[role], NAMES[role]]), "colours of the dimensions");
 }

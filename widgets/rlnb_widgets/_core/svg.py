@@ -62,6 +62,7 @@ class Svg:
         height: Height in pixels.
         title: Short name, read by screen readers.
         desc: Longer description, read by screen readers.
+        inline: Whether it becomes a part of a live page, whose colours it takes.
 
     Example:
         >>> svg = Svg(40, 20, title="a <dot>")
@@ -70,9 +71,10 @@ class Svg:
         True
     """
 
-    def __init__(self, width: float, height: float, title: str = "", desc: str = "") -> None:
+    def __init__(self, width: float, height: float, title: str = "", desc: str = "", inline: bool = False) -> None:
         self.width, self.height = float(width), float(height)
         self.title, self.desc = title, desc
+        self._inline = inline
         self._body: list[str] = []
         self._definitions: dict[str, None] = {}
         self._shared: set[str] = set()
@@ -175,9 +177,10 @@ class Svg:
         for prefix, role in (("f", fill), ("s", stroke)):
             if role is not None:
                 self._roles.add(role_of(role))
-                classes.append(f"{prefix}-{role_of(role)}")
-        attrs["fill"] = "none" if fill is None else _NEUTRAL
-        attrs["stroke"] = None if stroke is None else _NEUTRAL
+                classes.append(None if self._inline else f"{prefix}-{role_of(role)}")
+        colour = "var(--rlnb-{})" if self._inline else _NEUTRAL
+        attrs["fill"] = "none" if fill is None else colour.format(fill)
+        attrs["stroke"] = None if stroke is None else colour.format(stroke)
         attrs["class"] = " ".join(filter(None, classes)) or None
         attrs.update(style)
         inner = (f"<title>{escape(str(hint), quote=False)}</title>" if hint is not None else "") + content
@@ -191,6 +194,11 @@ class Svg:
             return self._rules(lambda role: ROLES[role][dark])
 
         return self._document(f"{rules(False)}@media (prefers-color-scheme:dark){{{rules(True)}}}")
+
+    def fragment(self) -> str:
+        """Return the SVG text of an inline picture that words beside it explain."""
+        w, h = coordinate(self.width), coordinate(self.height)
+        return printable(f'<svg width="{w}" height="{h}" aria-hidden="true">{"".join(self._body)}</svg>')
 
     def live(self) -> str:
         """Return the SVG text for a shadow root in a live widget: as wide as there is room, in the widget's colours."""

@@ -1,9 +1,8 @@
 // The RolloutPlayer: frames above strips under one playhead, with the TED row beside them.
 
-import { Channel, clamp, framed, h, inflated, keyButton, keyboard, noteList, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, clamp, framed, h, inflated, keyButton, keyboard, legend, noteList, timelineBar, visualizer } from "../_core/core.js";
 import { decode } from "./columns.js";
 import { marksOf } from "./geometry.js";
-import { legend } from "./legend.js";
 import { rowPanel } from "./row.js";
 import { screensPanel } from "./screens.js";
 import { spoken, stripsPanel } from "./strips.js";
@@ -26,7 +25,8 @@ export default visualizer("rollout-player", async ({ model, root, playhead, own 
   bar.keys["="] = bar.keys["+"];
 
   root.append(h("div", { class: "rlnb-layout" }, compared ? h("p", { class: "rlnb-parting" }, head.parting) : null,
-    screens.el, row.el, bar.el, strips.el, legend(head), noteList(head.notes).el));
+    screens.el, row.el, bar.el, strips.el,
+    h("div", { class: "rlnb-note" }, legend(head.legend), meanings(head.rules)), noteList(head.notes).el));
 
   keyboard(root, bar.keys, strips.slider);
 
@@ -41,3 +41,7 @@ export default visualizer("rollout-player", async ({ model, root, playhead, own 
   selected.subscribe(() => { bar.paint(); update(); });
   paint();
 });
+
+/** What the ends and resets that occur mean. */
+const meanings = (rules) => (rules.length ? h("details", {}, h("summary", {}, "What ends and resets mean for the value target"),
+  h("ul", { class: "rlnb-rules" }, ...rules.map(([name, rule]) => h("li", {}, h("b", {}, name), ` ${rule}`)))) : null);

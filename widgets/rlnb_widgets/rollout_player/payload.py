@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.ends import ENDS
+from rlnb_widgets._core.display_svg import legend_payload
 from rlnb_widgets._core.packing import deflated
 from rlnb_widgets._core.text import key_text, shorten
 from rlnb_widgets.rollout_player.agents import LANES, RESTART
@@ -14,7 +14,7 @@ from rlnb_widgets.rollout_player.columns import PackedColumns
 from rlnb_widgets.rollout_player.episodes import KINDS, RESETS
 from rlnb_widgets.rollout_player.frames import Frames
 from rlnb_widgets.rollout_player.leaves import RolloutLeaf
-from rlnb_widgets.rollout_player.legend import legend_entries, meanings
+from rlnb_widgets.rollout_player.legend import legend_of, meanings
 from rlnb_widgets.rollout_player.marks import jump_marks
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.scene import PlayerScene
@@ -50,11 +50,7 @@ def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     marks = jump_marks(model)
     bits = sum(where.astype(np.uint8) << k for k, where in enumerate(marks.values()))
     head |= {"marks": list(marks), "marked": columns.add(np.asarray(bits).ravel())}
-    legend = legend_entries(model, range(count))
-    head["legend"] = [
-        [e.kind, ENDS[e.mark] if e.kind == "end" else e.mark, e.words, *(e.part if e.part[1] > 1 else ())]
-        for e in legend
-    ]
+    head["legend"] = legend_payload(legend_of(model, range(count)))
     head["rules"] = meanings(model)
     head["turns"] = _turns(model.turns, model.code == KINDS.index("terminated"), columns)
     head["entries"] = _entries(model, columns)

@@ -1,6 +1,6 @@
 // Tabs of a TED that have no playhead: the rules of TED, and the same data in four forms.
 
-import { button, h, surface } from "../_core/core.js";
+import { button, h, legend, surface } from "../_core/core.js";
 import { unpacked } from "../_core/packing.js";
 
 /** The rules: which are kept, and where one is broken; go(place) leads to where a rule is broken, copy(text) copies what puts it right. */
@@ -29,7 +29,7 @@ function finding(place, go, copy) {
 const textsOf = (mark) => (mark.marks ? mark.marks.flatMap(textsOf) : mark.text ?? []);
 
 /** The forms: the bytes of each, and what it stores of the first trajectories; own() keeps the pictures. */
-export function formsPanel({ parts, pictures }, own) {
+export function formsPanel({ parts, pictures, legend: kinds }, own) {
   const lists = unpacked(pictures);
   const picture = (list, width) => {
     const said = list.marks.map((line) => textsOf(line).join(" ")).join("; ");
@@ -37,7 +37,7 @@ export function formsPanel({ parts, pictures }, own) {
     el.style.minWidth = `${width}px`;
     return el;
   };
-  return h("div", { class: "ted-panel" }, picture(lists.bytes, 440), picture(lists.kinds, 440), ...parts.map((form) =>
+  return h("div", { class: "ted-panel" }, picture(lists.bytes, 440), legend(kinds), ...parts.map((form) =>
     h("section", { "data-form": form.name, "aria-label": form.name },
       h("div", {}, h("strong", {}, form.name), " ", h("code", { class: "rlnb-code" }, form.made)),
       h("p", { class: form.why ? "ted-bad" : "rlnb-note" }, form.why || form.stores),

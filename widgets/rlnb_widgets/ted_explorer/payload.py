@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from rlnb_widgets._core.display_svg import legend_payload
 from rlnb_widgets._core.packing import Alike, packed
 from rlnb_widgets._core.text import bytes_text, keys_of
 from rlnb_widgets.ted_explorer.explain import ted_row_words, ted_words
@@ -16,7 +17,7 @@ from rlnb_widgets.ted_explorer.scene import (
     ends_display,
     form_display,
     form_width,
-    kinds_display,
+    kinds_legend,
     thumb_list,
 )
 from rlnb_widgets.ted_explorer.schema import Cell, Row, TedModel, Thumb, Verdict
@@ -87,14 +88,14 @@ def _rule(verdict: Verdict) -> dict[str, Any]:
 
 
 def _forms(forms: tuple[Form, ...], layouts: dict[str, tuple[Line, ...]]) -> dict[str, Any]:
-    parts, lists = [], {"bytes": bytes_display(forms), "kinds": kinds_display()}
+    parts, lists = [], {"bytes": bytes_display(forms)}
     for form in forms:
         part: dict[str, Any] = {"name": form.name, "made": form.made, "stores": form.stores, "why": form.why}
         if form.nbytes is not None and (lines := layouts.get(form.name)):
             part["width"] = form_width(lines)
             lists[f"form {form.name}"] = form_display(lines)
         parts.append(part)
-    return {"parts": parts, "pictures": packed(lists)}
+    return {"parts": parts, "pictures": packed(lists), "legend": legend_payload(kinds_legend())}
 
 
 def _row(row: Row, refs: Refs, batch_dims: int) -> dict[str, Any]:

@@ -7,10 +7,11 @@ since one list serves all thumbnails of a kind.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from rlnb_widgets._core.display import Column, Display, Number, Param
+from rlnb_widgets._core.display import Column, Display, Legend, Number, Param, Sign
 from rlnb_widgets._core.display_svg import WIDTH, Part
 from rlnb_widgets._core.ends import ENDS
 from rlnb_widgets._core.measures import text_width
@@ -236,29 +237,23 @@ def _boxes(display: Display, x: float, w: float, group: Sequence[tuple[str, str]
             display.text(x + (i + 0.5) * w, 13, text, size=10, anchor="middle")
 
 
-def _box(display: Display, x: float, w: float, kind: str) -> None:
+def _box(display: Display, x: float, w: float, kind: str, h: float = _HIGH) -> None:
     look = _LOOKS[kind]
     if kind == "again":
-        corners = ((x + 1, 0.5), (x + w - 1, 0.5), (x + w - 1, _HIGH - 0.5), (x + 1, _HIGH - 0.5))
+        corners = ((x + 1, 0.5), (x + w - 1, 0.5), (x + w - 1, h - 0.5), (x + 1, h - 0.5))
         display.poly(corners, stroke=look["stroke"], dash=(3, 2), closed=True)
     else:
-        display.box(x + 1, 0.5, w - 2, _HIGH - 1, look.get("fill"), stroke=look["stroke"], radius=3)
+        display.box(x + 1, 0.5, w - 2, h - 1, look.get("fill"), stroke=look["stroke"], radius=3)
 
 
-def kinds_display(kinds: Sequence[str] = tuple(KINDS)) -> Display:
-    """Draw the legend of the boxes, in two columns."""
-    display = Display(24.0 * -(-len(kinds) // 2))
-    for i, kind in enumerate(kinds):
-        x = 220.0 * (i % 2)
-        with display.moved(24.0 * (i // 2)):
-            _box(display, x, 22, kind)
-            display.text(x + 30, 13, KINDS[kind], fill="muted")
-    return display
+def kinds_legend() -> Legend:
+    """Return the legend of the boxes."""
+    return [(Sign(22, partial(_box, x=0, w=22, kind=kind, h=14)), words) for kind, words in KINDS.items()]
 
 
 def forms_parts(forms: Sequence[Form], layouts: dict[str, tuple[Line, ...]]) -> list[Part]:
     """Return the static view of the forms: what each stores of the first trajectories, and its bytes."""
-    parts: list[Part] = [bytes_display(forms), kinds_display()]
+    parts: list[Part] = [bytes_display(forms), kinds_legend()]
     for form in forms:
         head = Display(34)
         head.text(0, 14, form.name, bold=True, size=12)

@@ -1,6 +1,6 @@
 // The controls: phases of a simulation, search by a path, filters, and what asks a kernel; and the legend.
 
-import { button, h, keyButton, textWidth } from "../_core/core.js";
+import { button, h, keyButton, legend, textWidth } from "../_core/core.js";
 import { short } from "./notation.js";
 import { PHASES } from "./records.js";
 import { TERMINAL, actionName, edgeOf, hasFlag, isThere } from "./store.js";
@@ -151,33 +151,19 @@ export function searchBar({ ask, head, chosenAction }) {
   };
 }
 
-const OF_TREE = ["further", "only", "best"]; // marks that no icicle has
-
 /**
  * The legend, only of what occurs: look() gives the tree, whole() whether the icicle is shown, further() whether two ways
  * to a node are drawn.
  */
-export function legend({ look, whole, further }) {
-  const el = h("ul", { class: "rlnb-key tx-legend", "aria-label": "legend" });
-  const scale = h("span", { class: "tx-scale", "aria-hidden": "true" });
-  let shown = null;
-  let state = "";
+export function legendPanel({ look, whole, further }) {
+  const el = h("div", { class: "tx-legend" });
+  let shown = "";
   function update() {
-    const { tree } = look();
-    const { legend: marks, players, size, value: { low, high } } = tree.head;
-    const now = `${whole()} ${further()}`;
-    if (shown === tree.head && state === now) return;
-    [shown, state] = [tree.head, now];
-    const whose = players ? ` for player${tree.toPlay[0]}, who moves at the root` : "";
-    const items = size === "visits" ? [h("li", {}, `value ${short(low)} `, scale, ` ${short(high)}${whose}`)] : [];
-    if (size === "visits" && !whole()) items.push(h("li", {}, "at a node: visits · mean value"));
-    for (const [mark, words] of marks) {
-      if (whole() ? OF_TREE.includes(mark) : mark === "further" && !further()) continue;
-      const wider = mark !== "size" ? "" : whole() ? "wider: " : "larger and wider: ";
-      items.push(h("li", {}, h("i", { class: `tx-mark tx-mark-${mark}`, "aria-hidden": "true" }), wider + words));
-    }
-    el.classList.toggle("tx-whole", whole());
-    el.replaceChildren(...items);
+    const { both, tree, further: ways, icicle } = look().tree.head.legend;
+    const items = [...both, ...(whole() ? icicle : [...tree, ...(further() ? ways : [])])];
+    if (shown === String(items)) return;
+    shown = String(items);
+    el.replaceChildren(legend(items));
   }
   return { el, update };
 }

@@ -1,7 +1,7 @@
 // The TreeExplorer: a search tree unfolded and as a whole, its record under a playhead, and the selected node opened.
 
 import { Channel, button, clamp, framed, guarded, h, keyboard, noteList, tabs, timelineBar, visualizer } from "../_core/core.js";
-import { filterBar, followPath, legend, phaseBar, searchBar } from "./controls.js";
+import { filterBar, followPath, legendPanel, phaseBar, searchBar } from "./controls.js";
 import { icicle } from "./icicle.js";
 import { CHILDREN } from "./layout.js";
 import { looked, lookedAtOther, opened } from "./look.js";
@@ -40,17 +40,17 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const names = data.head.compare?.names;
   const tree = own(nodeLink({
     look, onSelect: select, id, name: names ? names[0] : "search tree",
-    onFold: (node, open) => across(data.match, node, (other) => there?.fold(other, open)),
+    onFold: (node, open) => { across(data.match, node, (other) => there?.fold(other, open)); update(); },
   }));
   const there = own(data.other ? nodeLink({
     look: () => lookedAtOther(data, look()), onSelect: (node) => across(data.back, node, select), id: `${id}-other`, name: names[1],
-    onFold: (node, open) => across(data.back, node, (own) => tree.fold(own, open)),
+    onFold: (node, open) => { across(data.back, node, (own) => tree.fold(own, open)); update(); },
   }) : null);
   const trees = [tree, there].filter(Boolean);
   const ice = own(icicle({ look, onSelect: select }));
   const panel = own(nodePanel({ look, onSelect: select, onC: (c) => constant.set(c) }));
   const summary = summaryPanel({ look, onSelect: select });
-  const key = legend({ look, whole: () => large.value === "icicle", further: () => trees.some((one) => one.further()) });
+  const key = legendPanel({ look, whole: () => large.value === "icicle", further: () => trees.some((one) => one.further()) });
   const marked = () => (marks ??= marksOf(data.tree, data.records, selection.value));
   const bar = own(timelineBar(playhead, marked, "simulation", where, time.simulation));
   const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });

@@ -9,13 +9,13 @@ import numpy as np
 from rlnb.data.map.tree.node import Tree
 from rlnb.search.mcts import MCTS
 from rlnb_widgets.tree_explorer.compare import Comparison
+from rlnb_widgets.tree_explorer.legend import page_legends
 from rlnb_widgets.tree_explorer.model import weights
 from rlnb_widgets.tree_explorer.schema import CHANGED, Records, RuleFacts, TreeModel
 from rlnb_widgets.tree_explorer.words import (
     advance_words,
     best_words,
     compare_words,
-    mark_words,
     tree_headline,
 )
 
@@ -32,7 +32,7 @@ def tree_payload(model: TreeModel, comparison: Comparison | None = None) -> tupl
     blob = bytearray()
     head = _tree(model, blob, None if comparison is None else comparison.match)
     head["compare"] = None
-    head["legend"] = [list(pair) for pair in mark_words(model, comparison is not None)]
+    head["legend"] = page_legends(model, comparison is not None)
     if comparison is not None:
         part = comparison.parting
         head["compare"] = {

@@ -1,4 +1,4 @@
-"""Display lists of the static view: the open nodes, the scale of values, the icicle, and the actions of the root.
+"""Display lists of the static view: the open nodes, the icicle, and the actions of the root.
 
 The page unfolds the tree, so that its script makes the same marks (``scene.js``).
 """
@@ -16,6 +16,7 @@ from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import number, plural, shorten
 from rlnb_widgets.scenes.scene import Scene
 from rlnb_widgets.tree_explorer.compare import Comparison
+from rlnb_widgets.tree_explorer.legend import coloured, picture_legend
 from rlnb_widgets.tree_explorer.positions import PositionDrawer
 from rlnb_widgets.tree_explorer.schema import TreeModel
 from rlnb_widgets.tree_explorer.words import (
@@ -23,11 +24,9 @@ from rlnb_widgets.tree_explorer.words import (
     best_words,
     compare_words,
     first_upper,
-    mark_words,
     node_words,
     size_words,
     tree_headline,
-    value_words,
 )
 
 _ROW, _INNER, _LEFT, _RIGHT, _COLUMN = 22.0, 42.0, 46.0, 84.0, 124.0
@@ -44,10 +43,9 @@ def tree_svg(model: TreeModel, comparison: Comparison | None, positions: Positio
     here, there = ("", "") if comparison is None else (f"{first_upper(name)}: " for name in comparison.names)
     parts: list[Part] = [f"{here}{tree_headline(model)}.", *(line for line in (*lines, *model.notes) if line)]
     parts.append(tree_display(model))
-    parts += [scale_display(model)] if model.sized_by == "visits" else []
     if comparison is not None:
         parts += [f"{there}{tree_headline(comparison.other)}.", tree_display(comparison.other)]
-    parts += ["; ".join(_legend_words(model)), icicle_display(model), root_display(model, positions.drawing(0))]
+    parts += [picture_legend(model), icicle_display(model), root_display(model, positions.drawing(0))]
     return stacked(f"TreeExplorer: {model.name}, {plural(len(model.nodes), 'node')}", words, parts, {})
 
 
@@ -78,19 +76,6 @@ def tree_display(model: TreeModel) -> Display:
     return display
 
 
-def scale_display(model: TreeModel) -> Display:
-    """Draw the scale of values, and say whose they are."""
-    display = Display(14)
-    low, high = _written(model.values.low), _written(model.values.high)
-    x = text_width(low, _TEXT) + 8
-    display.text(0, 11, low, fill="muted")
-    for i in range(21):
-        _coloured(display, x + 6 * i, x + 6 * i + 6.3, 1, 12, i / 10 - 1)
-    display.text(x + 134, 11, high, fill="muted")
-    display.text(x + 146 + text_width(high, _TEXT), 11, value_words(model), fill="muted")
-    return display
-
-
 def icicle_display(model: TreeModel) -> Display:
     """Draw the whole tree, one row per level; parts too narrow to see are left out."""
     nodes = model.nodes
@@ -101,7 +86,7 @@ def icicle_display(model: TreeModel) -> Display:
     for node in seen.tolist():
         x, x2 = WIDTH * float(nodes.start[node]), WIDTH * float(nodes.end[node])
         top, place = 14 + _ICICLE_ROW * float(nodes.depth[node]), _place(model, node)
-        _coloured(display, x, max(x2 - 1, x + 0.5), top, _ICICLE_ROW - 1, place)
+        coloured(display, x, max(x2 - 1, x + 0.5), top, _ICICLE_ROW - 1, place)
         display.hit(x, x2, top, _ICICLE_ROW - 1, tip=node_words(model, node))
         if x2 - x > 26 and node:
             text = cut_text(model.action_text(int(nodes.action[node])), x2 - x - 6, _LABEL)
@@ -225,12 +210,6 @@ def _place(model: TreeModel, node: int) -> float:
     return float(np.clip((mean - values.middle) / max(side, 1e-12), -1, 1))
 
 
-def _coloured(display: Display, x: float, x2: float, y: float, h: float, place: float) -> None:
-    display.rect(x, x2, y, h, "line")
-    if place:
-        display.rect(x, x2, y, h, "c0" if place > 0 else "c3", opacity=abs(place))
-
-
 def _node(display: Display, model: TreeModel, node: int, x: float, y: float, inner: bool, room: float) -> None:
     """Draw a node; its visits are written below it if a line continues to the right, its action in ``room`` pixels."""
     r, nodes, place = _radius(model, node), model.nodes, _place(model, node)
@@ -253,17 +232,3 @@ def _node(display: Display, model: TreeModel, node: int, x: float, y: float, inn
     else:
         display.text(x + around, y + 4, text, size=_TEXT)
     display.hit(x - around, x + around, y - around, 2 * around, tip=node_words(model, node))
-
-
-def _further(model: TreeModel) -> bool:
-    """Whether one of the lines that are drawn leads to a node that another line leads to."""
-    drawn, edges = set(model.open), model.edges
-    ways = ((node, int(edges.child[edge])) for node in drawn for edge in edges.of(node))
-    return any(child in drawn and int(model.nodes.parent[child]) != node for node, child in ways)
-
-
-def _legend_words(model: TreeModel) -> list[str]:
-    looks = {"size": "larger and wider", "main": "dark", "ring": "ring", "kept": "green ring"}
-    looks |= {"further": "dashed"} if _further(model) else {}
-    words = [f"{looks[mark]}: {meaning}" for mark, meaning in mark_words(model) if mark in looks]
-    return [*words, "+n: children that are not drawn"]

@@ -55,19 +55,7 @@ def size_words(model: TreeModel) -> str:
 
 def value_words(model: TreeModel) -> str:
     """Describe what colours stand for."""
-    return f"colour: {model.values.what}, {number(model.values.low)} to {number(model.values.high)}"
-
-
-def mark_words(model: TreeModel, compared: bool = False) -> list[tuple[str, str]]:
-    """Return the marks that occur in the picture of a tree, by name, and what they mean."""
-    nodes, visits = model.nodes, model.sized_by == "visits"
-    found = [("size", "more visits" if visits else "more nodes below")]
-    found.append(("main", "line visited most" if visits else "largest branch"))
-    found += [("ring", "the episode ends")] if nodes.terminal.any() else []
-    found += [("kept", "kept from the previous search")] if 0 < model.reused < len(nodes) else []
-    found += [("further", "another way to the same node")] if nodes.shared.any() else []
-    found += [("lit", "path of the simulation")] if model.records is not None and len(model.records) else []
-    return found + ([("only", "not in the other tree"), ("best", "another action is visited most")] if compared else [])
+    return f"{model.values.what}, {number(model.values.low)} to {number(model.values.high)}"
 
 
 def advance_words(model: TreeModel) -> str:
@@ -158,7 +146,7 @@ def _what(model: TreeModel) -> str:
     shared = int(model.nodes.shared.sum())
     what = (
         "Each circle is a node: a position that actions lead to from the root. "
-        f"In the picture, {size_words(model)}; {value_words(model)}."
+        f"In the picture, {size_words(model)}; colour: {value_words(model)}."
     )
     if model.sized_by == "visits":
         what += " The wider a line, the more visits went along it."
