@@ -409,7 +409,7 @@ def stacked(title: str, desc: str, parts: Sequence[Part], params: Mapping[str, f
         if isinstance(part, Display):
             draw_display(svg, part, params, y)
         elif isinstance(part, str):
-            for i, line in enumerate(_lines(part)):
+            for i, line in enumerate(lines_of(part)):
                 svg.text(MARGIN, y + 11 + 15 * i, line, "muted")
         else:
             draw_legend(svg, part, y)
@@ -435,12 +435,17 @@ def _legend_places(items: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:
     return places
 
 
-def _lines(caption: str) -> list[str]:
-    """Break a caption into lines as wide as the picture."""
+def lines_of(text: str, room: float = WIDTH) -> list[str]:
+    """Break a text into lines of ``room`` pixels; a longer word has a line of its own.
+
+    Example:
+        >>> lines_of("reads the reward", 60)
+        ['reads the', 'reward']
+    """
     lines = [""]
-    for word in caption.split():
+    for word in text.split():
         longer = f"{lines[-1]} {word}".strip()
-        if text_width(longer, 11) > WIDTH and lines[-1]:
+        if text_width(longer, 11) > room and lines[-1]:
             lines.append(word)
         else:
             lines[-1] = longer
@@ -451,6 +456,6 @@ def _height(part: Part) -> float:
     if isinstance(part, Display):
         return part.height
     if isinstance(part, str):
-        return 15.0 * len(_lines(part))
+        return 15.0 * len(lines_of(part))
     places = _legend_places(part)
     return 16.0 * (places[-1][1] + 1) if places else 0.0
