@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 from rlnb_widgets import TransformInspector
 from rlnb_widgets._core.measures import text_width
 from rlnb_widgets.transform_inspector import Change, Moment, inspector_model
+from rlnb_widgets.transform_inspector.chain import with_moment
 from rlnb_widgets.transform_inspector.payload import _inwards
-from rlnb_widgets.transform_inspector.scene import card_displays
+from rlnb_widgets.transform_inspector.scene import card_displays, inspector_svg
 from rlnb_widgets.transform_inspector.text import fate
 
 from rlnb.envs import CartPoleEnv, GymEnv
-from rlnb.envs.transforms import Compose, RenameTransform, RewardScaling, RewardSum, StepCounter, TransformedEnv
+from rlnb.envs.transforms import (
+    Compose,
+    RenameTransform,
+    RewardScaling,
+    RewardSum,
+    StepCounter,
+    Transform,
+    TransformedEnv,
+)
+from tests.widgets.pages import settle
 
 ROOT = "[data-rlnb]"
 
@@ -84,6 +95,41 @@ def test_a_box_that_failed_and_those_that_were_not_reached():
     assert fates(failed=1) == ["passed", "passed", "failed", "unreached"]
     assert fates(failed=1, backwards=True) == ["unreached", "unreached", "failed", "unreached"]
     assert fates(failed=3) == ["passed", "passed", "passed", "failed"], "the env around the chain"
+
+
+def test_only_with_a_seed_the_picture_says_where_a_step_stopped():
+    model = inspector_model(made(StepCounter(), RewardSum()), seed=0)
+    model = with_moment(model, Moment("step", "step 1", (None,) * 3, (None,) * 3, failed=0, error="it broke"))
+    with_seed, without = (str(inspector_svg(replace(model, seed=seed), 0, "")) for seed in (0, None))
+    assert [words in with_seed for words in ("stopped here", "not reached", "it broke")] == [True] * 3
+    assert [words in without for words in ("stopped here", "not reached", "it broke")] == [False] * 3
+
+
+def test_three_cards_stand_side_by_side_at_480_pixels_and_none_moves(browse):
+    class Break(Transform):
+        def _step(self, tensordict, next_tensordict):
+            raise RuntimeError
+
+    def act(page):
+        page.set_viewport_size({"width": 512, "height": 700})
+        page.locator(".ti-chain").focus()
+        found = []
+        for key in ("End", "ArrowUp", "Home"):
+            page.keyboard.press(key)
+            settle(page)
+            cards = page.locator(".ti-box").all()
+            fates = [card.get_attribute("data-fate") for card in cards]
+            found.append(([card.bounding_box() for card in cards], fates))
+        name = page.locator(".ti-chain").get_by_role("option", selected=True).get_attribute("aria-label")
+        return found, name, page.evaluate("document.documentElement.scrollWidth <= 512")
+
+    found, name, fits = browse(TransformInspector(made(StepCounter(), Break(), RewardSum()), seed=0), act)
+    (boxes, fates), *later = found
+    assert fates == ["passed", "passed", "failed", "unreached"] and later[0][1] == ["passed"] * 4
+    assert all(same == boxes for same, _ in later) and fits
+    assert len({box["y"] for box in boxes[:3]}) == 1 and boxes[3]["x"] == boxes[0]["x"]
+    words = ["CartPoleEnv", 'gives "observation", "reward", "done", "terminated", "truncated"', 'takes "action"']
+    assert name == "\n".join(words)
 
 
 def test_a_card_has_a_line_for_each_thing_that_its_box_does_and_the_room_for_all():

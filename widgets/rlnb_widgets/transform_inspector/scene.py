@@ -43,27 +43,29 @@ def chain_legend(model: InspectorModel) -> list[tuple[str, str]]:
 
 def card_displays(model: InspectorModel) -> list[Display]:
     """Draw the base env and each box for the page, which knows the values of the parameters."""
-    height = _height(model)
-    cards = [Display(height) for _ in range(len(model.boxes) + 1)]
+    # What became of a box has a line as soon as one failed, so that no card grows from one moment to the next.
+    stopped = any(moment.failed is not None for moment in model.moments)
+    states = {name: Param(name) for name in ("chosen", "cut", *(("failed", "unreached") if stopped else ()))}
+    cards = [Display(_height(model, stopped)) for _ in range(len(model.boxes) + 1)]
     for k, card in enumerate(cards):
-        _card(card, model, k - 1, height, {name: Param(name) for name in ("chosen", "cut", "failed", "unreached")})
+        _card(card, model, k - 1, card.height, states)
     return cards
 
 
 def chain_display(model: InspectorModel, chosen: int = -1, moment: Moment | None = None) -> Display:
     """Draw the first cards in rows, cut where ``parent`` of the chosen box ends."""
-    count, height = min(len(model.boxes), MAX_BOXES) + 1, _height(model)
-    display = Display(-(-count // _IN_A_ROW) * (height + 8) - 8)
+    stopped = moment is not None and moment.failed is not None
+    count, height, rest = min(len(model.boxes), MAX_BOXES) + 1, _height(model, stopped), len(model.boxes) - MAX_BOXES
+    display = Display(-(-count // _IN_A_ROW) * (height + 8) - 8 + 20 * (rest > 0))
     for k in range(count):
         row, column = divmod(k, _IN_A_ROW)
-        became = "" if moment is None else fate(model, moment, k - 1)
         states = {"chosen": int(k - 1 == chosen), "cut": int(k == chosen)}
-        states |= {name: int(name == became) for name in ("failed", "unreached")}
+        if moment is not None and stopped:
+            states |= {name: int(name == fate(model, moment, k - 1)) for name in ("failed", "unreached")}
         with display.placed(((_CARD + _GAP) * column, (height + 8) * row, 0)):
             _card(display, model, k - 1, height, states)
-    if len(model.boxes) > MAX_BOXES:
-        display.height += 20
-        display.text(0, display.height - 5, f"+{len(model.boxes) - MAX_BOXES} more boxes", fill="muted")
+    if rest > 0:
+        display.text(0, display.height - 5, f"+{plural(rest, 'more box', 'more boxes')}", fill="muted")
     return display
 
 
@@ -85,15 +87,9 @@ def changes_display(lines: Sequence[tuple[str, str, Thumbnail | None]]) -> Displ
     return display
 
 
-def _stopped(model: InspectorModel) -> bool:
-    """Whether the cards have a line for what became of them: no card grows from one moment to the next."""
-    return any(moment.failed is not None for moment in model.moments)
-
-
-def _height(model: InspectorModel) -> float:
+def _height(model: InspectorModel, stopped: bool) -> float:
     """Return the height that is enough for each card."""
-    most = max(len(_card_lines(model, i)) for i in range(-1, len(model.boxes)))
-    return 27 + _LINE * (most + _stopped(model))
+    return 27 + _LINE * (max(len(_card_lines(model, i)) for i in range(-1, len(model.boxes))) + stopped)
 
 
 def _card_lines(model: InspectorModel, i: int) -> list[tuple[str, str]]:
@@ -119,7 +115,7 @@ def _card(display: Display, model: InspectorModel, i: int, height: float, states
             display.text(_PAD + x, y, cut_text(keys, _ROOM - x, 11))
     with display.shown(states["chosen"]):
         display.box(1, 1, _CARD - 2, height - 2, stroke="accent", width=2, radius=6)
-    if _stopped(model):
+    if "failed" in states:
         with display.shown(states["failed"]):
             display.box(0, 0, 4, height, "bad", radius=2)
             display.text(_PAD, height - 9, "stopped here", fill="bad", bold=True)
