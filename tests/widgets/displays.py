@@ -10,10 +10,11 @@ from rlnb_widgets import BatchedEnvTimeline, TransformInspector
 from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.timeline import marks_display
 from rlnb_widgets.batched_timeline import batch_run, failure_of
-from rlnb_widgets.transform_inspector.scene import chain_display
+from rlnb_widgets.transform_inspector import Moment
+from rlnb_widgets.transform_inspector.scene import card_displays, chain_display
 
 from rlnb.collectors.trace import Call, CollectorTrace, WorkerBatch
-from rlnb.envs import CartPoleEnv, Compose, RewardSum, StepCounter, TransformedEnv
+from rlnb.envs import CartPoleEnv, Compose, RenameTransform, RewardSum, StepCounter, TransformedEnv
 from rlnb.envs.batched.trace import BatchTrace, Turn
 from tests.widgets import (
     displays_buffers,
@@ -95,8 +96,20 @@ def _failure() -> Made:
 
 
 def _chain() -> Made:
-    env = TransformedEnv(CartPoleEnv(), Compose(StepCounter(), RewardSum()))
-    return chain_display(TransformInspector(env, seed=0).model, chosen=1), {}
+    model = TransformInspector(_transformed(), seed=0).model
+    failed = Moment("step", "step 1", (), (), failed=0)
+    return chain_display(model, 1, failed), {}
+
+
+def _card() -> Made:
+    """A card in the page, with the cut after it and the arrows of a transform with an inverse."""
+    card = card_displays(TransformInspector(_transformed(), seed=0).model)[2]
+    return card, {"chosen": 1, "cut": 1, "failed": 0, "unreached": 0}
+
+
+def _transformed() -> TransformedEnv:
+    inverse = RenameTransform([], [], ["action"], ["deed"])
+    return TransformedEnv(CartPoleEnv(), Compose(StepCounter(), RewardSum(), inverse, StepCounter(step_count_key="n")))
 
 
 #: Name to a function that returns a display list and its parameters.
@@ -114,6 +127,7 @@ SCENES: dict[str, Callable[[], Made]] = {
     "timeline of one batch": _of_collectors("detail"),
     "a failure": _failure,
     "chain of transforms": _chain,
+    "a card of a chain": _card,
     **displays_buffers.SCENES,
     **displays_trees.SCENES,
     **displays_spec.SCENES,

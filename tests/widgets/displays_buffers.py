@@ -13,6 +13,7 @@ from rlnb_widgets.buffer_explorer.scene import (
     LEVEL,
     bars_display,
     lengths_display,
+    memory_display,
     ring_display,
     sum_tree_display,
     weights_display,
@@ -110,4 +111,5 @@ SCENES: dict[str, Callable[[], Made]] = {
     "sum tree of 5,000 rows": _of(large, "tree"),
     "weights against beta": _weights,
     "lengths of trajectories": _lengths,
+    "memory by entry": lambda: (memory_display(prioritized().model.memory.keys), {}),
 }

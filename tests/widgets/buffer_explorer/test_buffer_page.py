@@ -252,6 +252,22 @@ def test_what_is_odd_is_drawn_too(browse):
         assert note in notes and errors == 0
 
 
+def test_memory_is_a_picture_whose_name_and_tooltips_say_all(browse):
+    def act(page):
+        page.get_by_role("tab", name="Memory").click()
+        bars = page.get_by_role("img", name="memory by entry")
+        bars.hover(position={"x": 300, "y": 25})
+        settle(page)
+        part = page.locator("[data-part=memory]")
+        return bars.get_attribute("aria-label"), bars.inner_text(), part.locator("p").first.inner_text()
+
+    assert browse(explorer(), act) == (
+        'memory by entry: "observation" 64 B, ("next", "done") 8 B',
+        '("next", "done") bool [1]: 8 B',
+        "72 B in memory, cpu, 9 B an item",
+    )
+
+
 def test_slices_are_spoken_of_only_where_some_are_drawn_or_asked_for(browse):
     def act(page):
         return page.get_by_role("tab").all_inner_texts(), page.locator(".rlnb-key").inner_text()

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { crossing, fate, spoken, split } from "../../../widgets/rlnb_widgets/transform_inspector/lanes.js";
+import { crossing, spoken, split } from "../../../widgets/rlnb_widgets/transform_inspector/lanes.js";
 
 const v = (key, kind, text) => [key, kind, "float32 [1]", text, null];
 
@@ -18,11 +18,7 @@ test("what did not arrive is lost and not removed", () => {
   assert.deepEqual(crossing([v("a", "same", "1")], null).map((row) => row[1]), ["lost"]);
 });
 
-test("boxes beyond the one that failed were not reached", () => {
-  const out = { failed: 1, backwards: false, label: "step 1" };
-  assert.deepEqual([-1, 0, 1, 2].map((i) => fate(out, i, 3)), ["passed", "passed", "failed", "unreached"]);
-  assert.equal(fate({ failed: 3, backwards: false }, 2, 3), "failed");
-  assert.deepEqual([0, 1, 2].map((i) => fate({ failed: 1, backwards: true }, i, 3)), ["unreached", "failed", "unreached"]);
-  assert.equal(fate(null, 0, 3), "passed");
-  assert.equal(spoken({ env: "E", boxes: [{ title: "[0] A" }] }, 0, out), "transform [0] A (1 of 1), step 1");
+test("the open box and the moment are told in words", () => {
+  assert.equal(spoken({ env: "E", boxes: [{ title: "[0] A" }] }, 0, { label: "step 1" }), "transform [0] A (1 of 1), step 1");
+  assert.equal(spoken({ env: "E", boxes: [{ title: "[0] A" }] }, -1, null), "base env, E");
 });

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 from rlnb_widgets import TransformInspector
+from rlnb_widgets._core.measures import text_width
+from rlnb_widgets.transform_inspector import Change, Moment, inspector_model
+from rlnb_widgets.transform_inspector.chain import with_moment
 from rlnb_widgets.transform_inspector.payload import _inwards
-from rlnb_widgets.transform_inspector.schema import Change
+from rlnb_widgets.transform_inspector.scene import card_displays, inspector_svg
+from rlnb_widgets.transform_inspector.text import fate
 
 from rlnb.envs import CartPoleEnv, GymEnv
-from rlnb.envs.transforms import Compose, RenameTransform, RewardScaling, RewardSum, StepCounter, TransformedEnv
+from rlnb.envs.transforms import (
+    Compose,
+    RenameTransform,
+    RewardScaling,
+    RewardSum,
+    StepCounter,
+    Transform,
+    TransformedEnv,
+)
+from tests.widgets.pages import settle
 
 ROOT = "[data-rlnb]"
 
@@ -65,8 +79,70 @@ def test_the_picture_shows_where_parent_of_the_chosen_box_ends():
     found = []
     for inspector.box in (-1, 0, 1):
         words = ["".join(e.itertext()) for e in ElementTree.fromstring(inspector.to_svg()).iter()]
-        found.append([text for text in words if text.endswith(".parent ends here")])
-    assert found == [[], ["env.transform[0].parent ends here"], ["env.transform[1].parent ends here"]]
+        found.append([text for text in words if text.endswith(".parent ends at the dashed line.")])
+    assert found == [[], *([f"env.transform[{i}].parent ends at the dashed line."] for i in (0, 1))]
+
+
+def test_a_box_that_failed_and_those_that_were_not_reached():
+    model = inspector_model(made(StepCounter(), RewardSum(), RewardScaling(0.0, 2.0)))
+
+    def fates(**failure):
+        moment = Moment("step", "step 1", (None,) * 4, (None,) * 4, **failure)
+        return [fate(model, moment, i) for i in range(-1, 3)]
+
+    assert fates() == ["passed"] * 4
+    assert fates(failed=-1) == ["failed", *["unreached"] * 3]
+    assert fates(failed=1) == ["passed", "passed", "failed", "unreached"]
+    assert fates(failed=1, backwards=True) == ["unreached", "unreached", "failed", "unreached"]
+    assert fates(failed=3) == ["passed", "passed", "passed", "failed"], "the env around the chain"
+
+
+def test_only_with_a_seed_the_picture_says_where_a_step_stopped():
+    model = inspector_model(made(StepCounter(), RewardSum()), seed=0)
+    model = with_moment(model, Moment("step", "step 1", (None,) * 3, (None,) * 3, failed=0, error="it broke"))
+    with_seed, without = (str(inspector_svg(replace(model, seed=seed), 0, "")) for seed in (0, None))
+    assert [words in with_seed for words in ("stopped here", "not reached", "it broke")] == [True] * 3
+    assert [words in without for words in ("stopped here", "not reached", "it broke")] == [False] * 3
+
+
+def test_three_cards_stand_side_by_side_at_480_pixels_and_none_moves(browse):
+    class Break(Transform):
+        def _step(self, tensordict, next_tensordict):
+            raise RuntimeError
+
+    def act(page):
+        page.set_viewport_size({"width": 512, "height": 700})
+        page.locator(".ti-chain").focus()
+        found = []
+        for key in ("End", "ArrowUp", "Home"):
+            page.keyboard.press(key)
+            settle(page)
+            cards = page.locator(".ti-box").all()
+            fates = [card.get_attribute("data-fate") for card in cards]
+            found.append(([card.bounding_box() for card in cards], fates))
+        name = page.locator(".ti-chain").get_by_role("option", selected=True).get_attribute("aria-label")
+        return found, name, page.evaluate("document.documentElement.scrollWidth <= 512")
+
+    found, name, fits = browse(TransformInspector(made(StepCounter(), Break(), RewardSum()), seed=0), act)
+    (boxes, fates), *later = found
+    assert fates == ["passed", "passed", "failed", "unreached"] and later[0][1] == ["passed"] * 4
+    assert all(same == boxes for same, _ in later) and fits
+    assert len({box["y"] for box in boxes[:3]}) == 1 and boxes[3]["x"] == boxes[0]["x"]
+    words = ["CartPoleEnv", 'gives "observation", "reward", "done", "terminated", "truncated"', 'takes "action"']
+    assert name == "\n".join(words)
+
+
+def test_a_card_has_a_line_for_each_thing_that_its_box_does_and_the_room_for_all():
+    model = inspector_model(made(RenameTransform(["reward"], ["a reward with a long name"]), RewardSum()))
+    cards = card_displays(model)
+    assert len({card.height for card in cards}) == 1
+    for card in cards:
+        for mark in card.marks:
+            if mark["kind"] == "text":
+                assert mark["y"] < card.height - 6
+                assert mark["x"] + text_width(mark["text"], 11) <= 136 or "within" in mark
+    words = [mark["text"] for mark in cards[1].marks if mark["kind"] == "text"]
+    assert words == ["[0] RenameTransform", "reads", '"reward"', "writes", '"a reward with', 'a long name"']
 
 
 def test_page_and_picture_say_the_ways_of_the_data_in_the_same_words(browse):

@@ -135,7 +135,7 @@ def test_the_picture_shows_tree_icicle_legend_summary_and_board():
         "visits",
         "improved policy",
         "the whole tree, area: visits",
-        "mean return of the action for the player who is to move at the root, -1 to 1",
+        "mean return of the action for the player who is to move at the root",
         "larger, wider: more visits",
         "line visited most",
         "+n",

@@ -195,9 +195,9 @@ class Display:
         """Draw what is drawn again under the same name, which the SVG holds only once."""
         return self._group(shared=name)
 
-    def shown(self, param: Param) -> AbstractContextManager[None]:
-        """Draw what is inside only where a parameter is not zero."""
-        return self._group(show=param)
+    def shown(self, where: Number) -> AbstractContextManager[None]:
+        """Draw what is inside only where a number, such as the value of a parameter, is not zero."""
+        return self._group(show=where)
 
     @contextmanager
     def _group(self, **attributes: Any) -> Iterator[None]:

@@ -410,7 +410,7 @@ def stacked(title: str, desc: str, parts: Sequence[Part], params: Mapping[str, f
         if isinstance(part, Display):
             draw_display(svg, part, params, y)
         else:
-            for i, line in enumerate(_lines(part)):
+            for i, line in enumerate(lines_of(part)):
                 svg.text(MARGIN, y + 11 + 15 * i, line, "muted")
         y += _height(part) + 10
     return svg
@@ -462,12 +462,17 @@ def _fragment(sign: Sign) -> str:
     return svg.fragment()
 
 
-def _lines(caption: str) -> list[str]:
-    """Break a caption into lines as wide as the picture."""
+def lines_of(text: str, room: float = WIDTH) -> list[str]:
+    """Break a text into lines of ``room`` pixels; a longer word has a line of its own.
+
+    Example:
+        >>> lines_of("reads the reward", 60)
+        ['reads the', 'reward']
+    """
     lines = [""]
-    for word in caption.split():
+    for word in text.split():
         longer = f"{lines[-1]} {word}".strip()
-        if text_width(longer, 11) > WIDTH and lines[-1]:
+        if text_width(longer, 11) > room and lines[-1]:
             lines.append(word)
         else:
             lines[-1] = longer
@@ -477,4 +482,4 @@ def _lines(caption: str) -> list[str]:
 def _height(part: Display | str) -> float:
     if isinstance(part, Display):
         return part.height
-    return 15.0 * len(_lines(part))
+    return 15.0 * len(lines_of(part))

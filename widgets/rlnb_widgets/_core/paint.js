@@ -39,7 +39,7 @@ export function hitAt(marks, { width, params }, px, py) {
   let found = null;
   const visit = (list, place, px, py) => {
     for (const mark of list) {
-      if (mark.kind === "group" && mark.show && !number(params, mark.show)) continue;
+      if (mark.kind === "group" && mark.show !== undefined && !number(params, mark.show)) continue;
       if (mark.kind === "group" && mark.at) {
         const origin = originOf(params, mark, place);
         if (!origin) continue;
@@ -196,7 +196,7 @@ function sectorPath(pen, at, { r, r2 }, turn, turn2) {
 const DRAW = {
   group(painter, mark, place) {
     const { pen, params } = painter;
-    if (mark.show && !number(params, mark.show)) return;
+    if (mark.show !== undefined && !number(params, mark.show)) return;
     if (mark.at) return placed(painter, mark, place);
     const inner = inside(painter, mark, place);
     if (!mark.clip) return draw(painter, mark.marks, inner);

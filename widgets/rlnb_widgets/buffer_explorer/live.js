@@ -72,7 +72,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
   const slices = slicesPanel({
     moment, size: () => sliceLen, onSize: (size) => { sliceLen = size; update(); }, strict: head.strict, chart: () => chart("lengths"),
   });
-  const memory = memoryPanel();
+  const memory = memoryPanel({ chart: () => chart("memory") });
   const page = (by) => playhead.step(by);
   const bar = own(timelineBar(playhead, () => head.marks, "moment", null, page));
   const keys = {};
@@ -183,6 +183,7 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     arrange();
     meanings.replaceChildren(legend(head.legend));
     root.setAttribute("aria-label", model.get("_label"));
+    chart("memory").show(lists.memory, columnOf);
     for (const part of [boxes, memory]) guarded(part, head);
     notes.tell(head.notes);
   };

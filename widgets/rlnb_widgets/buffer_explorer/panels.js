@@ -88,16 +88,13 @@ export function cellPanel({ onRow, onColumn }) {
   return { el, fields, update };
 }
 
-/** Memory by entry. */
-export function memoryPanel() {
-  const el = h("section", { class: "be-panel", "data-part": "memory" });
-  const note = (words) => (words ? [h("p", { class: "rlnb-note rlnb-small" }, words)] : []);
-  const update = ({ memory: { keys, total, note: more } }) => {
-    const most = Math.max(...keys.map((key) => key[2]), 1);
-    const rows = keys.map(([key, form, bytes, words]) => h("tr", {},
-      h("th", { scope: "row" }, h("code", {}, key)), h("td", { class: "rlnb-note" }, form),
-      h("td", { class: "be-wide" }, h("span", { class: "be-bar", style: `width:${(100 * bytes) / most}%` })), h("td", {}, words)));
-    el.replaceChildren(...note(total), ...(rows.length ? [h("table", { class: "rlnb-data be-table" }, h("tbody", {}, ...rows))] : []), ...note(more));
+/** Memory by entry; chart() is the surface of its bars. */
+export function memoryPanel({ chart }) {
+  const [total, more] = [0, 1].map(() => h("p", { class: "rlnb-note rlnb-small" }));
+  const el = h("section", { class: "be-panel", "data-part": "memory" }, total, chart().el, more);
+  const update = ({ memory: { keys, ...said } }) => {
+    [total.textContent, more.textContent] = [said.total, said.note];
+    chart().el.ariaLabel = `memory by entry: ${keys.join(", ")}`;
   };
   return { el, update };
 }

@@ -48,7 +48,7 @@ def buffer_payload(model: ExplorerModel) -> tuple[dict[str, Any], bytes]:
         "memory": {
             "note": memory.note,
             "total": memory_words(memory) if memory.keys else "",
-            "keys": [[key.key, key.form, key.reserved, bytes_text(key.reserved)] for key in memory.keys],
+            "keys": [f"{key.key} {bytes_text(key.reserved)}" for key in memory.keys],
         },
         "moments": _changes([_moment(moment, out) for moment in model.moments]),
         "marks": _jumps(model),

@@ -15,7 +15,7 @@ from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
 from rlnb_widgets._core.measures import text_width
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import bytes_text, number
-from rlnb_widgets.buffer_explorer.model import Component, ExplorerModel, Moment
+from rlnb_widgets.buffer_explorer.model import Component, ExplorerModel, KeyMemory, Moment
 from rlnb_widgets.buffer_explorer.values import MIDDLE, RADIUS, SHADES, depth_of, state_values, thickness
 from rlnb_widgets.buffer_explorer.words import (
     buffer_explanation,
@@ -163,10 +163,26 @@ def lengths_display(column: Column) -> Display:
     return display
 
 
+def memory_display(keys: Sequence[KeyMemory]) -> Display:
+    """Draw the memory of each entry as a bar."""
+    display = Display(17 * len(keys))
+    most = max((key.reserved for key in keys), default=1) or 1
+    for i, key in enumerate(keys):
+        y, words = 17 * i, f"{key.key}  {key.form}"
+        display.text(0, y + 12, words, mono=True, size=11, within=246)
+        with display.frame(256, 70, (0, most)):
+            display.rect(0, key.reserved, y + 3, 10, "muted", radius=2, least=1)
+        with display.frame(0, 0):
+            display.text(1, y + 12, bytes_text(key.reserved), anchor="end")
+            display.hit(0, 1, y, 17, tip=f"{words}: {bytes_text(key.reserved)}")
+    return display
+
+
 def page_displays(model: ExplorerModel) -> dict[str, Display]:
     """Return the lists that the page needs for the recorded states."""
     moments = model.moments
     found = {f"ring{n}": ring_display(str, n) for n in sorted({m.grid.columns for m in moments})}
+    found["memory"] = memory_display(model.memory.keys)
     found["draws"] = bars_display(str, "draws", "c1", expected=True)
     if any(m.priorities is not None for m in moments):
         found |= {name: bars_display(str, name, "c4") for name in ("priorities", "weights")}
@@ -229,7 +245,7 @@ def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
         )
         parts += [bars_display(column, "priorities", "c4"), words, sum_tree_display(column, levels)]
     if model.memory.keys:
-        parts.append(_memory(model))
+        parts += [memory_words(model.memory), memory_display(model.memory.keys[:_MOST_KEYS])]
     parts += [note for note in (model.memory.note, *model.notes) if note]
     title = f"BufferExplorer: {buffer_headline(model, moment)}"
     return stacked(title, buffer_explanation(model, t), parts, params)
@@ -286,18 +302,4 @@ def _ring_and_words(model: ExplorerModel, t: int, column: Column) -> Display:
             display.text(RING + 20, y, line, fill=role, size=11, bold=bold)
             y += 15
         y += 6
-    return display
-
-
-def _memory(model: ExplorerModel) -> Display:
-    memory = model.memory
-    keys = memory.keys[:_MOST_KEYS]
-    display = Display(24 + 17 * len(keys))
-    display.text(0, 12, memory_words(memory), bold=True)
-    most = max(key.reserved for key in memory.keys) or 1
-    for i, key in enumerate(keys):
-        top = 20.0 + 17 * i
-        display.text(0, top + 10, f"{key.key}  {key.form}", size=10, mono=True, within=340)
-        display.box(358, top + 1, 280 * key.reserved / most, 11, "muted", radius=2)
-        display.text(650, top + 10, bytes_text(key.reserved), size=10)
     return display

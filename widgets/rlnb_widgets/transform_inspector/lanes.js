@@ -17,14 +17,6 @@ export function split(rows) {
   return { told, quiet: rows.filter((row) => row[1] === "same") };
 }
 
-/** How a box took part in a moment: "failed", "passed" or "unreached". */
-export function fate(moment, box, boxes) {
-  if (!moment || moment.failed === null) return "passed";
-  if (moment.failed === box || (moment.failed >= boxes && box === boxes - 1)) return "failed";
-  if (moment.backwards) return "unreached"; // Nothing came out again.
-  return box > moment.failed ? "unreached" : "passed";
-}
-
 /** The words for a box that is open, and the moment that is shown. */
 export function spoken(model, box, moment) {
   const where = box < 0 ? `base env, ${model.env}` : `transform ${model.boxes[box].title} (${box + 1} of ${model.boxes.length})`;

@@ -1,11 +1,10 @@
 // The live inspector: the chain as boxes, one of them open, a reset or step chosen; arrow keys move through both.
 
-import { button, Channel, clamp, h, keyboard, legend, select, visualizer } from "../_core/core.js";
-import { crossing, fate, split, spoken } from "./lanes.js";
+import { button, Channel, clamp, h, keyboard, legend, select, surface, visualizer } from "../_core/core.js";
+import { unpacked } from "../_core/packing.js";
+import { crossing, split, spoken } from "./lanes.js";
 
 const SIGNS = { new: "+", removed: "−", changed: "~", same: "", lost: "" };
-const MOST_KEYS = 3; // in a box; all of them are in the tables below
-const keyList = (keys) => (keys.length ? keys.slice(0, MOST_KEYS).join(", ") + (keys.length > MOST_KEYS ? ` and ${keys.length - MOST_KEYS} more` : "") : "—");
 
 export default visualizer("transform-inspector", ({ model, root, own, listen }) => {
   let data = JSON.parse(model.get("payload"));
@@ -42,33 +41,32 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
     legend(data.ways),
   ].filter(Boolean));
 
-  function fillMoments() {
+  /** How a box, or the base env at -1, took part in the moment: "passed", "failed" or "unreached". */
+  const fateOf = (i) => current()?.fates[i + 1] ?? "passed";
+  // Each box is a picture by itself, so that they wrap where there is less room.
+  const cards = data.words.map((words, k) => {
+    const i = k - 1;
+    const params = () => ({ chosen: Number(box.value === i), cut: Number(box.value === k), failed: 0, unreached: 0, [fateOf(i)]: 1 });
+    return own(surface(null, null, { params, class: "ti-box", role: "option", id: `${id}-${i}`, "data-box": i, title: words, onclick: () => box.set(i) }));
+  });
+  chain.append(...cards.map(({ el }) => el));
+
+  function fill() {
+    const lists = unpacked(data.cards);
+    cards.forEach((card, k) => card.show(lists[k]));
     moments.replaceChildren(...data.moments.map((m, i) => h("option", { value: String(i) }, `${m.label}${m.error ? " (stopped)" : ""}`)));
     moments.hidden = data.moments.length === 0;
+    update();
   }
 
   function fillChain() {
-    const now = current();
-    const card = (i, title, lines) => {
-      const state = fate(now, i, data.boxes.length);
-      const chosen = i === box.value;
-      return h("div", {
-        class: "ti-box", title: [title, ...lines.map(([what, keys]) => `${what} ${keys.join(", ") || "nothing"}`)].join("\n"), role: "option", id: `${id}-${i}`, "aria-selected": String(chosen), "data-box": i, "data-fate": state,
-        onclick: () => box.set(i),
-      }, h("div", { class: "ti-name" }, title), ...lines.filter(([, keys], i) => i < 2 || keys.length).map(([what, keys]) => h("div", { class: "ti-keys" }, h("span", { class: "rlnb-note" }, `${what} `), keyList(keys))),
-      state === "failed" ? h("div", { class: "ti-failed" }, "stopped here") : null,
-      state === "unreached" ? h("div", { class: "rlnb-note" }, "not reached") : null);
-    };
-    const keysOf = (changes) => changes.map((change) => change[0]);
-    const parts = [card(-1, data.env, [["gives", keysOf(data.given)], ["takes", keysOf(data.taken)]])];
-    data.boxes.forEach((b, i) => {
-      const cut = i === box.value;
-      const gap = h("div", { class: "ti-gap", "aria-hidden": "true", "data-cut": cut ? "1" : null, title: cut ? `${b.code}.parent ends here` : null },
-        h("span", { class: "ti-out" }, "→"), b.invertible ? h("span", { class: "ti-in" }, "←") : null);
-      const inverse = b.inverseWrites.length ? [["inverse reads", b.inverseReads], ["inverse writes", b.inverseWrites]] : [];
-      parts.push(h("div", { class: "ti-link", role: "presentation" }, gap, card(i, b.title, [["reads", b.reads], ["writes", b.writes], ...inverse])));
+    cards.forEach(({ el, invalidate }, k) => {
+      const fate = fateOf(k - 1);
+      el.dataset.fate = fate;
+      el.ariaLabel = fate === "passed" ? data.words[k] : `${data.words[k]}\n${fate}`;
+      el.ariaSelected = String(k - 1 === box.value);
+      invalidate();
     });
-    chain.replaceChildren(...parts);
     chain.setAttribute("aria-activedescendant", `${id}-${box.value}`);
   }
 
@@ -105,7 +103,7 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
   }
 
   function stopped(now, i) {
-    if (!now || fate(now, i, data.boxes.length) !== "failed") return null;
+    if (fateOf(i) !== "failed") return null;
     return h("div", { class: "rlnb-error", role: "alert" }, h("strong", {}, `${now.stopped}: `), now.error);
   }
 
@@ -140,8 +138,7 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
     words.textContent = spoken(data, box.value, current());
     Object.assign(root.dataset, { box: box.value, moment: moment.value, moments: data.moments.length });
   }
-  listen("change:payload", () => { data = JSON.parse(model.get("payload")); fillMoments(); update(); });
+  listen("change:payload", () => { data = JSON.parse(model.get("payload")); fill(); });
   for (const channel of [box, moment]) channel.subscribe(update);
-  fillMoments();
-  update();
+  fill();
 });

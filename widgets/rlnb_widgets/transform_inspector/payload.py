@@ -6,9 +6,10 @@ import base64
 import json
 from typing import Any
 
-from rlnb_widgets.transform_inspector.scene import chain_legend
+from rlnb_widgets._core.packing import packed
+from rlnb_widgets.transform_inspector.scene import card_displays, chain_legend
 from rlnb_widgets.transform_inspector.schema import Change, InspectorModel, Moment, Value
-from rlnb_widgets.transform_inspector.text import box_label, stopped_at
+from rlnb_widgets.transform_inspector.text import box_label, card_words, fate, stopped_at
 
 BUDGET = 1_500_000  # bytes of thumbnails
 
@@ -22,10 +23,11 @@ def inspector_payload(model: InspectorModel) -> str:
         "given": _changes(model.given), "taken": _changes(model.taken),
         "boxes": [{
             "name": box.name, "title": box_label(model, i), "code": box.code, "settings": box.settings,
-            "error": box.error, "reads": box.reads, "writes": box.writes, "inverseReads": box.inverse_reads,
-            "inverseWrites": box.inverse_writes, "invertible": box.invertible,
+            "error": box.error, "invertible": box.invertible,
             "output": _changes(box.output), "input": _inwards(box.input),
         } for i, box in enumerate(model.boxes)],
+        "cards": packed({str(k): card for k, card in enumerate(card_displays(model))}),
+        "words": [card_words(model, i) for i in range(-1, len(model.boxes))],
         "ways": chain_legend(model),
         "moments": moments,
         "pictures": [f"data:image/png;base64,{base64.b64encode(data).decode()}" for data in pictures],
@@ -44,8 +46,9 @@ def _inwards(changes: tuple[Change, ...]) -> list[list[str]]:
 
 def _moment(model: InspectorModel, moment: Moment, pictures: dict[bytes, int]) -> dict[str, Any]:
     return {
-        "what": moment.what, "label": moment.label, "error": moment.error, "failed": moment.failed,
-        "backwards": moment.backwards, "stopped": stopped_at(model, moment),
+        "what": moment.what, "label": moment.label, "error": moment.error,
+        "fates": [] if moment.failed is None else [fate(model, moment, i) for i in range(-1, len(model.boxes))],
+        "stopped": stopped_at(model, moment),
         "forward": [_values(values, pictures) for values in moment.forward],
         "inverse": [_values(values, pictures) for values in moment.inverse],
     }  # fmt: skip

@@ -1,30 +1,39 @@
-"""Display list of the chain: one row per box from the base env outwards, with keys and changes."""
+"""Display lists of the chain: a card for each box, from the base env outwards, and the changes that the boxes make."""
 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
-from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.display import Display, Number, Param
+from rlnb_widgets._core.display_svg import WIDTH, Part, lines_of, stacked
+from rlnb_widgets._core.measures import cut_text, text_width
+from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import plural
 from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, Thumbnail
-from rlnb_widgets.transform_inspector.text import box_label, changed, joined, moved, stopped_at, value_line
+from rlnb_widgets.transform_inspector.text import box_keys, box_label, fate, spec_lines, value_lines
 
-MAX_BOXES = 24
-MAX_CHANGES = 5
-_BOX, _TEXT, _ROOM = 176.0, 196.0, 536.0
-_LINE, _GAP = 15.0, 22.0
-_ROLES = {"new": "good", "removed": "bad", "changed": "accent", "same": "muted"}
+MAX_BOXES, MAX_LINES = 24, 24
+MAX_KEYS = 3  # on a card; its tooltip in the page has all of them
+_CARD, _GAP, _PAD, _LINE, _IN_A_ROW = 140.0, 20.0, 6.0, 15.0, 4
+_ROOM = _CARD - 2 * _PAD
+_ROLES = {"new": "good", "removed": "bad", "changed": "accent", "same": "muted", "failed": "bad"}
 
 # Colours of the two ways of data through the chain, and what they mean.
 _OUT, _IN = ("accent", "out of the env, after each reset and step"), ("c4", "into the env, before each step")
 
 
-@dataclass(frozen=True)
-class _Line:
-    text: str
-    role: str
-    picture: Thumbnail | None = None
+def inspector_svg(model: InspectorModel, chosen: int, words: str) -> Svg:
+    """Draw the chain with a chosen box, and all changes, those of values only if there is a seed."""
+    moment = model.moments[-1] if model.moments and model.seed is not None else None
+    title = f"{model.env} and {plural(len(model.boxes), 'transform')}"
+    parts: list[Part] = [chain_legend(model), chain_display(model, chosen, moment)]
+    parts += [f"{model.boxes[chosen].code}.parent ends at the dashed line."] if chosen >= 0 else []
+    parts += ["Changes of specs:", changes_display(spec_lines(model))]
+    if moment is not None:
+        title += f"; values of {moment.label}, seed {model.seed}"
+        parts += ["Changes of values:", changes_display(value_lines(model, moment))]
+    return stacked(title, words, parts, {})
 
 
 def chain_legend(model: InspectorModel) -> list[tuple[str, str]]:
@@ -32,93 +41,93 @@ def chain_legend(model: InspectorModel) -> list[tuple[str, str]]:
     return [_OUT, *([_IN] if any(box.invertible for box in model.boxes[:MAX_BOXES]) else [])]
 
 
-def chain_display(model: InspectorModel, chosen: int = -1) -> Display:
-    """Draw the chain, cut where ``parent`` of the chosen box ends, with values only if there is a seed."""
-    moment = model.moments[-1] if model.moments and model.seed is not None else None
-    rows = [(model.env, "env.base_env", _base_lines(model, moment))]
-    for i, box in enumerate(model.boxes[:MAX_BOXES]):
-        rows.append((box_label(model, i), box.code, _box_lines(model, i, moment)))
-    heights = [max(44.0, 12 + sum(map(_height, lines))) for _, _, lines in rows]
-    rest = len(model.boxes) - MAX_BOXES
-    display = Display(sum(heights) + _GAP * (len(rows) - 1) + 4 + 20 * (rest > 0))
-    y = 2.0
-    for i, ((title, code, lines), height) in enumerate(zip(rows, heights, strict=True)):
-        failed = moment is not None and moment.failed == i - 1
-        _row(display, y, height, title, code, lines, failed)
-        y += height + _GAP
-        if i + 1 < len(rows):
-            if i == chosen:
-                _cut(display, y - _GAP / 2, model.boxes[i].code)
-            _arrows(display, y - _GAP, model.boxes[i].invertible)
+def card_displays(model: InspectorModel) -> list[Display]:
+    """Draw the base env and each box for the page, which knows the values of the parameters."""
+    # What became of a box has a line as soon as one failed, so that no card grows from one moment to the next.
+    stopped = any(moment.failed is not None for moment in model.moments)
+    states = {name: Param(name) for name in ("chosen", "cut", *(("failed", "unreached") if stopped else ()))}
+    cards = [Display(_height(model, stopped)) for _ in range(len(model.boxes) + 1)]
+    for k, card in enumerate(cards):
+        _card(card, model, k - 1, card.height, states)
+    return cards
+
+
+def chain_display(model: InspectorModel, chosen: int = -1, moment: Moment | None = None) -> Display:
+    """Draw the first cards in rows, cut where ``parent`` of the chosen box ends."""
+    stopped = moment is not None and moment.failed is not None
+    count, height, rest = min(len(model.boxes), MAX_BOXES) + 1, _height(model, stopped), len(model.boxes) - MAX_BOXES
+    display = Display(-(-count // _IN_A_ROW) * (height + 8) - 8 + 20 * (rest > 0))
+    for k in range(count):
+        row, column = divmod(k, _IN_A_ROW)
+        states = {"chosen": int(k - 1 == chosen), "cut": int(k == chosen)}
+        if moment is not None and stopped:
+            states |= {name: int(name == fate(model, moment, k - 1)) for name in ("failed", "unreached")}
+        with display.placed(((_CARD + _GAP) * column, (height + 8) * row, 0)):
+            _card(display, model, k - 1, height, states)
     if rest > 0:
-        display.text(0, y, f"+{plural(rest, 'more box', 'more boxes')}", fill="muted")
+        display.text(0, display.height - 5, f"+{plural(rest, 'more box', 'more boxes')}", fill="muted")
     return display
 
 
-def _row(display: Display, y: float, height: float, title: str, code: str, lines: list[_Line], failed: bool) -> None:
-    display.box(0, y, _BOX, height, "panel", stroke="bad" if failed else "line", radius=5)
-    display.text(10, y + 19, title, bold=True, size=12, within=_BOX - 20)
-    display.text(10, y + 35, code, fill="muted", size=10, mono=True, within=_BOX - 20)
-    at = y
-    for line in lines:
-        shift = 0
-        if line.picture is not None:
-            shift = line.picture.width + 8
-            data = base64.b64encode(line.picture.data).decode()
-            size = (line.picture.width, line.picture.height)
-            display.image(_TEXT, at + 4, *size, f"data:image/png;base64,{data}")
-        display.text(_TEXT + shift, at + 15, line.text, fill=line.role, size=11, within=_ROOM - shift)
-        at += _height(line)
+def changes_display(lines: Sequence[tuple[str, str, Thumbnail | None]]) -> Display:
+    """List changes, given as text, kind and thumbnail."""
+    more = len(lines) - MAX_LINES
+    shown = [*lines[:MAX_LINES], *([(f"+{more} more", "same", None)] if more > 0 else [])] or [("none", "same", None)]
+    heights = [_LINE if picture is None else max(_LINE, picture.height + 8) for _, _, picture in shown]
+    display = Display(sum(heights))
+    y = 0.0
+    for (text, kind, picture), height in zip(shown, heights, strict=True):
+        x = 0
+        if picture is not None:
+            x = picture.width + 8
+            source = f"data:image/png;base64,{base64.b64encode(picture.data).decode()}"
+            display.image(0, y + 4, picture.width, picture.height, source)
+        display.text(x, y + 12, text, fill=_ROLES[kind], within=WIDTH - x)
+        y += height
+    return display
 
 
-def _height(line: _Line) -> float:
-    return _LINE if line.picture is None else max(_LINE, line.picture.height + 8)
+def _height(model: InspectorModel, stopped: bool) -> float:
+    """Return the height that is enough for each card."""
+    return 27 + _LINE * (max(len(_card_lines(model, i)) for i in range(-1, len(model.boxes))) + stopped)
 
 
-def _arrows(display: Display, y: float, inward: bool) -> None:
-    """Draw the arrows below a row: down, out of the env, and up if the transform has an inverse."""
-    for x, role, name in ((58, "accent", "down"), (118, "c4", "up")):
-        if name == "down" or inward:
-            display.line(x, y + 2, x, y + _GAP - 2, stroke=role, width=2)
-            display.glyph(x, y + (_GAP - 5 if name == "down" else 5), name, 8, role)
+def _card_lines(model: InspectorModel, i: int) -> list[tuple[str, str]]:
+    """Return what a box does, empty where a line goes on, and the keys."""
+    found = []
+    for what, keys in box_keys(model, i):
+        more = f" and {len(keys) - MAX_KEYS} more" if len(keys) > MAX_KEYS else ""
+        first, *rest = lines_of(f"{what} {', '.join(keys[:MAX_KEYS]) or '—'}{more}", _ROOM)
+        found += [(what, first.removeprefix(what).strip()), *(("", line) for line in rest)]
+    return found
 
 
-def _cut(display: Display, y: float, code: str) -> None:
-    """Draw where the env is cut off before a box; everything above is what its ``parent`` is."""
-    display.line(0, y, _TEXT - 8, y, stroke="warn", width=2, dash=(6, 4))
-    display.text(_TEXT, y + 4, f"{code}.parent ends here", fill="muted", size=11)
-
-
-def _base_lines(model: InspectorModel, moment: Moment | None) -> list[_Line]:
-    lines = [
-        _Line(f"gives {joined(tuple(c.key for c in model.given))}", "ink"),
-        _Line(f"takes {joined(tuple(c.key for c in model.taken))}", "ink"),
-    ]
-    return lines + _stop(model, moment, -1)
-
-
-def _box_lines(model: InspectorModel, i: int, moment: Moment | None) -> list[_Line]:
-    box = model.boxes[i]
-    lines = [_Line(f"reads {joined(box.reads)}; writes {joined(box.writes)}", "ink")]
-    if box.inverse_writes:
-        lines.append(_Line(f"inverse reads {joined(box.inverse_reads)}; writes {joined(box.inverse_writes)}", "ink"))
-    specs = [_Line(f"spec {change.text()}", _ROLES[change.kind]) for change in changed(box.output)]
-    specs += [_Line(f"inverse spec {change.text()}", _ROLES[change.kind]) for change in changed(box.input)]
-    lines += _few(specs) + ([_Line(f"failed: {box.error}", "bad")] if box.error else [])
-    if moment is not None:
-        found = [("inverse ", value) for value in moved(moment.inverse[i])]
-        found += [("", value) for value in moved(moment.forward[i + 1])]
-        lines += _few([_Line(prefix + value_line(value), _ROLES[value.kind], value.picture) for prefix, value in found])
-    return lines + _stop(model, moment, i)
-
-
-def _stop(model: InspectorModel, moment: Moment | None, i: int) -> list[_Line]:
-    if moment is None or moment.failed is None or min(moment.failed, len(model.boxes) - 1) != i:
-        return []
-    return [_Line(f"{stopped_at(model, moment)}: {moment.error}", "bad")]
-
-
-def _few(lines: list[_Line]) -> list[_Line]:
-    if len(lines) <= MAX_CHANGES:
-        return lines
-    return [*lines[:MAX_CHANGES], _Line(f"+{len(lines) - MAX_CHANGES} more", "muted")]
+def _card(display: Display, model: InspectorModel, i: int, height: float, states: Mapping[str, Number]) -> None:
+    """Draw a box, or the base env for -1, and the way to the next one."""
+    display.box(1, 1, _CARD - 2, height - 2, "panel", stroke="line", radius=6)
+    display.text(_PAD, 17, box_label(model, i), bold=True, within=_ROOM - 8)
+    for k, (what, keys) in enumerate(_card_lines(model, i)):
+        y, x = 33 + _LINE * k, 0.0
+        if what:
+            x = text_width(f"{what} ", 11)
+            display.text(_PAD, y, what, fill="muted")
+        if keys:
+            display.text(_PAD + x, y, cut_text(keys, _ROOM - x, 11))
+    with display.shown(states["chosen"]):
+        display.box(1, 1, _CARD - 2, height - 2, stroke="accent", width=2, radius=6)
+    if "failed" in states:
+        with display.shown(states["failed"]):
+            display.box(0, 0, 4, height, "bad", radius=2)
+            display.text(_PAD, height - 9, "stopped here", fill="bad", bold=True)
+        with display.shown(states["unreached"]):
+            display.text(_PAD, height - 9, "not reached", fill="muted")
+    if i + 1 == len(model.boxes):
+        return
+    after, left, right, middle = model.boxes[i + 1], _CARD + 2, _CARD + _GAP - 2, height / 2
+    with display.shown(states["cut"]):
+        display.line(_CARD + _GAP / 2, 0, _CARD + _GAP / 2, height, stroke="warn", width=2, dash=(6, 4))
+    for role, name, x, y in (("accent", "right", right - 4, middle - 8), ("c4", "left", left + 4, middle + 8)):
+        if name == "right" or after.invertible:
+            display.box(left, y - 6, right - left, 12, "paper")
+            display.line(left, y, right, y, stroke=role, width=2)
+            display.glyph(x, y, name, 8, role)

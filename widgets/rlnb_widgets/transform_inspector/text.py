@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from rlnb_widgets._core.text import plural, shorten, table
-from rlnb_widgets.transform_inspector.schema import Box, Change, InspectorModel, Moment, Value
+from rlnb_widgets.transform_inspector.schema import Box, Change, InspectorModel, Moment, Thumbnail, Value
 
 MAX_BOXES = 40
 MAX_LINES = 60
 WIDE = 48
+
+#: A change as text, its kind or ``"failed"``, and the thumbnail of an image.
+_Line = tuple[str, str, Thumbnail | None]
 
 
 def inspector_text(model: InspectorModel) -> str:
@@ -21,7 +24,7 @@ def inspector_text(model: InspectorModel) -> str:
     lines = [inspector_headline(model), table(rows, headers)]
     if len(model.boxes) > MAX_BOXES:
         lines.append(f"+{plural(len(model.boxes) - MAX_BOXES, 'more box', 'more boxes')}")
-    lines += _bounded(["specs", *(_spec_lines(model) or ["  none changes"])])
+    lines += _bounded(["specs", *([f"  {text}" for text, _, _ in spec_lines(model)] or ["  none changes"])])
     if model.seed is not None:
         for moment in model.moments:
             lines += _bounded(moment_lines(model, moment))
@@ -57,16 +60,29 @@ def changed(changes: tuple[Change, ...]) -> list[Change]:
 def moment_lines(model: InspectorModel, moment: Moment) -> list[str]:
     """Return the changes of values in a reset or step, one per line."""
     seed = "" if model.seed is None else f", seed {model.seed}"
-    lines = [f"{moment.label}{seed}"]
-    for i in reversed(range(len(model.boxes))):
-        for value in moved(moment.inverse[i]):
-            lines.append(f"  {box_label(model, i)} inverse: {value_line(value)}")
-    for i in range(len(model.boxes)):
-        for value in moved(moment.forward[i + 1]):
-            lines.append(f"  {box_label(model, i)}: {value_line(value)}")
-    if moment.error:
-        lines.append(f"  {stopped_at(model, moment)}: {moment.error}")
-    return lines if len(lines) > 1 else [*lines, "  no box changes a value"]
+    lines = [f"  {text}" for text, _, _ in value_lines(model, moment)]
+    return [f"{moment.label}{seed}", *(lines or ["  no box changes a value"])]
+
+
+def value_lines(model: InspectorModel, moment: Moment) -> list[_Line]:
+    """Return the changes of values in a reset or step, and where it stopped: text, kind and thumbnail of each."""
+    places = range(len(model.boxes))
+    ways = [(f"{box_label(model, i)} inverse", moment.inverse[i]) for i in reversed(places)]
+    ways += [(box_label(model, i), moment.forward[i + 1]) for i in places]
+    lines: list[_Line] = [
+        (f"{where}: {value_line(v)}", v.kind, v.picture) for where, found in ways for v in moved(found)
+    ]
+    return [*lines, (f"{stopped_at(model, moment)}: {moment.error}", "failed", None)] if moment.error else lines
+
+
+def fate(model: InspectorModel, moment: Moment, i: int) -> str:
+    """Return how a box, or the base env for -1, took part in a moment: passed, failed or unreached."""
+    if moment.failed is None:
+        return "passed"
+    if i == min(moment.failed, len(model.boxes) - 1):
+        return "failed"
+    # On the way in, nothing came out again.
+    return "unreached" if moment.backwards or i > moment.failed else "passed"
 
 
 def stopped_at(model: InspectorModel, moment: Moment) -> str:
@@ -82,8 +98,23 @@ def stopped_at(model: InspectorModel, moment: Moment) -> str:
 
 
 def box_label(model: InspectorModel, i: int) -> str:
-    """Return the name of a box with its index."""
-    return f"{place(model, i)}{model.boxes[i].name}"
+    """Return the name of a box with its index; that of the base env for -1."""
+    return model.env if i < 0 else f"{place(model, i)}{model.boxes[i].name}"
+
+
+def box_keys(model: InspectorModel, i: int) -> list[tuple[str, tuple[str, ...]]]:
+    """Return what a box, or the base env for -1, does with which keys."""
+    if i < 0:
+        return [("gives", tuple(c.key for c in model.given)), ("takes", tuple(c.key for c in model.taken))]
+    box = model.boxes[i]
+    inverse = [("inverse reads", box.inverse_reads), ("inverse writes", box.inverse_writes)]
+    return [("reads", box.reads), ("writes", box.writes), *(pair for pair in inverse if pair[1])]
+
+
+def card_words(model: InspectorModel, i: int) -> str:
+    """Return the name of a box, and what it does with all of its keys, in lines."""
+    does = (f"{what} {', '.join(keys) or 'nothing'}" for what, keys in box_keys(model, i))
+    return "\n".join([box_label(model, i), *does])
 
 
 def moved(values: tuple[Value, ...] | None) -> list[Value]:
@@ -97,12 +128,13 @@ def value_line(value: Value) -> str:
     return what if value.kind == "removed" else f"{what}: {value.form} {value.text}"
 
 
-def _spec_lines(model: InspectorModel) -> list[str]:
-    lines = []
+def spec_lines(model: InspectorModel) -> list[_Line]:
+    """Return the changes of specs, and the errors: text and kind of each."""
+    lines: list[_Line] = []
     for i, box in enumerate(model.boxes):
-        lines += [f"  {box_label(model, i)}: {change.text()}" for change in changed(box.output)]
-        lines += [f"  {box_label(model, i)} inverse: {change.text()}" for change in changed(box.input)]
-        lines += [f"  {box_label(model, i)} failed: {box.error}"] if box.error else []
+        lines += [(f"{box_label(model, i)}: {change.text()}", change.kind, None) for change in changed(box.output)]
+        lines += [(f"{box_label(model, i)} inverse: {c.text()}", c.kind, None) for c in changed(box.input)]
+        lines += [(f"{box_label(model, i)} failed: {box.error}", "failed", None)] if box.error else []
     return lines
 
 

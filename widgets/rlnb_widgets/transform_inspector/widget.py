@@ -11,14 +11,12 @@ from tensordict import TensorDictBase
 
 from rlnb.envs.base import EnvBase
 from rlnb.envs.transforms.transformed_env import TransformedEnv
-from rlnb_widgets._core.display_svg import stacked
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg
-from rlnb_widgets._core.text import plural
 from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.transform_inspector.chain import assert_inspectable, inspector_model, with_moment
 from rlnb_widgets.transform_inspector.payload import inspector_payload
-from rlnb_widgets.transform_inspector.scene import chain_display, chain_legend
+from rlnb_widgets.transform_inspector.scene import inspector_svg
 from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, What
 from rlnb_widgets.transform_inspector.session import CannotCopy, Session
 from rlnb_widgets.transform_inspector.text import inspector_headline, inspector_text, inspector_words
@@ -146,10 +144,7 @@ class TransformInspector(Visualizer):
         return inspector_text(self.model)
 
     def _svg(self) -> Svg:
-        model, title = self.model, f"{self.model.env} and {plural(len(self.model.boxes), 'transform')}"
-        if model.seed is not None and model.moments:
-            title += f"; values of {model.moments[-1].label}, seed {model.seed}"
-        return stacked(title, self._explain(), [chain_legend(model), chain_display(model, self.box)], {})
+        return inspector_svg(self.model, self.box, self._explain())
 
     def _explain(self) -> str:
         return inspector_words(self.model)

@@ -53,11 +53,6 @@ def size_words(model: TreeModel) -> str:
     return "area: visits" if model.sized_by == "visits" else "area: nodes at and below a node"
 
 
-def value_words(model: TreeModel) -> str:
-    """Describe what colours stand for."""
-    return f"{model.values.what}, {number(model.values.low)} to {number(model.values.high)}"
-
-
 def advance_words(model: TreeModel) -> str:
     """Describe what was kept when the root advanced; empty if nothing was kept."""
     if not model.reused:
@@ -144,9 +139,10 @@ def tree_explanation(shown: TreeModel, model: TreeModel, comparison: Comparison 
 def _what(model: TreeModel) -> str:
     ring = int(model.nodes.terminal.sum())
     shared = int(model.nodes.shared.sum())
+    low, high = number(model.values.low), number(model.values.high)
     what = (
         "Each circle is a node: a position that actions lead to from the root. "
-        f"In the picture, {size_words(model)}; colour: {value_words(model)}."
+        f"In the picture, {size_words(model)}; colour: {model.values.what}, {low} to {high}."
     )
     if model.sized_by == "visits":
         what += " The wider a line, the more visits went along it."
