@@ -293,7 +293,7 @@ def test_the_legend_lists_what_occurs_in_the_record(browse):
             [
                 "filled; a stronger colour is newer",
                 "written by this call (dashed: over older rows)",
-                "drawn by this sample",
+                "drawn (ring: by this sample, bars: by all)",
                 "written next",
                 "trajectories (arcs in two tones)",
                 "too short for a slice (dashed)",

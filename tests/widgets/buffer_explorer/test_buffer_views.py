@@ -89,7 +89,7 @@ def test_the_legend_explains_what_the_moment_shows():
     said = []
     for explorer.t in (0, 2, 4):
         words = words_of(explorer.to_svg())
-        said.append([any(word.startswith(start) for word in words) for start in ("filled", "written by", "drawn by")])
+        said.append([any(word.startswith(start) for word in words) for start in ("filled", "written by", "drawn (")])
     assert said == [[False] * 3, [True, True, False], [True, False, True]]
     assert [role for role, _ in legend_of(explorer.model.moments)] == ["c0", "c5", "c1", "accent", "ink", "bad"]
     assert "bad" not in dict(legend_of(explorer.model.moments[:1]))

@@ -15,7 +15,7 @@ from rlnb_widgets.rollout_player.legend import legend_of
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.rollout_player.payload import player_payload
 from rlnb_widgets.rollout_player.scene import PlayerScene
-from rlnb_widgets.rollout_player.strips import category_role, line_role
+from rlnb_widgets.rollout_player.strips import SECOND_DASH, category_role, line_role
 from tensordict import TensorDict
 
 from rlnb.envs import ConnectFourEnv, MarlGroupMapType, SpreadEnv, TicTacToeEnv
@@ -236,6 +236,10 @@ def test_compared_rollouts_have_a_colour_each():
     rollouts = [env.rollout(8) for _ in range(2)]
     svg = RolloutPlayer(rollouts[0], compare=rollouts[1]).to_svg()
     assert "s-c0" in svg and "s-c1" in svg and not re.search(r"<polyline[^>]*s-agent", svg)
+    scene = PlayerScene(player_model(rollouts[0], compare=rollouts[1]), 0)
+    marks = [mark for group in scene.strips().marks for mark in group.get("marks", ())]
+    drawn = {(mark["stroke"], mark.get("dash")) for mark in marks if mark["kind"] == "curve"}
+    assert drawn == {("c0", None), ("c1", SECOND_DASH)}, "where both are equal, the first shows in the gaps"
 
 
 def written(scene: PlayerScene) -> dict[str, list[tuple[int, int, str]]]:

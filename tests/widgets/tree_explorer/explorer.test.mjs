@@ -390,7 +390,7 @@ test("areas and widths are shares of the visits", () => {
 test("a line says whether it is on the path of the simulation, the main line, or one more way", () => {
   const state = moment(sample());
   const line = (edge, further) => lineMarks(edge, [0, 0], [9, 9], state, further)[0];
-  assert.deepEqual([line(0).stroke, line(1).stroke, line(1, [0]).dash, line(-1).dash], ["warn", "muted", [5, 4], [2, 3]]);
+  assert.deepEqual([line(0).stroke, line(1).stroke, line(1, [0]).dash, line(-1).dash], ["lit", "muted", [5, 4], [2, 3]]);
   assert.equal(lineMarks(0, [0, 0], [9, 9], moment(sample(), 0))[0].stroke, "ink");
 });
 
@@ -414,7 +414,7 @@ test("a node shows its numbers, its end, and what the last phase changed", () =>
   assert.deepEqual(labelOf(now, 1), { text: "1→2 · −1.00", value: -1, changed: true });
   assert.deepEqual(labelOf(now, 2), { text: "1 · 1.00", value: 1, changed: false });
   assert.deepEqual([rings(of(now, 3), "ink"), rings(of(now, 1), "ink"), rings(of(now, 0), "accent"), rings(of(now, 1), "accent")], [1, 0, 1, 0]);
-  assert.deepEqual([rings(of(now, 1), "warn"), rings(of(now, 2), "warn")], [1, 0]);
+  assert.deepEqual([rings(of(now, 1), "lit"), rings(of(now, 2), "lit")], [1, 0]);
   assert.equal(labelOf(moment(sample(), 1, 3), 2).text, "worth 1.00");
   const only = of(moment(sample(), 3, 0, { differs: () => "only" }), 1).marks.find((mark) => mark.stroke === "c4");
   assert.deepEqual([only.kind, only.dash], ["disc", [3, 2]]);

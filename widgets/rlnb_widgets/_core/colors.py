@@ -48,6 +48,7 @@ TEXTS: dict[str, tuple[str, str]] = {
 MARKS: dict[str, tuple[str, str]] = {
     **{f"c{i}": pair for i, pair in enumerate(SERIES)},
     **{f"agent{k}": pair for k, pair in enumerate(AGENTS)},
+    "lit": ("#b57600", "#ffc24d"),  # what happens at the playhead: lines, and the edge of what is highlighted
     "second": ("#b48c3c", "#ebbe41"),  # in drawings of envs: the action that is taken, and who takes it
     "wood": ("#8a5a3c", "#c4875e"),
     "water": ("#3d86c6", "#4a8cc4"),

@@ -216,7 +216,7 @@ def legend_of(moments: Sequence[Moment], any_length: bool = False) -> list[tuple
         ),
         ("muted", "filled before the record began", any((m.age == -2).any() for m in moments)),
         ("c5", f"written by this call{over}", any(m.touched.any() for m in moments)),
-        ("c1", "drawn by this sample", any(len(m.drawn) for m in moments)),
+        ("c1", "drawn (ring: by this sample, bars: by all)", any(len(m.drawn) for m in moments)),
         ("accent", "written next", any(m.ring.ordered and not m.ring.frozen and m.ring.length for m in moments)),
         ("ink", "trajectories (arcs in two tones)", arcs),
         ("bad", "too short for a slice (dashed)", short or (any_length and arcs)),

@@ -17,7 +17,14 @@ from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
 from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS, episode_numbers
 from rlnb_widgets.rollout_player.legend import legend_of
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.strips import CATEGORY_COLORS, Strip, category_role, category_rows, line_role
+from rlnb_widgets.rollout_player.strips import (
+    CATEGORY_COLORS,
+    SECOND_DASH,
+    Strip,
+    category_role,
+    category_rows,
+    line_role,
+)
 from rlnb_widgets.rollout_player.text import player_explanation
 from rlnb_widgets.scenes.scene import Limit
 
@@ -192,7 +199,9 @@ class PlayerScene:
                     # Where two rollouts are compared, the colour says which of them it is.
                     role = line_role(strip, k) if len(self.envs) == 1 else f"c{lane}"
                     values = self._column("values", lane, strip.data[..., k])
-                    display.curve(values, y, h, low, high, role, cuts=cuts, dash=_dash(strip.data, k))
+                    display.curve(
+                        values, y, h, low, high, role, cuts=cuts, dash=SECOND_DASH if lane else _dash(strip.data, k)
+                    )
                 continue
             each = part / count
             for k in range(count):

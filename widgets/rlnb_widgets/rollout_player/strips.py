@@ -60,6 +60,8 @@ def line_role(strip: Strip, k: int) -> str:
 #: Colours of categories: that of lines comes last, and orange, which is much like an agent's, is left out.
 _CATEGORIES = ("c2", "c4", "c5", "c6", "c7", "c3", "c0")
 CATEGORY_COLORS = len(_CATEGORIES)
+#: Dashes of the second of two rollouts that are compared, whose lines would hide the first where they are equal.
+SECOND_DASH = (6.0, 4.0)
 _MOST_ROWS = 4
 
 

@@ -40,7 +40,7 @@ _ENDS = {kind: ENDS["terminated" if kind == "both" else kind] for kind in ("term
 _LOOKS: dict[str, dict[str, str]] = {
     "seen": {"fill": "panel", "stroke": "accent"},
     "again": {"stroke": "accent"},
-    "last": {"fill": "highlight", "stroke": "warn"},
+    "last": {"fill": "highlight", "stroke": "lit"},
     "act": {"stroke": "good"},
     "out": {"stroke": "muted"},
 }

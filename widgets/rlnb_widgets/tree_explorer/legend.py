@@ -46,7 +46,7 @@ def _signs(model: TreeModel, recorded: bool) -> list[tuple[Sign, Sign, str]]:
         (line_sign("ink"), _frame("ink", 1), main, True),
         (_ring("ink", 1.4), _edge("ink", 10), "the episode ends", ends),
         (_ring("c2", 1.8), _edge("c2", 2), "kept from the previous search", 0 < model.reused < len(model.nodes)),
-        (line_sign("warn", 4), _frame("warn", 2), "path of the simulation", recorded),
+        (line_sign("lit", 4), _frame("lit", 2), "path of the simulation", recorded),
     ]
     return [(tree, icicle, words) for tree, icicle, words, there in occurs if there]
 

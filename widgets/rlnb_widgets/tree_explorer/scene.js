@@ -44,7 +44,7 @@ export function lineMarks(edge, from, to, { tree, lit, line }, further = null) {
   const wide = lineWidth(tree, edge) + (isLit ? 1.5 : 0);
   const main = line.has(edge);
   const points = further ? detour(from, to, further) : curve(from, to);
-  const style = { stroke: isLit ? "warn" : main ? "ink" : "muted", width: wide, opacity: isLit || main ? 0.9 : 0.7 };
+  const style = { stroke: isLit ? "lit" : main ? "ink" : "muted", width: wide, opacity: isLit || main ? 0.9 : 0.7 };
   return [{ kind: "poly", points, ...style, ...(further ? { dash: [5, 4] } : {}) }];
 }
 
@@ -96,7 +96,7 @@ export function itemMarks(item, [x, y], state) {
   ].filter(Boolean).map((ring, i) => ({ kind: "disc", x, y, r: r + 3 + 3 * i, ...ring }));
   const disc = { kind: "disc", x, y, r };
   const halo = { ...disc, r: r + 4 + 3 * rings.length };
-  const edge = lit.nodes.includes(node) ? { stroke: "warn", width: 2.5 } : { stroke: "muted", width: 0.8 };
+  const edge = lit.nodes.includes(node) ? { stroke: "lit", width: 2.5 } : { stroke: "muted", width: 0.8 };
   const marks = [
     ...(marked ? [{ ...halo, fill: "accent", opacity: 0.18 }, { ...halo, stroke: "accent", width: 2 }] : []),
     ...fills(placeOf(tree.head.value, label.value)).map((fill) => ({ ...disc, ...fill })), { ...disc, ...edge }, ...rings,
@@ -174,7 +174,7 @@ export function icicleMarks({ tree, lit, line, selected, least, deepest }, { zoo
     marks.push({ kind: "rect", x: x + width / 2, x2: right, y: y + width / 2, h: high - width, stroke, width });
   };
   for (const n of [0, ...[...line].map((e) => tree.edgeChild[e])]) outline(n, "ink", 1);
-  for (const n of lit.nodes) outline(n, "warn", 2);
+  for (const n of lit.nodes) outline(n, "lit", 2);
   outline(selected, "accent", 3);
   if (over !== selected) outline(over, "muted", 1.5);
   return marks;
