@@ -10,49 +10,20 @@ import pytest
 from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.display_svg import draw_display
 from rlnb_widgets._core.svg import Svg
-from rlnb_widgets.scenes import ROLES, Part, Scene, Shape, scene_svg
+from rlnb_widgets.scenes import ROLES, Part, Scene, box, disc, line, scene_svg, text
 
-BALL = Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),))
+BALL = Part("ball", [disc(0, 0, 5, "accent")])
 
 
 def scene(frames: int = 3, **kwargs: object) -> Scene:
     return Scene(100, 50, (), (BALL,), np.zeros((frames, 1, 3)), **kwargs)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("kind", "points", "message"),
-    [
-        ("rect", (1, 2, 3), "a rect needs x, y, w, h[, corner radius], got 3 numbers: (1.0, 2.0, 3.0)."),
-        ("circle", (1, 2), "a circle needs cx, cy, r, got 2 numbers: (1.0, 2.0)."),
-        ("line", (1,), "a line needs x1, y1, x2, y2, got 1 numbers: (1.0,)."),
-        ("polygon", (0, 0, 1, 1), "a polygon needs x1, y1, x2, y2, ... of at least 3 points, got 4 numbers."),
-        ("polygon", (0,) * 7, "a polygon needs x1, y1, x2, y2, ... of at least 3 points, got 7 numbers."),
-        ("star", (1,), "unknown shape kind 'star'; the kinds are rect, circle, line, polygon, text."),
-        (
-            "circle",
-            (0, 0, float("nan")),
-            "the coordinates of a circle must be finite, got (0.0, 0.0, nan); a NaN pose hides a part.",
-        ),
-    ],
-)
-def test_wrong_coordinates_are_refused(kind: str, points: tuple[float, ...], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        Shape(kind, points)  # type: ignore[arg-type]
-    assert str(error.value) == message
-
-
 @pytest.mark.parametrize("where", ["fill", "stroke"])
 def test_an_unknown_role_lists_the_known_ones(where: str) -> None:
     with pytest.raises(ValueError) as error:
-        Shape("circle", (0, 0, 1), **{where: "pink"})  # type: ignore[arg-type]
+        disc(0, 0, 1, **{where: "pink"})
     assert str(error.value) == f"unknown colour role 'pink'; the roles are {', '.join(ROLES)}."
-
-
-@pytest.mark.parametrize(("kind", "text"), [("text", None), ("circle", "words")])
-def test_text_belongs_to_text_shapes(kind: str, text: str | None) -> None:
-    with pytest.raises(ValueError) as error:
-        Shape(kind, (0, 0, 1), text=text)  # type: ignore[arg-type]
-    assert str(error.value) == f"`text` belongs to text shapes and no others: got kind={kind!r}, text={text!r}."
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 3), (3, 1, 2), (1, 3)])
@@ -89,18 +60,17 @@ def test_a_frame_that_is_not_there_is_refused(i: int) -> None:
 
 
 def test_texts_of_the_background_that_are_too_small_are_left_out() -> None:
-    texts = tuple(Shape("text", (0, 0, size), fill="ink", text=str(size)) for size in (9, 10))
-    moving = Part("label", (texts[0],))
+    texts = [text(0, 0, size, str(size)) for size in (9, 10)]
+    moving = Part("label", texts[:1])
     display = Display(50)
-    Scene(100, 50, (*texts, Shape("circle", (0, 0, 1))), (moving,), np.zeros((1, 1, 3))).draw(display, 0, smallest=10)
-    (label, disc, group) = display.marks
-    assert (label["text"], disc["kind"], group["marks"][0]["text"]) == ("10", "disc", "9")
+    Scene(100, 50, [*texts, disc(0, 0, 1)], (moving,), np.zeros((1, 1, 3))).draw(display, 0, smallest=10)
+    (label, spot, group) = display.marks
+    assert (label["text"], spot["kind"], group["marks"][0]["text"]) == ("10", "disc", "9")
 
 
 def test_to_dict_is_json_with_all_that_stays_the_same() -> None:
-    text = Shape("text", (1, 2, 50), fill="ink", text="<b>")
-    line = Shape("line", (0, 0, 1, 1), stroke="muted", stroke_width=2)
-    got = json.loads(json.dumps(Scene(100, 50, (text, line), (BALL,), np.zeros((1, 1, 3))).to_dict()))
+    still = [text(1, 2, 50, "<b>", "ink"), line(0, 0, 1, 1, "muted", 2)]
+    got = json.loads(json.dumps(Scene(100, 50, still, (BALL,), np.zeros((1, 1, 3))).to_dict()))
     words = {
         "kind": "text",
         "x": 1,
@@ -123,9 +93,8 @@ def test_poses_become_float32() -> None:
 
 
 def test_parts_that_are_hidden_are_left_out_and_the_svg_holds_the_others_once() -> None:
-    shadow = Part("shadow", (Shape("circle", (0, 0, 6), fill="muted"),))
-    still = Shape("rect", (0, 0, 100, 50), fill="panel")
-    both = Scene(100, 50, (still,), (shadow, BALL), np.zeros((2, 2, 3)))
+    shadow = Part("shadow", [disc(0, 0, 6, "muted")])
+    both = Scene(100, 50, [box(0, 0, 100, 50, "panel")], (shadow, BALL), np.zeros((2, 2, 3)))
     display, svg = Display(50), Svg(100, 50)
     for i in range(2):
         both.draw(display, i, still="a-still", moving="a-", hidden=[0])

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets.scenes.drawing import STROKE, flag, paper, pose, stack, text
+from rlnb_widgets._core.display import Mark
+from rlnb_widgets.scenes.drawing import STROKE, box, disc, flag, line, paper, polygon, pose, stack, text
 from rlnb_widgets.scenes.inputs import Floats, action_indices, indices
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Part, Scene
 
 #: Directions clockwise from the right, as screen angles.
 RIGHT, DOWN, LEFT, UP = 0.0, math.pi / 2, math.pi, -math.pi / 2
@@ -20,43 +21,40 @@ def agent(cell: float) -> Part:
     """Return the agent: a round face, centred in its cell."""
     r = cell * 0.27
     eye, apart, up = cell * 0.045, r * 0.4, -r * 0.15
-    eyes = tuple(Shape("circle", (x, up, eye), fill="paper") for x in (-apart, apart))
-    return Part("agent", (Shape("circle", (0, 0, r), fill="second"), *eyes))
+    return Part("agent", [disc(0, 0, r, "second"), *(disc(x, up, eye, "paper") for x in (-apart, apart))])
 
 
 def direction_mark(cell: float) -> Part:
     """Return the mark of an action: a tip beside the agent that points where it wants to go."""
     near, far, half = cell * 0.37, cell * 0.49, cell * 0.12
-    return Part("action", (Shape("polygon", (near, -half, far, 0, near, half), fill="ink"),))
+    return Part("action", [polygon([(near, -half), (far, 0), (near, half)], "ink")])
 
 
-def grid_lines(
-    rows: int, columns: int, cell: float, x: float = 0, y: float = 0, role: str = "line"
-) -> tuple[Shape, ...]:
+def grid_lines(rows: int, columns: int, cell: float, x: float = 0, y: float = 0, role: str = "line") -> list[Mark]:
     """Return the lines between the cells of a grid with its corner at (x, y)."""
-    across = (Shape("line", (x, y + r * cell, x + columns * cell, y + r * cell)) for r in range(1, rows))
-    down = (Shape("line", (x + c * cell, y, x + c * cell, y + rows * cell)) for c in range(1, columns))
-    return tuple(Shape("line", s.points, stroke=role, stroke_width=STROKE / 2) for s in (*across, *down))
+    across = [(x, y + r * cell, x + columns * cell, y + r * cell) for r in range(1, rows)]
+    down = [(x + c * cell, y, x + c * cell, y + rows * cell) for c in range(1, columns)]
+    return [line(*ends, role, STROKE / 2) for ends in (*across, *down)]
 
 
-def _tile(letter: str, x: float, y: float, cell: float) -> tuple[Shape, ...]:
-    """Return the shapes of one letter of a map, in the cell with its corner at (x, y)."""
+def _tile(letter: str, x: float, y: float, cell: float) -> list[Mark]:
+    """Return the marks of one letter of a map, in the cell with its corner at (x, y)."""
     cx, cy = x + cell / 2, y + cell / 2
     if letter == "H":
-        return (Shape("circle", (cx, cy, cell * 0.37), fill="water"),)
+        return [disc(cx, cy, cell * 0.37, "water")]
     if letter == "S":
-        return (text(cx, cy, cell * 0.42, "S"),)
+        return [text(cx, cy, cell * 0.42, "S")]
     if letter == "G":
         return flag(x + cell * 0.36, y + cell * 0.84, cell * 0.66)
     if letter == "#":
-        return (Shape("rect", (x, y, cell, cell), fill="muted"),)
+        return [box(x, y, cell, cell, "muted")]
     if letter == "C":
         teeth, low, high = 2, y + cell * 0.34, y + cell * 0.12
-        points = [x, y + cell]
+        points = [(x, y + cell)]
         for k in range(teeth):
-            points += [x + cell * k / teeth, low, x + cell * (k + 0.5) / teeth, high]
-        return (Shape("polygon", (*points, x + cell, low, x + cell, y + cell), fill="bad"),)
-    return ()
+            points += [(x + cell * k / teeth, low), (x + cell * (k + 0.5) / teeth, high)]
+        return [polygon([*points, (x + cell, low), (x + cell, y + cell)], "bad")]
+    return []
 
 
 _PLACES = {"H": " (hole)", "C": " (cliff)", "S": " (start)", "G": " (goal)"}
@@ -96,17 +94,17 @@ class GridWorld:
         self.cell = cell if cell is not None else 320 / max(len(self.rows), self.columns)
         self.width, self.height = self.columns * self.cell, len(self.rows) * self.cell
         self.parts = (agent(self.cell), direction_mark(self.cell))
-        self.background = (
+        self.background = [
             paper(self.width, self.height),
-            Shape("rect", (0, 0, self.width, self.height), fill=floor),
+            box(0, 0, self.width, self.height, floor),
             *grid_lines(len(self.rows), self.columns, self.cell, role="line" if floor == "paper" else "paper"),
             *(
-                shape
+                mark
                 for r, row in enumerate(self.rows)
                 for c, letter in enumerate(row)
-                for shape in _tile(letter, c * self.cell, r * self.cell, self.cell)
+                for mark in _tile(letter, c * self.cell, r * self.cell, self.cell)
             ),
-        )
+        ]
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:
         """Return the scene of states (indices [N] or [N, 1], or one-hot), with the actions' directions if given."""
