@@ -34,20 +34,15 @@ def test_poses_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
     assert str(error.value) == expected
 
 
-def test_captions_and_part_names_must_fit() -> None:
-    with pytest.raises(ValueError, match=r"^caption must hold one line per frame: 3 frames, 2 lines\.$"):
-        scene(caption=("a", "b"))
+def test_part_names_are_unique() -> None:
     with pytest.raises(ValueError, match=r"^part names must be unique in a scene, got \['ball', 'ball'\].$"):
         Scene(1, 1, (), (BALL, BALL), np.zeros((1, 2, 3)))
 
 
-@pytest.mark.parametrize(
-    ("caption", "expected"),
-    [(None, ""), ("still", "still"), (("a", "b", "c"), "c"), (lambda i: f"frame {i}", "frame 2")],
-)
 @pytest.mark.parametrize("i", [2, -1])
-def test_a_caption_is_a_line_or_lines_or_a_function(caption: object, expected: str, i: int) -> None:
-    assert scene(caption=caption).caption_at(i) == expected
+def test_a_caption_is_that_of_its_frame(i: int) -> None:
+    assert scene(caption=lambda k: f"frame {k}").caption_at(i) == "frame 2"
+    assert scene().caption_at(i) == ""
 
 
 @pytest.mark.parametrize("i", [3, -4])

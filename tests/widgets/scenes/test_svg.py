@@ -17,7 +17,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def one(mark: Mark, pose: tuple[float, float, float] = (0, 0, 0), name: str = "part", caption: str = "") -> Scene:
-    return Scene(100, 50, (), (Part(name, [mark]),), np.array([[pose]]), caption or None)
+    return Scene(100, 50, (), (Part(name, [mark]),), np.array([[pose]]), lambda _: caption)
 
 
 def parts_of(scene: Scene) -> str:

@@ -55,11 +55,10 @@ class Scene:
         poses: float32 array of shape [N, P, 3]: x, y and angle of each part in each frame.
             The angle is in radians, clockwise on the screen, since y points down.
             A NaN x hides the part in that frame.
-        caption: description for screen readers: one line for all frames, a line per frame, or a function that maps
-            the frame number to its line, so that long scenes need not write every line.
+        caption: function that describes a frame for screen readers, by its number.
 
     Raises:
-        ValueError: If the shape of `poses` or the number of captions does not match the parts and frames.
+        ValueError: If the shape of `poses` does not match the parts, or two parts have the same name.
 
     Example:
         >>> from rlnb_widgets.scenes import disc
@@ -74,7 +73,7 @@ class Scene:
     background: Sequence[Mark]
     parts: tuple[Part, ...]
     poses: npt.NDArray[np.floating[Any]]
-    caption: str | tuple[str, ...] | Callable[[int], str] | None = None
+    caption: Callable[[int], str] | None = None
 
     def __post_init__(self) -> None:
         poses = np.asarray(self.poses, dtype=np.float32)
@@ -84,8 +83,6 @@ class Scene:
                 f"got {list(poses.shape)}."
             )
         object.__setattr__(self, "poses", poses)
-        if isinstance(self.caption, tuple) and len(self.caption) != len(poses):
-            raise ValueError(f"caption must hold one line per frame: {len(poses)} frames, {len(self.caption)} lines.")
         names = [p.name for p in self.parts]
         if len(set(names)) != len(names):
             raise ValueError(f"part names must be unique in a scene, got {names}.")
@@ -98,10 +95,7 @@ class Scene:
         """Return the caption of frame `i`, empty without one; a negative `i` counts from the end."""
         if not -len(self) <= i < len(self):
             raise IndexError(f"frame {i} is out of range: the scene has {len(self)} frames, 0 to {len(self) - 1}.")
-        if self.caption is None or isinstance(self.caption, str):
-            return self.caption or ""
-        i %= len(self)
-        return self.caption[i] if isinstance(self.caption, tuple) else self.caption(i)
+        return "" if self.caption is None else self.caption(i % len(self))
 
     def draw(
         self, display: Display, i: int | None = None, still: str | None = None, moving: str | None = None,
