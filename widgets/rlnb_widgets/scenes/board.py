@@ -284,17 +284,12 @@ def last_moves(boards: Ints, played: Floats | None = None) -> Ints:
 
 def _between(before: Ints, after: Ints, count: Ints, played: Floats | None) -> Ints:
     """Return the last cell put from `before` to `after`, a move or a move and its answer later; -1 for none."""
-    new = before != after
-    size = new.sum(1)
-    mover = count % 2
-    own = (new & (after == mover[:, None])).argmax(1)
-    legal = ~(new & (before >= 0)).any(1) & (after[:, :] >= -1).all(1)
-    legal &= (size == 1) | ((size == 2) & (new & (after == 1 - mover[:, None])).any(1))
-    legal &= (new & (after == mover[:, None])).sum(1) == 1
+    new, mover = before != after, (count % 2)[:, None]
+    move, answer = new & (after == mover), new & (after == 1 - mover)
+    legal = (move.sum(1) == 1) & (answer.sum(1) <= 1) & ~(new & (before >= 0)).any(1)
     if played is not None:
-        legal &= played == own
-    last = np.where(size == 2, (new & (after == 1 - mover[:, None])).argmax(1), own)
-    return np.where(legal, last, -1)
+        legal &= played == move.argmax(1)
+    return np.where(legal, np.where(answer.any(1, keepdims=True), answer, move).argmax(1), -1)
 
 
 def won_lines(boards: Ints, lines: Ints) -> npt.NDArray[np.bool_]:

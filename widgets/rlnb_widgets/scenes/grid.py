@@ -13,8 +13,8 @@ from rlnb_widgets.scenes.drawing import STROKE, box, disc, flag, line, paper, po
 from rlnb_widgets.scenes.inputs import Floats, action_indices, indices
 from rlnb_widgets.scenes.scene import Part, Scene
 
-#: Directions clockwise from the right, as screen angles.
-RIGHT, DOWN, LEFT, UP = 0.0, math.pi / 2, math.pi, -math.pi / 2
+#: Screen angles of moves, clockwise from the right.
+ANGLES = {"right": 0.0, "down": math.pi / 2, "left": math.pi, "up": -math.pi / 2}
 
 
 def agent(cell: float) -> Part:
@@ -63,33 +63,26 @@ _PLACES = {"H": " (hole)", "C": " (cliff)", "S": " (start)", "G": " (goal)"}
 class GridWorld:
     """Draws one agent on a map of letters: F or . (free), # (wall), H (hole), C (cliff), S (start) and G (goal).
 
-    ``directions`` holds the screen angle of each action and ``words`` its name; ``floor`` is the role of the cells, and
-    ``cell`` their size in scene units.
+    ``words`` says where each action goes, a key of `ANGLES`. ``floor`` is the role of the cells, ``cell`` their size in
+    scene units.
 
     Raises:
         ValueError: If the rows of the map are not equally long.
 
     Example:
         >>> import numpy as np
-        >>> world = GridWorld("Corridor", ("SFG",), (LEFT, RIGHT), ("left", "right"))
+        >>> world = GridWorld("Corridor", ("SFG",), ("left", "right"))
         >>> world.pose(np.array([0, 1]), actions=np.array([1])).caption_at(0)
         'agent at row 0, column 0 (start), going right'
     """
 
     def __init__(
-        self,
-        name: str,
-        rows: Sequence[str],
-        directions: Sequence[float],
-        words: Sequence[str],
-        floor: str = "paper",
-        cell: float | None = None,
+        self, name: str, rows: Sequence[str], words: Sequence[str], floor: str = "paper", cell: float | None = None
     ) -> None:
         widths = {len(r) for r in rows}
         if len(widths) != 1 or 0 in widths:
             raise ValueError(f"the rows of a map must be equally long and not empty, got {list(rows)}.")
-        self.name, self.rows = name, tuple(rows)
-        self.directions, self.words = tuple(directions), tuple(words)
+        self.name, self.rows, self.words = name, tuple(rows), tuple(words)
         self.columns = widths.pop()
         self.cell = cell if cell is not None else 320 / max(len(self.rows), self.columns)
         self.width, self.height = self.columns * self.cell, len(self.rows) * self.cell
@@ -114,7 +107,7 @@ class GridWorld:
         x, y = (column + 0.5) * self.cell, (row + 0.5) * self.cell
         shown = np.isfinite(state)
         poses = stack(
-            len(state), pose(x, y, 0.0, shown), pose(x, y, turn(action, self.directions), shown & np.isfinite(action))
+            len(state), pose(x, y, 0.0, shown), pose(x, y, turn(action, self.words), shown & np.isfinite(action))
         )
         return Scene(self.width, self.height, self.background, self.parts, poses, self._caption(state, action))
 
@@ -129,16 +122,15 @@ class GridWorld:
         return caption
 
 
-def turn(action: Floats, directions: Sequence[float]) -> Floats:
-    """Return the screen angle of each action [N]; the angle of a missing action is NaN.
+def turn(action: Floats, moves: Sequence[str]) -> Floats:
+    """Return the screen angle of each action, NaN for a missing one or one that goes nowhere.
 
     Example:
-        >>> turn(np.array([1.0, np.nan]), (LEFT, RIGHT))
-        array([ 0., nan])
+        >>> turn(np.array([1.0, np.nan, 0.0]), ("stay", "right"))
+        array([ 0., nan, nan])
     """
-    known = np.isfinite(action)
-    table = np.asarray(directions, dtype=np.float64)
-    return np.where(known, table[np.where(known, action, 0).astype(np.intp)], np.nan)
+    table = np.array([ANGLES.get(move, np.nan) for move in (*moves, "")])
+    return table[np.nan_to_num(action, nan=-1).astype(np.intp)]
 
 
 #: Gymnasium's maps by name.
@@ -162,7 +154,7 @@ class FrozenLake(GridWorld):
         if rows is None:
             rows = MAPS[map_name]
             self.note = f"The default {map_name} map is assumed; pass the env itself to draw its own map."
-        super().__init__("FrozenLake", rows, (LEFT, DOWN, RIGHT, UP), ("left", "down", "right", "up"), floor="ice")
+        super().__init__("FrozenLake", rows, ("left", "down", "right", "up"), floor="ice")
 
     def for_env(self, env: Any) -> FrozenLake:
         """Return the scene with the map of `env`: its own ``desc``, or the map that it was made with."""
@@ -186,7 +178,7 @@ class CliffWalking(GridWorld):
 
     def __init__(self) -> None:
         rows = ("F" * 12, "F" * 12, "F" * 12, "S" + "C" * 10 + "G")
-        super().__init__("CliffWalking", rows, (UP, RIGHT, DOWN, LEFT), ("up", "right", "down", "left"), "ground", 40)
+        super().__init__("CliffWalking", rows, ("up", "right", "down", "left"), "ground", 40)
 
 
 class GridMap:
@@ -201,7 +193,7 @@ class GridMap:
 
     def for_env(self, env: Any) -> GridWorld:
         """Return the scene with the map of `env`, its ``desc``."""
-        return GridWorld("GridWorld", env.desc, (LEFT, DOWN, RIGHT, UP), ("left", "down", "right", "up"))
+        return GridWorld("GridWorld", env.desc, ("left", "down", "right", "up"))
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:
         """Raise ``ValueError``: without the env there is no map."""

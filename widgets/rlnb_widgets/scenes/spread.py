@@ -12,14 +12,13 @@ import numpy.typing as npt
 from rlnb_widgets._core.colors import AGENTS, agent_role, letters_on
 from rlnb_widgets._core.display import Mark
 from rlnb_widgets.scenes.drawing import STROKE, box, disc, line, paper, polygon, pose, stack, text
-from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, direction_mark, grid_lines, turn
+from rlnb_widgets.scenes.grid import direction_mark, grid_lines, turn
 from rlnb_widgets.scenes.inputs import Floats, action_indices
 from rlnb_widgets.scenes.scene import Part, Scene
 
 Ints = npt.NDArray[np.int64]
 
 _WORDS = ("stay", "left", "down", "right", "up")
-_DIRECTIONS = (math.nan, LEFT, DOWN, RIGHT, UP)
 #: Corners of the bodies: agents differ in number, then in form, then in colour.
 _CORNERS = (0, 4, 3, 6)
 
@@ -103,7 +102,7 @@ class Spread:
         def row(k: int, angle: Any = 0.0, where: Any = True) -> npt.NDArray[np.float32]:
             return pose(x[:, k], y[:, k], angle, shown & where)
 
-        heading = turn(action.ravel(), _DIRECTIONS).reshape(action.shape)
+        heading = turn(action, _WORDS)
         poses = stack(
             len(states),
             *(row(n + k) for k in range(n)),

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from rlnb_widgets._core.display import Mark
 from rlnb_widgets.scenes.drawing import STROKE, box, disc, flag, paper, polygon, pose, stack, text
-from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, direction_mark, grid_lines, turn
+from rlnb_widgets.scenes.grid import direction_mark, grid_lines, turn
 from rlnb_widgets.scenes.inputs import action_indices, indices
 from rlnb_widgets.scenes.scene import Part, Scene
 
@@ -100,7 +100,7 @@ class Taxi:
         px, py = _centre(*_AT[np.where(riding, 0, passenger)].T)
         gx, gy = _centre(*_AT[destination].T)
         drives = np.isfinite(action) & (action < 4)
-        heading = turn(np.where(drives, action, np.nan), (DOWN, UP, RIGHT, LEFT))
+        heading = turn(np.where(drives, action, np.nan), ("down", "up", "right", "left"))
         poses = stack(
             len(state),
             pose(x, y, 0.0, shown),
