@@ -17,12 +17,9 @@ _LINK = 66.0  # scene units per metre; both links are 1 m long
 _RADIUS, _SWEEP = 26.0, math.radians(130)
 
 
-def _link(name: str, role: str) -> Part:
-    return Part(name, [box(-8, -8, 16, _LINK + 16, role, radius=8)])
-
-
-def _joint(name: str) -> Part:
-    return Part(name, [disc(0, 0, 5, "paper", stroke="ink")])
+_LOOKS = {"link 1": "accent", "link 2": "wood"}
+_LINKS = [Part(name, [box(-8, -8, 16, _LINK + 16, role, radius=8)]) for name, role in _LOOKS.items()]
+_JOINTS = [Part(name, [disc(0, 0, 5, "paper", stroke="ink")]) for name in ("pivot", "joint")]
 
 
 class Acrobot:
@@ -69,5 +66,5 @@ class Acrobot:
             words = f"tip {abs(tip[i]):.2f} {side} the pivot; the goal is 1 above it"
             return words if np.isnan(torque[i]) else f"{words}; torque {torque[i]:+.0f}"
 
-        parts = (_link("link 1", "accent"), _link("link 2", "wood"), _joint("pivot"), _joint("joint"))
-        return Scene(_SIZE, _SIZE, self.background, (*parts, *arc_parts(_RADIUS, _SWEEP)), poses, caption)
+        parts = (*_LINKS, *_JOINTS, *arc_parts(_RADIUS, _SWEEP))
+        return Scene(_SIZE, _SIZE, self.background, parts, poses, caption)

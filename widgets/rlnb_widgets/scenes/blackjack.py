@@ -75,17 +75,14 @@ class Blackjack:
         def column(x: Any, y: float, value: Floats, of: range) -> list[npt.NDArray[np.float32]]:
             return [pose(x, y, 0.0, value == k) for k in of]
 
-        poses = np.stack(
-            [
-                *column(_DEALER, _MIDDLE, card, range(1, 11)),
-                *column(_PLAYER - spread, _MIDDLE - 8, tens, range(1, 4)),
-                *column(_PLAYER + spread, _MIDDLE - 8, ones, range(10)),
-                *column(_PLAYER, _MIDDLE + 44, ace, range(1, 2)),
-                pose(_PLAYER, _MIDDLE + 44, 0.0, (total > 21) & (ace != 1)),
-                *column((_DEALER + _PLAYER) / 2, _HEIGHT - 16, call, range(2)),
-            ],
-            axis=1,
-        )
+        poses = [
+            *column(_DEALER, _MIDDLE, card, range(1, 11)),
+            *column(_PLAYER - spread, _MIDDLE - 8, tens, range(1, 4)),
+            *column(_PLAYER + spread, _MIDDLE - 8, ones, range(10)),
+            *column(_PLAYER, _MIDDLE + 44, ace, range(1, 2)),
+            pose(_PLAYER, _MIDDLE + 44, 0.0, (total > 21) & (ace != 1)),
+            *column((_DEALER + _PLAYER) / 2, _HEIGHT - 16, call, range(2)),
+        ]
 
         def caption(i: int) -> str:
             if np.isnan(total[i]) or np.isnan(card[i]):
@@ -94,4 +91,4 @@ class Blackjack:
             words += f", dealer shows {_FACES[int(card[i]) - 1] if card[i] else 'nothing'}"
             return words if np.isnan(call[i]) else f"{words}; {_CALLS[int(call[i])]}"
 
-        return Scene(_WIDTH, _HEIGHT, self.background, self.parts, poses, caption)
+        return Scene(_WIDTH, _HEIGHT, self.background, self.parts, np.stack(poses, axis=1), caption)

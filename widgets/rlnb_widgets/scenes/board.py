@@ -87,11 +87,7 @@ class Board:
 
     def _grid(self) -> list[Mark]:
         size = self.cell * 0.16
-        numbers = (
-            text(c * self.cell + size * 0.8, r * self.cell + size * 0.9, size, str(r * self.columns + c))
-            for r in range(self.rows)
-            for c in range(self.columns)
-        )
+        numbers = (text(t.x + size * 0.8, t.y + size * 0.9, size, str(t.action)) for t in self.targets())
         return [*grid_lines(self.rows, self.columns, self.cell, role="muted"), *numbers]
 
     def _case(self) -> list[Mark]:
@@ -151,16 +147,11 @@ class Board:
         target = self._target(boards, action)
         last = last_moves(boards, None if actions is None else target)
         x, y = self._centre(np.maximum(last, 0))
-        poses = [*self._piece_poses(boards), pose(x, y, 0.0, last >= 0), self._next_pose(action, target)]
         won = won_lines(boards, self._lines())
-        return Scene(
-            self.width,
-            self.height,
-            self.background,
-            self.parts,
-            np.stack([*poses, *self._strike_poses(won)], axis=1),
-            self._caption(boards, valid, action, np.asarray(won.any(1))),
-        )
+        poses = [one for player in (0, 1) for one in poses_of(boards == player, self.most, self._centre)]
+        poses += [pose(x, y, 0.0, last >= 0), self._next_pose(action, target), *self._strike_poses(won)]
+        caption = self._caption(boards, valid, action, np.asarray(won.any(1)))
+        return Scene(self.width, self.height, self.background, self.parts, np.stack(poses, axis=1), caption)
 
     def _lines(self) -> Ints:
         # Imported here, since scenes of other envs do not need torch.
@@ -182,9 +173,6 @@ class Board:
         grid = boards.reshape(-1, self.rows, self.columns)
         row = (grid[np.arange(len(grid)), :, column] < 0).sum(1) - 1
         return np.where(row >= 0, row * self.columns + action, np.nan)
-
-    def _piece_poses(self, boards: Ints) -> list[npt.NDArray[np.float32]]:
-        return [one for player in (0, 1) for one in poses_of(boards == player, self.most, self._centre)]
 
     def _next_pose(self, action: Floats, target: Floats) -> npt.NDArray[np.float32]:
         if self.drops:

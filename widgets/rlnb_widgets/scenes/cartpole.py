@@ -18,13 +18,8 @@ _TRACK, _AXLE = 160.0, 124.0
 _POLE = 1.0 * _SCALE  # metres: twice the env's half length
 _ARROW = 52.0
 
-_CART = Part(
-    "cart",
-    (
-        *(disc(x, 28, 8, "paper", stroke="ink") for x in (-15, 15)),
-        box(-31, -6, 62, 30, "accent", radius=5),
-    ),
-)
+_WHEELS = [disc(x, 28, 8, "paper", stroke="ink") for x in (-15, 15)]
+_CART = Part("cart", [*_WHEELS, box(-31, -6, 62, 30, "accent", radius=5)])
 _BEAM = Part("pole", [box(-5, -_POLE, 10, _POLE + 5, "wood", radius=5)])
 _PIN = Part("axle", [disc(0, 0, 4, "paper")])
 _EDGES = [_WIDTH / 2 + x * _SCALE for x in (-_LIMIT, _LIMIT)]

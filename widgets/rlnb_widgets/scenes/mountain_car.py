@@ -17,14 +17,9 @@ _SCALE = _WIDTH / (_RIGHT - _LEFT)
 _GROUND = 322.0
 _ARROW = 60.0
 
-_CAR = Part(
-    "car",
-    (
-        polygon([(-17, -26), (-10, -41), (11, -41), (19, -26)], "paper", stroke="accent"),
-        box(-31, -28, 62, 18, "accent", radius=6),
-        *(disc(x, -9, 8, "paper", stroke="ink") for x in (-16, 16)),
-    ),
-)
+_CABIN = polygon([(-17, -26), (-10, -41), (11, -41), (19, -26)], "paper", stroke="accent")
+_WHEELS = [disc(x, -9, 8, "paper", stroke="ink") for x in (-16, 16)]
+_CAR = Part("car", [_CABIN, box(-31, -28, 62, 18, "accent", radius=6), *_WHEELS])
 
 
 def _height(x: Any) -> Any:
@@ -58,16 +53,12 @@ class MountainCar:
 
     def __init__(self, goal: float = 0.5, continuous: bool = False) -> None:
         self.goal, self.continuous = goal, continuous
+        self.name = "MountainCarContinuous" if continuous else "MountainCar"
         self.limits = {
             "position": (Limit(-1.2, "≥ -1.2", "muted"), Limit(goal, f"goal {goal:g}", "good")),
             "velocity": (Limit(-0.07, "≥ -0.07", "muted"), Limit(0.07, "≤ 0.07", "muted")),
         }
         self.background = (paper(_WIDTH, _HEIGHT), *flag(*_screen(goal), 60), _hill())
-
-    @property
-    def name(self) -> str:
-        """The name of the environment drawn."""
-        return "MountainCarContinuous" if self.continuous else "MountainCar"
 
     def _push(self, actions: Any, frames: int) -> Floats:
         if self.continuous:

@@ -80,11 +80,11 @@ class PieceBoard:
             parts += [Part(f"{piece.letter} {k + 1}", self._marks(piece)) for k in range(most)]
             poses += poses_of(there, most, self._centre)
 
+        letters = np.array([*(piece.letter for piece in self.pieces), "."])
+
         def caption(i: int) -> str:
-            letters = [*(piece.letter for piece in self.pieces), "."]
-            words = " / ".join(
-                " ".join(letters[cell] for cell in row) for row in boards[i].reshape(self.rows, self.columns)
-            )
+            rows = letters[boards[i]].reshape(self.rows, self.columns)
+            words = " / ".join(map(" ".join, rows))
             return words if last[i] < 0 else f"{words}; the last move was to {self.name_of(int(last[i]))}"
 
         return Scene(self.width, self.height, self.background, tuple(parts), np.stack(poses, axis=1), caption)

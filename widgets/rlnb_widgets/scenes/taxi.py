@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rlnb_widgets._core.display import Mark
 from rlnb_widgets.scenes.drawing import STROKE, box, disc, flag, paper, polygon, pose, stack, text
@@ -22,13 +21,8 @@ _STATIONS = (("R", "bad", "red"), ("G", "good", "green"), ("Y", "yellow", "yello
 _WORDS = ("going down", "going up", "going right", "going left", "picking up", "dropping off")
 
 
-def _station_cells() -> npt.NDArray[np.float64]:
-    """Return (row, column) of the stations, in their order, as the map shows them."""
-    found = {letter: (r, c // 2) for r, row in enumerate(_MAP) for c, letter in enumerate(row)}
-    return np.array([found[letter] for letter, *_ in _STATIONS], dtype=np.float64)
-
-
-_AT = _station_cells()
+_CELLS = {letter: (r, c // 2) for r, row in enumerate(_MAP) for c, letter in enumerate(row)}
+_AT = np.array([_CELLS[letter] for letter, *_ in _STATIONS], dtype=np.float64)  # row and column of each station
 
 
 def _centre(row: Any, column: Any) -> tuple[Any, Any]:
@@ -53,22 +47,12 @@ def _stations() -> list[Mark]:
 
 
 _FRAME = box(_MARGIN, _MARGIN, 5 * _CELL, 5 * _CELL, stroke="ink", radius=6)
-_CAB = Part(
-    "taxi",
-    (
-        *(disc(x, 14, 6, "ink") for x in (-12, 12)),
-        polygon([(-14, -2), (-9, -15), (9, -15), (14, -2)], "paper", stroke="ink"),
-        box(-23, -3, 46, 15, "yellow", stroke="ink", width=STROKE / 2, radius=5),
-    ),
-)
+_WHEELS = [disc(x, 14, 6, "ink") for x in (-12, 12)]
+_CABIN = polygon([(-14, -2), (-9, -15), (9, -15), (14, -2)], "paper", stroke="ink")
+_CAB = Part("taxi", [*_WHEELS, _CABIN, box(-23, -3, 46, 15, "yellow", stroke="ink", width=STROKE / 2, radius=5)])
 _RIDER = Part("rider", [disc(0, -8, 5, "second")])
-_PASSENGER = Part(
-    "passenger",
-    (
-        polygon([(-9, 20), (-5, 4), (5, 4), (9, 20)], "second", stroke="ink", width=STROKE / 2),
-        disc(0, -1, 7, "second", stroke="ink", width=STROKE / 2),
-    ),
-)
+_BODY = polygon([(-9, 20), (-5, 4), (5, 4), (9, 20)], "second", stroke="ink", width=STROKE / 2)
+_PASSENGER = Part("passenger", [_BODY, disc(0, -1, 7, "second", stroke="ink", width=STROKE / 2)])
 _DESTINATION = Part("destination", flag(14, 0, 25))
 _DEED = Part("pick-up or drop-off", [disc(0, 0, 27, stroke="second")])
 
