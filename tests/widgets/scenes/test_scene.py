@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.display import Display, Mark
 from rlnb_widgets._core.display_svg import draw_display
 from rlnb_widgets._core.svg import Svg
-from rlnb_widgets.scenes import ROLES, Part, Scene, box, disc, line, scene_svg, text
+from rlnb_widgets.scenes import ROLES, Part, Scene, box, disc, line, polygon, scene_svg, text
+from rlnb_widgets.scenes.drawing import STROKE
 
 BALL = Part("ball", [disc(0, 0, 5, "accent")])
 
@@ -60,6 +62,11 @@ def test_texts_of_the_background_that_are_too_small_are_left_out() -> None:
     display = Display(50)
     Scene(100, 50, [*texts, disc(0, 0, 1)], (moving,), np.zeros((1, 1, 3))).draw(display, 0, smallest=10)
     (label, spot, group) = display.marks
+    plain = Display(50)
+    plain.text(0, 0, "11 pixels, if no size is given")
+    for smallest in (11, 12):
+        Scene(100, 50, plain.marks, (), np.zeros((1, 0, 3))).draw(there := Display(50), 0, smallest=smallest)
+        assert len(there.marks) == (smallest == 11)
     assert (label["text"], spot["kind"], group["marks"][0]["text"]) == ("10", "disc", "9")
 
 
@@ -96,3 +103,10 @@ def test_parts_that_are_hidden_are_left_out_and_the_svg_holds_the_others_once() 
     draw_display(svg, display)
     assert re.findall(r'id="([^"]*)"', str(svg)) == ["a-still", "a-1"]
     assert re.findall(r"<circle .*?class=\"(.*?)\"", str(svg)) == ["f-accent"]
+
+
+@pytest.mark.parametrize("make", [box, disc, polygon])
+def test_the_marks_of_scenes_have_an_outline_of_one_width_only_with_a_stroke(make: Callable[..., Mark]) -> None:
+    place = {box: (1, 2, 3, 4), disc: (1, 2, 3), polygon: ([(0, 0), (1, 1), (2, 0)],)}[make]
+    assert {"stroke", "width"}.isdisjoint(make(*place, "ink", width=2))
+    assert [make(*place, stroke="ink", **width)["width"] for width in ({}, {"width": 2})] == [STROKE, 2]
