@@ -247,7 +247,7 @@ def test_the_player_draws_pieces(name):
         if last:
             pieces = zip(scene.parts[1:], scene.poses[i, 1:], strict=True)
             moved = next(piece for piece, at in pieces if (at == scene.poses[i, 0]).all())
-            assert moved.shapes[0].fill == f"agent{player}", i
+            assert moved.marks[0]["fill"] == f"agent{player}", i
         player = state.current_player()
         move = state.action_to_string(player, int(row["agents", "action"][player].argmax()))
         cell = ["", *re.findall(r"[a-h]\d", move)][-1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from rlnb_widgets._core.svg import image_tag
 from rlnb_widgets.scenes import Scene, scene_svg
-from rlnb_widgets.scenes.grid import FrozenLake, direction_mark
+from rlnb_widgets.scenes.grid import ANGLES, FrozenLake, direction_mark
 
 MOVES = ("left", "down", "right", "up")
 _WIDTH = 220
@@ -45,8 +45,7 @@ class LakePicture:
         world = FrozenLake(self.lake)
         bare = world.pose(np.array([self.row * world.columns + self.column]))
         x, y, _ = bare.poses[0, 0]
-        angles = [world.directions[MOVES.index(move)] for move in self._allowed()]
         marks = tuple(replace(direction_mark(world.cell), name=move) for move in self._allowed())
-        poses = np.array([[bare.poses[0, 0], *((x, y, angle) for angle in angles)]])
+        poses = np.array([[bare.poses[0, 0], *((x, y, ANGLES[move]) for move in self._allowed())]])
         scene = Scene(bare.width, bare.height, bare.background, (bare.parts[0], *marks), poses, lambda _: repr(self))
         return image_tag(scene_svg(scene, 0, _WIDTH), repr(self))

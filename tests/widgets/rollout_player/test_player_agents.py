@@ -158,7 +158,7 @@ def test_hostile_names_of_agents_stay_text():
 def colours(model) -> dict[int, set[str]]:
     """The colour of each agent in the scene, by its number."""
     bodies = [part for part in model.frames.scene.parts if part.name.startswith("agent ")]
-    return {k: {part.shapes[0].fill} for k, part in enumerate(bodies)}
+    return {k: {part.marks[0]["fill"]} for k, part in enumerate(bodies)}
 
 
 @pytest.mark.parametrize(
@@ -195,11 +195,11 @@ def test_a_player_has_the_colour_of_its_pieces(game):
     env = game(seed=0)
     model = player_model(env.rollout(9), env)
     pieces = {
-        sign: next(part for part in model.frames.scene.parts if part.name == f"{sign} 1").shapes[0] for sign in "XO"
+        sign: next(part for part in model.frames.scene.parts if part.name == f"{sign} 1").marks[0] for sign in "XO"
     }
     strips = {strip.label: strip for strip in model.strips}
     for k, sign in enumerate("XO"):
-        assert (pieces[sign].fill or pieces[sign].stroke) == agent_role(k)
+        assert (pieces[sign].get("fill") or pieces[sign]["stroke"]) == agent_role(k)
         assert line_role(strips[f"player{k} reward"], 0) == line_role(strips["return so far"], k) == agent_role(k)
 
 

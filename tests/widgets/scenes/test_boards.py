@@ -166,8 +166,8 @@ def test_places_say_what_is_there():
 
 def test_pieces_differ_in_shape_not_in_colour_alone():
     for spec in (Board(), Board(6, 7, 4, drops=True)):
-        kinds = [[s.kind for s in part.shapes] for part in spec.parts if part.name in ("X 1", "O 1")]
-        assert "line" in kinds[0] and "line" not in kinds[1] and "circle" in kinds[1]
+        kinds = [[mark["kind"] for mark in part.marks] for part in spec.parts if part.name in ("X 1", "O 1")]
+        assert "poly" in kinds[0] and "poly" not in kinds[1] and "disc" in kinds[1]
 
 
 def test_the_picture_is_the_same_every_time_and_fits():

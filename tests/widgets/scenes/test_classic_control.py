@@ -40,7 +40,7 @@ def test_cartpole_leans_right_for_positive_angles_and_moves_right_for_positive_x
 
 def test_cartpole_limits_are_drawn_where_the_cart_is_at_the_limits() -> None:
     scene = draw("CartPole-v1", [[2.4, 0, 0, 0], [-2.4, 0, 0, 0]])
-    limits = sorted(s.points[0] for s in scene.background if s.stroke == "bad")
+    limits = sorted(mark["points"][0][0] for mark in scene.background if mark.get("stroke") == "bad")
     np.testing.assert_allclose(limits, sorted(poses(scene, "cart")[:, 0]), atol=1e-4)
 
 
@@ -93,8 +93,8 @@ def test_mountain_car_at_the_goal_is_at_the_flag(name: str, goal: float) -> None
     env = gym.make(name)
     assert env.unwrapped.goal_position == goal  # type: ignore[attr-defined]
     scene = draw(name, [[goal, 0]])
-    pole = next(s for s in scene.background if s.kind == "line")
-    np.testing.assert_allclose(poses(scene, "car")[0, :2], pole.points[:2], atol=1e-3)
+    pole = next(mark for mark in scene.background if mark.get("stroke") == "ink")
+    np.testing.assert_allclose(poses(scene, "car")[0, :2], pole["points"][0], atol=1e-3)
 
 
 def test_mountain_car_push() -> None:
@@ -123,8 +123,8 @@ def test_acrobot_links_hang_stand_and_bend() -> None:
     )  # down, up, right, right
     tip = second[:, :2] + length * np.stack([-np.sin(second[:, 2]), np.cos(second[:, 2])], -1)
     np.testing.assert_allclose((tip - centre) / length, [(0, 2), (0, -2), (2, 0), (1, -1)], atol=1e-5)
-    goal = next(s for s in scene.background if s.stroke == "good")
-    assert goal.points[1] == pytest.approx(centre - length)
+    goal = next(mark for mark in scene.background if mark.get("stroke") == "good")
+    assert goal["points"][0][1] == pytest.approx(centre - length)
 
 
 def test_acrobot_torque_acts_at_the_joint() -> None:

@@ -17,13 +17,12 @@ signed = st.floats(0.2, 1).flatmap(lambda v: st.sampled_from([v, -v]))
 
 
 def corners(part: Part, pose: np.ndarray) -> np.ndarray:
-    """Return where the corners of a part's only shape are at a pose, [K, 2]."""
-    (shape,) = part.shapes
-    if shape.kind == "rect":
-        x, y, w, h = shape.points
-        local = np.array([(x, y), (x + w, y), (x + w, y + h), (x, y + h)])
+    """Return where the corners of a part's only mark are at a pose, [K, 2]."""
+    (mark,) = part.marks
+    if mark["kind"] == "rect":
+        local = np.array([(x, mark["y"] + h) for h in (0, mark["h"]) for x in (mark["x"], mark["x2"])])
     else:
-        local = np.array(shape.points).reshape(-1, 2)
+        local = np.array(mark["points"])
     cos, sin = math.cos(pose[2]), math.sin(pose[2])
     return local @ np.array([[cos, sin], [-sin, cos]]) + pose[:2]
 

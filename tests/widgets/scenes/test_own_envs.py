@@ -102,8 +102,8 @@ def test_a_grid_world_has_its_own_map() -> None:
     assert isinstance(spec, GridWorld)
     scene = spec.pose(np.arange(6), np.array([0, 1, 2, 3, 0, 1]))
     cell = scene.width / 3
-    walls = [s.points for s in scene.background if s.fill == "muted" and s.kind == "rect"]
-    assert walls == [(cell, 0.0, cell, cell)]
+    walls = [mark for mark in scene.background if mark["kind"] == "rect" and mark["fill"] == "muted"]
+    assert walls == [{"kind": "rect", "x": cell, "x2": 2 * cell, "y": 0, "h": cell, "fill": "muted"}]
     assert scene.caption_at(3) == "agent at row 1, column 0, going up"
     np.testing.assert_allclose(np.cos(poses(scene, "action")[:4, 2]), [-1, 0, 1, 0], atol=1e-6)
     np.testing.assert_allclose(np.sin(poses(scene, "action")[:4, 2]), [0, 1, 0, -1], atol=1e-6)
@@ -136,7 +136,7 @@ def test_an_arms_column_grows_with_its_pulls() -> None:
 def test_any_number_of_arms_fits(arms: int) -> None:
     scene = find_scene(BanditEnv(n_arms=arms)).pose(np.zeros((2, arms)), actions=np.array([arms - 1]))  # type: ignore[union-attr]
     assert len(scene.parts) == arms + 2
-    labels = [s.text for part in scene.parts for s in part.shapes if s.kind == "text"]
+    labels = [mark["text"] for part in scene.parts for mark in part.marks if mark["kind"] == "text"]
     assert labels == ([str(k) for k in range(arms)] if arms <= 20 else [])
     assert scene_svg(scene, 0) != scene_svg(scene, 1)
 

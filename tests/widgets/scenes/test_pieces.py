@@ -90,8 +90,8 @@ def test_the_pieces_of_chess_have_signs_and_the_second_player_a_ring():
     seen[:, :, 0, 0, 4] = seen[:, :, 1, 7, 4] = 1  # the first row is that of White
     scene = spec.pose(seen)
     assert scene.caption_at(0).startswith(". . . . k . . . / ") and scene.caption_at(0).endswith(" / . . . . K . . .")
-    king, other = (part.shapes for part in scene.parts[1:])
+    king, other = (part.marks for part in scene.parts[1:])
     assert [part.name for part in scene.parts[1:]] == ["K 1", "k 1"]
-    assert king[1].text == other[1].text == "♚\ufe0e" and king[0].fill != other[0].fill
-    assert king[0].stroke == "ink" and other[0].stroke is None  # White is player 1 of OpenSpiel
+    assert king[1]["text"] == other[1]["text"] == "♚\ufe0e" and king[0]["fill"] != other[0]["fill"]
+    assert king[0]["stroke"] == "ink" and "stroke" not in other[0]  # White is player 1 of OpenSpiel
     assert "♚" in scene_svg(scene, 0)

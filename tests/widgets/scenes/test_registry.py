@@ -168,7 +168,6 @@ def test_many_frames_are_one_array(name: str) -> None:
     scene: Scene = spec.pose(np.resize(observations, (10_000, *np.shape(observations)[1:])))
     assert scene.poses.dtype == np.float32
     assert scene.poses.shape == (10_000, len(scene.parts), 3)
-    assert callable(scene.caption)
     with_actions = spec.pose(observations, np.stack(actions))
     assert with_actions.parts == scene.parts, "the parts do not depend on what is given"
 

@@ -4,55 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.display import Display, Mark
 from rlnb_widgets._core.display_svg import draw_display
 from rlnb_widgets._core.svg import Svg
-from rlnb_widgets.scenes import ROLES, Part, Scene, Shape, scene_svg
+from rlnb_widgets.scenes import ROLES, Part, Scene, box, disc, line, polygon, scene_svg, text
+from rlnb_widgets.scenes.drawing import STROKE
 
-BALL = Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),))
+BALL = Part("ball", [disc(0, 0, 5, "accent")])
 
 
 def scene(frames: int = 3, **kwargs: object) -> Scene:
     return Scene(100, 50, (), (BALL,), np.zeros((frames, 1, 3)), **kwargs)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("kind", "points", "message"),
-    [
-        ("rect", (1, 2, 3), "a rect needs x, y, w, h[, corner radius], got 3 numbers: (1.0, 2.0, 3.0)."),
-        ("circle", (1, 2), "a circle needs cx, cy, r, got 2 numbers: (1.0, 2.0)."),
-        ("line", (1,), "a line needs x1, y1, x2, y2, got 1 numbers: (1.0,)."),
-        ("polygon", (0, 0, 1, 1), "a polygon needs x1, y1, x2, y2, ... of at least 3 points, got 4 numbers."),
-        ("polygon", (0,) * 7, "a polygon needs x1, y1, x2, y2, ... of at least 3 points, got 7 numbers."),
-        ("star", (1,), "unknown shape kind 'star'; the kinds are rect, circle, line, polygon, text."),
-        (
-            "circle",
-            (0, 0, float("nan")),
-            "the coordinates of a circle must be finite, got (0.0, 0.0, nan); a NaN pose hides a part.",
-        ),
-    ],
-)
-def test_wrong_coordinates_are_refused(kind: str, points: tuple[float, ...], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        Shape(kind, points)  # type: ignore[arg-type]
-    assert str(error.value) == message
-
-
 @pytest.mark.parametrize("where", ["fill", "stroke"])
 def test_an_unknown_role_lists_the_known_ones(where: str) -> None:
     with pytest.raises(ValueError) as error:
-        Shape("circle", (0, 0, 1), **{where: "pink"})  # type: ignore[arg-type]
+        disc(0, 0, 1, **{where: "pink"})
     assert str(error.value) == f"unknown colour role 'pink'; the roles are {', '.join(ROLES)}."
-
-
-@pytest.mark.parametrize(("kind", "text"), [("text", None), ("circle", "words")])
-def test_text_belongs_to_text_shapes(kind: str, text: str | None) -> None:
-    with pytest.raises(ValueError) as error:
-        Shape(kind, (0, 0, 1), text=text)  # type: ignore[arg-type]
-    assert str(error.value) == f"`text` belongs to text shapes and no others: got kind={kind!r}, text={text!r}."
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 3), (3, 1, 2), (1, 3)])
@@ -63,20 +36,15 @@ def test_poses_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
     assert str(error.value) == expected
 
 
-def test_captions_and_part_names_must_fit() -> None:
-    with pytest.raises(ValueError, match=r"^caption must hold one line per frame: 3 frames, 2 lines\.$"):
-        scene(caption=("a", "b"))
+def test_part_names_are_unique() -> None:
     with pytest.raises(ValueError, match=r"^part names must be unique in a scene, got \['ball', 'ball'\].$"):
         Scene(1, 1, (), (BALL, BALL), np.zeros((1, 2, 3)))
 
 
-@pytest.mark.parametrize(
-    ("caption", "expected"),
-    [(None, ""), ("still", "still"), (("a", "b", "c"), "c"), (lambda i: f"frame {i}", "frame 2")],
-)
 @pytest.mark.parametrize("i", [2, -1])
-def test_a_caption_is_a_line_or_lines_or_a_function(caption: object, expected: str, i: int) -> None:
-    assert scene(caption=caption).caption_at(i) == expected
+def test_a_caption_is_that_of_its_frame(i: int) -> None:
+    assert scene(caption=lambda k: f"frame {k}").caption_at(i) == "frame 2"
+    assert scene().caption_at(i) == ""
 
 
 @pytest.mark.parametrize("i", [3, -4])
@@ -89,18 +57,22 @@ def test_a_frame_that_is_not_there_is_refused(i: int) -> None:
 
 
 def test_texts_of_the_background_that_are_too_small_are_left_out() -> None:
-    texts = tuple(Shape("text", (0, 0, size), fill="ink", text=str(size)) for size in (9, 10))
-    moving = Part("label", (texts[0],))
+    texts = [text(0, 0, size, str(size)) for size in (9, 10)]
+    moving = Part("label", texts[:1])
     display = Display(50)
-    Scene(100, 50, (*texts, Shape("circle", (0, 0, 1))), (moving,), np.zeros((1, 1, 3))).draw(display, 0, smallest=10)
-    (label, disc, group) = display.marks
-    assert (label["text"], disc["kind"], group["marks"][0]["text"]) == ("10", "disc", "9")
+    Scene(100, 50, [*texts, disc(0, 0, 1)], (moving,), np.zeros((1, 1, 3))).draw(display, 0, smallest=10)
+    (label, spot, group) = display.marks
+    plain = Display(50)
+    plain.text(0, 0, "11 pixels, if no size is given")
+    for smallest in (11, 12):
+        Scene(100, 50, plain.marks, (), np.zeros((1, 0, 3))).draw(there := Display(50), 0, smallest=smallest)
+        assert len(there.marks) == (smallest == 11)
+    assert (label["text"], spot["kind"], group["marks"][0]["text"]) == ("10", "disc", "9")
 
 
 def test_to_dict_is_json_with_all_that_stays_the_same() -> None:
-    text = Shape("text", (1, 2, 50), fill="ink", text="<b>")
-    line = Shape("line", (0, 0, 1, 1), stroke="muted", stroke_width=2)
-    got = json.loads(json.dumps(Scene(100, 50, (text, line), (BALL,), np.zeros((1, 1, 3))).to_dict()))
+    still = [text(1, 2, 50, "<b>", "ink"), line(0, 0, 1, 1, "muted", 2)]
+    got = json.loads(json.dumps(Scene(100, 50, still, (BALL,), np.zeros((1, 1, 3))).to_dict()))
     words = {
         "kind": "text",
         "x": 1,
@@ -123,12 +95,18 @@ def test_poses_become_float32() -> None:
 
 
 def test_parts_that_are_hidden_are_left_out_and_the_svg_holds_the_others_once() -> None:
-    shadow = Part("shadow", (Shape("circle", (0, 0, 6), fill="muted"),))
-    still = Shape("rect", (0, 0, 100, 50), fill="panel")
-    both = Scene(100, 50, (still,), (shadow, BALL), np.zeros((2, 2, 3)))
+    shadow = Part("shadow", [disc(0, 0, 6, "muted")])
+    both = Scene(100, 50, [box(0, 0, 100, 50, "panel")], (shadow, BALL), np.zeros((2, 2, 3)))
     display, svg = Display(50), Svg(100, 50)
     for i in range(2):
         both.draw(display, i, still="a-still", moving="a-", hidden=[0])
     draw_display(svg, display)
     assert re.findall(r'id="([^"]*)"', str(svg)) == ["a-still", "a-1"]
     assert re.findall(r"<circle .*?class=\"(.*?)\"", str(svg)) == ["f-accent"]
+
+
+@pytest.mark.parametrize("make", [box, disc, polygon])
+def test_the_marks_of_scenes_have_an_outline_of_one_width_only_with_a_stroke(make: Callable[..., Mark]) -> None:
+    place = {box: (1, 2, 3, 4), disc: (1, 2, 3), polygon: ([(0, 0), (1, 1), (2, 0)],)}[make]
+    assert {"stroke", "width"}.isdisjoint(make(*place, "ink", width=2))
+    assert [make(*place, stroke="ink", **width)["width"] for width in ({}, {"width": 2})] == [STROKE, 2]

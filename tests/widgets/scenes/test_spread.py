@@ -71,10 +71,10 @@ def test_a_move_points_where_it_goes(move: int, hot: bool) -> None:
 def test_agents_are_told_apart() -> None:
     spec = Spread(6, 6, n_agents=12)
     agents = [p for p in spec.parts if p.name.startswith("agent ")]
-    assert [p.shapes[-1].text for p in agents] == [str(k) for k in range(12)]
-    looks = {(p.shapes[0].kind, len(p.shapes[0].points), p.shapes[0].fill) for p in agents}
+    assert [p.marks[-1]["text"] for p in agents] == [str(k) for k in range(12)]
+    looks = {(len(p.marks[0].get("points", ())), p.marks[0]["fill"]) for p in agents}
     assert len(looks) == 12
-    assert [p.shapes[0].fill for p in agents[:4]] == [agent_role(k) for k in range(4)]
+    assert [p.marks[0]["fill"] for p in agents[:4]] == [agent_role(k) for k in range(4)]
     order = [p.name.split()[0] for p in spec.parts]
     assert order.index("covered") < order.index("agent") < order.index("action"), "agents lie on what they cover"
 
@@ -139,8 +139,8 @@ def test_the_numbers_of_agents_are_readable_on_their_colours() -> None:
     agents = [part for part in Spread(n_agents=len(AGENTS)).parts if part.name.startswith("agent ")]
     assert len(agents) == len(AGENTS)
     for k, agent in enumerate(agents):
-        body, number = agent.shapes
-        assert (body.fill, number.text, number.fill) == (agent_role(k), str(k), letters_on(agent_role(k)))
+        body, number = agent.marks
+        assert (body["fill"], number["text"], number["fill"]) == (agent_role(k), str(k), letters_on(agent_role(k)))
 
 
 def test_frames_differ() -> None:

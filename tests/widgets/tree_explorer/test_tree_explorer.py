@@ -7,7 +7,7 @@ import pytest
 import torch
 import traitlets
 from rlnb_widgets import TreeExplorer, link
-from rlnb_widgets.scenes import Part, Scene, Shape, register_scene, registry
+from rlnb_widgets.scenes import Part, Scene, disc, register_scene, registry
 from tensordict import TensorDict
 
 from rlnb.envs import GridWorldEnv, TicTacToeEnv
@@ -228,7 +228,7 @@ def test_a_drawing_that_fails_for_one_node_is_a_sentence_there(monkeypatch):
         def pose(self, observations, actions=None):
             if (np.asarray(observations) == 2).any():
                 raise RuntimeError("no drawing of 2")
-            ball = Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),))
+            ball = Part("ball", [disc(0, 0, 5, "accent")])
             return Scene(10, 10, (), (ball,), np.zeros((len(observations), 1, 3)))
 
     register_scene("Moody-v0", Moody())

@@ -11,7 +11,7 @@ arrays that travel as bytes, or names of arrays that the page computes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +54,8 @@ class Param:
 
 
 Number = float | int | Param
+#: A mark: its ``"kind"``, and the attributes that are given.
+Mark = dict[str, Any]
 #: Function that returns a column by its name: the numbers ``[n]``, or, for the page, the name itself (`str`).
 Column = Callable[[str], Any]
 
@@ -136,16 +138,16 @@ class Display:
     def __init__(self, height: float, columns: Columns | None = None) -> None:
         self.height = float(height)
         self.columns = columns if columns is not None else Columns()
-        self.marks: list[dict[str, Any]] = []
+        self.marks: list[Mark] = []
         self._open = [self.marks]
 
     def payload(self) -> dict[str, Any]:
         """Return the list without its columns, for JSON."""
         return {"height": self.height, "marks": _plain(self.marks)}
 
-    def include(self, other: Display) -> None:
-        """Add the marks of another list, which has no long series."""
-        self._open[-1].extend(other.marks)
+    def add(self, marks: Iterable[Mark]) -> None:
+        """Add marks that were made before."""
+        self._open[-1].extend(marks)
 
     # Groups
 
@@ -201,7 +203,7 @@ class Display:
 
     @contextmanager
     def _group(self, **attributes: Any) -> Iterator[None]:
-        marks: list[dict[str, Any]] = []
+        marks: list[Mark] = []
         self._add("group", **attributes, marks=marks)
         self._open.append(marks)
         try:

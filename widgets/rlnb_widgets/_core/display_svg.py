@@ -426,7 +426,7 @@ def legend_display(items: Legend) -> Display:
         if x and x + wide > WIDTH:
             x, y = 0.0, y + 16
         with display.placed((x, y + 1, 0)):
-            display.include(sign)
+            display.add(sign.marks)
             look = {"fill": "muted"} if mark else {"bold": True}
             display.text(left, 11, words, size=12, within=WIDTH - left, **look)
         x += wide + 16

@@ -196,12 +196,12 @@ class PlayerScene:
                 low, high = scale(strip)
                 cuts = self._column("cuts", lane, self.numbers)
                 for k in range(count):
-                    # Where two rollouts are compared, the colour says which of them it is.
-                    role = line_role(strip, k) if len(self.envs) == 1 else f"c{lane}"
+                    if len(self.envs) == 1:
+                        role, dash = line_role(strip, k), _dash(strip.data, k)
+                    else:  # the line says which of two rollouts it is
+                        role, dash = f"c{lane}", SECOND_DASH if lane else None
                     values = self._column("values", lane, strip.data[..., k])
-                    display.curve(
-                        values, y, h, low, high, role, cuts=cuts, dash=SECOND_DASH if lane else _dash(strip.data, k)
-                    )
+                    display.curve(values, y, h, low, high, role, cuts=cuts, dash=dash)
                 continue
             each = part / count
             for k in range(count):

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rlnb_widgets.scenes.drawing import STROKE, arc_parts, arc_poses, paper, pose, stack
+from rlnb_widgets.scenes.drawing import arc_parts, arc_poses, box, disc, line, paper, pose, stack
 from rlnb_widgets.scenes.inputs import action_indices, feature_rows
-from rlnb_widgets.scenes.scene import Limit, Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Limit, Part, Scene
 
 _SIZE = 320.0
 _CENTRE = _SIZE / 2
@@ -17,12 +17,9 @@ _LINK = 66.0  # scene units per metre; both links are 1 m long
 _RADIUS, _SWEEP = 26.0, math.radians(130)
 
 
-def _link(name: str, role: str) -> Part:
-    return Part(name, (Shape("rect", (-8, -8, 16, _LINK + 16, 8), fill=role),))
-
-
-def _joint(name: str) -> Part:
-    return Part(name, (Shape("circle", (0, 0, 5), fill="paper", stroke="ink", stroke_width=STROKE),))
+_LOOKS = {"link 1": "accent", "link 2": "wood"}
+_LINKS = [Part(name, [box(-8, -8, 16, _LINK + 16, role, radius=8)]) for name, role in _LOOKS.items()]
+_JOINTS = [Part(name, [disc(0, 0, 5, "paper", stroke="ink")]) for name in ("pivot", "joint")]
 
 
 class Acrobot:
@@ -39,10 +36,7 @@ class Acrobot:
         "theta1_dot": (Limit(-4 * math.pi, "≥ -4π", "muted"), Limit(4 * math.pi, "≤ 4π", "muted")),
         "theta2_dot": (Limit(-9 * math.pi, "≥ -9π", "muted"), Limit(9 * math.pi, "≤ 9π", "muted")),
     }
-    background = (
-        paper(_SIZE, _SIZE),
-        Shape("line", (12, _CENTRE - _LINK, _SIZE - 12, _CENTRE - _LINK), stroke="good", stroke_width=STROKE),
-    )
+    background = (paper(_SIZE, _SIZE), line(12, _CENTRE - _LINK, _SIZE - 12, _CENTRE - _LINK, "good"))
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:
         """Return the scene of observations [N, 6], with the torque of actions (index or one-hot [N, 3]) if given."""
@@ -72,5 +66,5 @@ class Acrobot:
             words = f"tip {abs(tip[i]):.2f} {side} the pivot; the goal is 1 above it"
             return words if np.isnan(torque[i]) else f"{words}; torque {torque[i]:+.0f}"
 
-        parts = (_link("link 1", "accent"), _link("link 2", "wood"), _joint("pivot"), _joint("joint"))
-        return Scene(_SIZE, _SIZE, self.background, (*parts, *arc_parts(_RADIUS, _SWEEP)), poses, caption)
+        parts = (*_LINKS, *_JOINTS, *arc_parts(_RADIUS, _SWEEP))
+        return Scene(_SIZE, _SIZE, self.background, parts, poses, caption)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets.scenes.drawing import STROKE, paper, pose, stack, text
+from rlnb_widgets.scenes.drawing import box, line, paper, polygon, pose, stack, text
 from rlnb_widgets.scenes.inputs import action_indices, feature_rows
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Part, Scene
 
 _WIDTH, _HEIGHT = 360.0, 230.0
 _BASE, _TALLEST = 190.0, 150.0
@@ -62,21 +62,19 @@ class Bandit:
             words = words if total else "no pulls yet"
             return words if np.isnan(pulled[i]) else f"{words}, pulling arm {arm[i]}"
 
-        return Scene(_WIDTH, _HEIGHT, (paper(_WIDTH, _HEIGHT),), _parts(arms), poses, caption)
+        return Scene(_WIDTH, _HEIGHT, [paper(_WIDTH, _HEIGHT)], _parts(arms), poses, caption)
 
 
 def _parts(arms: int) -> tuple[Part, ...]:
     """Return the columns, the floor that hides their lower ends, and the mark."""
     column = _WIDTH / arms
     half = column * 0.36
-    bar = Shape("rect", (-half, 0, 2 * half, _TALLEST), fill="accent")
-    below = Shape("rect", (0, 0, _WIDTH, _TALLEST), fill="paper")
-    floor = Shape("line", (0, 0, _WIDTH, 0), stroke="muted", stroke_width=STROKE)
+    bar = box(-half, 0, 2 * half, _TALLEST, "accent")
     size = min(20.0, column * 0.6)
     labels = (text((k + 0.5) * column, 20, size, str(k)) for k in range(arms if arms <= _MOST_LABELS else 0))
-    mark = Shape("polygon", (-_MARK, -1.6 * _MARK, _MARK, -1.6 * _MARK, 0, 0), fill="second")
+    mark = polygon([(-_MARK, -1.6 * _MARK), (_MARK, -1.6 * _MARK), (0, 0)], "second")
     return (
-        *(Part(f"arm {k}", (bar,)) for k in range(arms)),
-        Part("floor", (below, floor, *labels)),
-        Part("pull", (mark,)),
+        *(Part(f"arm {k}", [bar]) for k in range(arms)),
+        Part("floor", [paper(_WIDTH, _TALLEST), line(0, 0, _WIDTH, 0, "muted"), *labels]),
+        Part("pull", [mark]),
     )

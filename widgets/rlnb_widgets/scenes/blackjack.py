@@ -7,22 +7,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rlnb_widgets.scenes.drawing import STROKE, paper, pose, text
+from rlnb_widgets.scenes.drawing import box, paper, pose, text
 from rlnb_widgets.scenes.inputs import Floats, action_indices, feature_rows, indices
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Part, Scene
 
 _WIDTH, _HEIGHT = 320.0, 224.0
-_DEALER, _PLAYER, _MIDDLE = 86.0, 224.0, 122.0
+_CARDS = _DEALER, _PLAYER = 86.0, 224.0
+_MIDDLE = 122.0
 _FACES = ("A", *map(str, range(2, 11)))
 _CALLS = ("stick", "hit")
 
 
-def _card(x: float) -> Shape:
-    return Shape("rect", (x - 50, _MIDDLE - 66, 100, 132, 10), fill="paper", stroke="muted", stroke_width=STROKE)
-
-
 def _word(name: str, size: float, words: str, role: str = "ink") -> Part:
-    return Part(name, (text(0, 0, size, words, role),))
+    return Part(name, [text(0, 0, size, words, role)])
 
 
 class Blackjack:
@@ -36,11 +33,10 @@ class Blackjack:
     fields = ("player's sum", "dealer's card", "usable ace")
     background = (
         paper(_WIDTH, _HEIGHT),
-        Shape("rect", (0, 0, _WIDTH, _HEIGHT), fill="ground"),
+        box(0, 0, _WIDTH, _HEIGHT, "ground"),
         text(_DEALER, 28, 24, "Dealer", "ink"),
         text(_PLAYER, 28, 24, "You", "ink"),
-        _card(_DEALER),
-        _card(_PLAYER),
+        *(box(x - 50, _MIDDLE - 66, 100, 132, "paper", stroke="muted", radius=10) for x in _CARDS),
     )
     # A number that changes is drawn as all digits, one of which is shown.
     parts = (
@@ -79,17 +75,14 @@ class Blackjack:
         def column(x: Any, y: float, value: Floats, of: range) -> list[npt.NDArray[np.float32]]:
             return [pose(x, y, 0.0, value == k) for k in of]
 
-        poses = np.stack(
-            [
-                *column(_DEALER, _MIDDLE, card, range(1, 11)),
-                *column(_PLAYER - spread, _MIDDLE - 8, tens, range(1, 4)),
-                *column(_PLAYER + spread, _MIDDLE - 8, ones, range(10)),
-                *column(_PLAYER, _MIDDLE + 44, ace, range(1, 2)),
-                pose(_PLAYER, _MIDDLE + 44, 0.0, (total > 21) & (ace != 1)),
-                *column((_DEALER + _PLAYER) / 2, _HEIGHT - 16, call, range(2)),
-            ],
-            axis=1,
-        )
+        poses = [
+            *column(_DEALER, _MIDDLE, card, range(1, 11)),
+            *column(_PLAYER - spread, _MIDDLE - 8, tens, range(1, 4)),
+            *column(_PLAYER + spread, _MIDDLE - 8, ones, range(10)),
+            *column(_PLAYER, _MIDDLE + 44, ace, range(1, 2)),
+            pose(_PLAYER, _MIDDLE + 44, 0.0, (total > 21) & (ace != 1)),
+            *column((_DEALER + _PLAYER) / 2, _HEIGHT - 16, call, range(2)),
+        ]
 
         def caption(i: int) -> str:
             if np.isnan(total[i]) or np.isnan(card[i]):
@@ -98,4 +91,4 @@ class Blackjack:
             words += f", dealer shows {_FACES[int(card[i]) - 1] if card[i] else 'nothing'}"
             return words if np.isnan(call[i]) else f"{words}; {_CALLS[int(call[i])]}"
 
-        return Scene(_WIDTH, _HEIGHT, self.background, self.parts, poses, caption)
+        return Scene(_WIDTH, _HEIGHT, self.background, self.parts, np.stack(poses, axis=1), caption)

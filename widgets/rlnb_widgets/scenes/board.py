@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rlnb_widgets._core.colors import agent_role
-from rlnb_widgets.scenes.drawing import paper, pose, text
+from rlnb_widgets._core.display import Mark
+from rlnb_widgets.scenes.drawing import box, disc, line, paper, polygon, pose, text
 from rlnb_widgets.scenes.grid import grid_lines
 from rlnb_widgets.scenes.inputs import Floats, action_indices
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Part, Scene
 
 Ints = npt.NDArray[np.int64]
 _LOOK_AHEAD = 256  # rows to search for the position before; if it is farther away, the position counts as a start
@@ -53,7 +54,7 @@ class Board:
         self.cell = min(96.0, 420.0 / max(rows, columns))
         self.top = _TOP if drops else 0.0
         self.width, self.height = columns * self.cell, rows * self.cell + self.top
-        self.background = (paper(self.width, self.height), *(self._case() if drops else self._grid()))
+        self.background = [paper(self.width, self.height), *(self._case() if drops else self._grid())]
         self.most = (rows * columns + 1) // 2
         self.parts = (*self._pieces(), self._last(), self._next(), *self._strikes())
 
@@ -84,24 +85,16 @@ class Board:
 
     # What it looks like -------------------------------------------------------------------------------------------
 
-    def _grid(self) -> tuple[Shape, ...]:
+    def _grid(self) -> list[Mark]:
         size = self.cell * 0.16
-        numbers = (
-            text(c * self.cell + size * 0.8, r * self.cell + size * 0.9, size, str(r * self.columns + c))
-            for r in range(self.rows)
-            for c in range(self.columns)
-        )
-        return (*grid_lines(self.rows, self.columns, self.cell, role="muted"), *numbers)
+        numbers = (text(t.x + size * 0.8, t.y + size * 0.9, size, str(t.action)) for t in self.targets())
+        return [*grid_lines(self.rows, self.columns, self.cell, role="muted"), *numbers]
 
-    def _case(self) -> tuple[Shape, ...]:
-        case = Shape("rect", (0, self.top, self.width, self.height - self.top, 10), fill="case")
-        holes = (
-            Shape("circle", (*self._centre(r * self.columns + c), self.cell * 0.4), fill="paper")
-            for r in range(self.rows)
-            for c in range(self.columns)
-        )
+    def _case(self) -> list[Mark]:
+        case = box(0, self.top, self.width, self.height - self.top, "case", radius=10)
+        holes = (disc(*self._centre(cell), self.cell * 0.4, "paper") for cell in range(self.rows * self.columns))
         numbers = (text((c + 0.5) * self.cell, 12, min(18.0, self.cell / 2), str(c)) for c in range(self.columns))
-        return (case, *holes, *numbers)
+        return [case, *holes, *numbers]
 
     def _centre(self, cell: Any) -> tuple[Any, Any]:
         row, column = np.divmod(cell, self.columns)
@@ -110,49 +103,35 @@ class Board:
     def _pieces(self) -> tuple[Part, ...]:
         """Return the pieces of X, then those of O, the first of each in reading order first."""
         arm, width = self.cell * (0.15 if self.drops else 0.26), self.cell * (0.09 if self.drops else 0.1)
-        role = "paper" if self.drops else agent_role(0)
-        cross = tuple(
-            Shape("line", (-arm, -s * arm, arm, s * arm), stroke=role, stroke_width=width) for s in (1.0, -1.0)
-        )
-        first: tuple[Shape, ...] = cross
-        second: tuple[Shape, ...]
-        if self.drops:
-            disc = self.cell * 0.4
-            first = (Shape("circle", (0, 0, disc), fill=agent_role(0)), *cross)
-            second = (
-                Shape("circle", (0, 0, disc), fill=agent_role(1)),
-                Shape("circle", (0, 0, disc * 0.42), stroke="paper", stroke_width=width),
-            )
-        else:
-            second = (Shape("circle", (0, 0, self.cell * 0.28), stroke=agent_role(1), stroke_width=width),)
-        return tuple(
-            Part(f"{sign} {k + 1}", shapes)
-            for sign, shapes in zip(_SIGNS, (first, second), strict=True)
-            for k in range(self.most)
-        )
+        roles = [agent_role(0), agent_role(1)]
+        first, second = ["paper", "paper"] if self.drops else roles
+        cross = [line(-arm, -y, arm, y, first, width) for y in (arm, -arm)]
+        ring = [disc(0, 0, self.cell * (0.168 if self.drops else 0.28), stroke=second, width=width)]
+        discs = [[disc(0, 0, self.cell * 0.4, role)] if self.drops else [] for role in roles]
+        kinds = [(_SIGNS[0], [*discs[0], *cross]), (_SIGNS[1], [*discs[1], *ring])]
+        return tuple(Part(f"{sign} {k + 1}", marks) for sign, marks in kinds for k in range(self.most))
 
     def _last(self) -> Part:
         half = self.cell * 0.45
         if self.drops:
-            return Part("last move", (Shape("circle", (0, 0, half), stroke="ink", stroke_width=self.cell * 0.06),))
-        bar = Shape("rect", (-half / 2, self.cell * 0.38, half, self.cell * 0.05, self.cell * 0.025), fill="ink")
-        return Part("last move", (bar,))
+            return Part("last move", [disc(0, 0, half, stroke="ink", width=self.cell * 0.06)])
+        bar = box(-half / 2, self.cell * 0.38, half, self.cell * 0.05, "ink", radius=self.cell * 0.025)
+        return Part("last move", [bar])
 
     def _next(self) -> Part:
         if self.drops:
             half = min(9.0, self.cell / 4)
-            return Part("next move", (Shape("polygon", (-half, -half, half, -half, 0, half), fill="second"),))
-        return Part("next move", (Shape("circle", (0, 0, self.cell * 0.08), fill="second"),))
+            return Part("next move", [polygon([(-half, -half), (half, -half), (0, half)], "second")])
+        return Part("next move", [disc(0, 0, self.cell * 0.08, "second")])
 
     def _strikes(self) -> tuple[Part, ...]:
         """Return the strokes through won lines: straight ones, then diagonal ones."""
         parts = []
         for name, length in (("line", 1.0), ("diagonal", math.sqrt(2.0))):
             half = ((self.connect - 1) / 2 + 0.3) * self.cell * length
-            ends = (-half, 0, half, 0)
-            halo = Shape("line", ends, stroke="paper", stroke_width=self.cell * 0.08)
-            line = Shape("line", ends, stroke="ink", stroke_width=self.cell * 0.04)
-            parts += [Part(f"won {name} {k + 1}", (halo, line)) for k in range(_MOST_LINES)]
+            halo = line(-half, 0, half, 0, "paper", self.cell * 0.08)
+            stroke = line(-half, 0, half, 0, "ink", self.cell * 0.04)
+            parts += [Part(f"won {name} {k + 1}", [halo, stroke]) for k in range(_MOST_LINES)]
         return tuple(parts)
 
     # Where it is --------------------------------------------------------------------------------------------------
@@ -168,16 +147,11 @@ class Board:
         target = self._target(boards, action)
         last = last_moves(boards, None if actions is None else target)
         x, y = self._centre(np.maximum(last, 0))
-        poses = [*self._piece_poses(boards), pose(x, y, 0.0, last >= 0), self._next_pose(action, target)]
         won = won_lines(boards, self._lines())
-        return Scene(
-            self.width,
-            self.height,
-            self.background,
-            self.parts,
-            np.stack([*poses, *self._strike_poses(won)], axis=1),
-            self._caption(boards, valid, action, np.asarray(won.any(1))),
-        )
+        poses = [one for player in (0, 1) for one in poses_of(boards == player, self.most, self._centre)]
+        poses += [pose(x, y, 0.0, last >= 0), self._next_pose(action, target), *self._strike_poses(won)]
+        caption = self._caption(boards, valid, action, np.asarray(won.any(1)))
+        return Scene(self.width, self.height, self.background, self.parts, np.stack(poses, axis=1), caption)
 
     def _lines(self) -> Ints:
         # Imported here, since scenes of other envs do not need torch.
@@ -199,9 +173,6 @@ class Board:
         grid = boards.reshape(-1, self.rows, self.columns)
         row = (grid[np.arange(len(grid)), :, column] < 0).sum(1) - 1
         return np.where(row >= 0, row * self.columns + action, np.nan)
-
-    def _piece_poses(self, boards: Ints) -> list[npt.NDArray[np.float32]]:
-        return [one for player in (0, 1) for one in poses_of(boards == player, self.most, self._centre)]
 
     def _next_pose(self, action: Floats, target: Floats) -> npt.NDArray[np.float32]:
         if self.drops:
@@ -301,17 +272,12 @@ def last_moves(boards: Ints, played: Floats | None = None) -> Ints:
 
 def _between(before: Ints, after: Ints, count: Ints, played: Floats | None) -> Ints:
     """Return the last cell put from `before` to `after`, a move or a move and its answer later; -1 for none."""
-    new = before != after
-    size = new.sum(1)
-    mover = count % 2
-    own = (new & (after == mover[:, None])).argmax(1)
-    legal = ~(new & (before >= 0)).any(1) & (after[:, :] >= -1).all(1)
-    legal &= (size == 1) | ((size == 2) & (new & (after == 1 - mover[:, None])).any(1))
-    legal &= (new & (after == mover[:, None])).sum(1) == 1
+    new, mover = before != after, (count % 2)[:, None]
+    move, answer = new & (after == mover), new & (after == 1 - mover)
+    legal = (move.sum(1) == 1) & (answer.sum(1) <= 1) & ~(new & (before >= 0)).any(1)
     if played is not None:
-        legal &= played == own
-    last = np.where(size == 2, (new & (after == 1 - mover[:, None])).argmax(1), own)
-    return np.where(legal, last, -1)
+        legal &= played == move.argmax(1)
+    return np.where(legal, np.where(answer.any(1, keepdims=True), answer, move).argmax(1), -1)
 
 
 def won_lines(boards: Ints, lines: Ints) -> npt.NDArray[np.bool_]:

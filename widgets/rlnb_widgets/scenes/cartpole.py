@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rlnb_widgets.scenes.drawing import STROKE, arrow_parts, arrow_poses, paper, pose, stack
+from rlnb_widgets.scenes.drawing import arrow_parts, arrow_poses, box, disc, line, paper, pose, stack
 from rlnb_widgets.scenes.inputs import action_indices, feature_rows
-from rlnb_widgets.scenes.scene import Limit, Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Limit, Part, Scene
 
 _WIDTH, _HEIGHT = 480.0, 230.0
 _SCALE = 84.0  # scene units per metre: a little more than the 4.8 m between the limits
@@ -18,21 +18,11 @@ _TRACK, _AXLE = 160.0, 124.0
 _POLE = 1.0 * _SCALE  # metres: twice the env's half length
 _ARROW = 52.0
 
-_CART = Part(
-    "cart",
-    (
-        Shape("circle", (-15, 28, 8), fill="paper", stroke="ink", stroke_width=STROKE),
-        Shape("circle", (15, 28, 8), fill="paper", stroke="ink", stroke_width=STROKE),
-        Shape("rect", (-31, -6, 62, 30, 5), fill="accent"),
-    ),
-)
-_BEAM = Part("pole", (Shape("rect", (-5, -_POLE, 10, _POLE + 5, 5), fill="wood"),))
-_PIN = Part("axle", (Shape("circle", (0, 0, 4), fill="paper"),))
-
-
-def _limit(x: float) -> tuple[Shape, ...]:
-    centre = _WIDTH / 2 + x * _SCALE
-    return (Shape("line", (centre, _TRACK - 26, centre, _TRACK + 10), stroke="bad", stroke_width=STROKE),)
+_WHEELS = [disc(x, 28, 8, "paper", stroke="ink") for x in (-15, 15)]
+_CART = Part("cart", [*_WHEELS, box(-31, -6, 62, 30, "accent", radius=5)])
+_BEAM = Part("pole", [box(-5, -_POLE, 10, _POLE + 5, "wood", radius=5)])
+_PIN = Part("axle", [disc(0, 0, 4, "paper")])
+_EDGES = [_WIDTH / 2 + x * _SCALE for x in (-_LIMIT, _LIMIT)]
 
 
 class CartPole:
@@ -84,7 +74,6 @@ class CartPole:
 
     background = (
         paper(_WIDTH, _HEIGHT),
-        Shape("line", (12, _TRACK, _WIDTH - 12, _TRACK), stroke="muted", stroke_width=STROKE),
-        *_limit(-_LIMIT),
-        *_limit(_LIMIT),
+        line(12, _TRACK, _WIDTH - 12, _TRACK, "muted"),
+        *(line(x, _TRACK - 26, x, _TRACK + 10, "bad") for x in _EDGES),
     )

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets.scenes.drawing import STROKE, arrow_parts, arrow_poses, flag, paper, pose, stack
+from rlnb_widgets._core.display import Mark
+from rlnb_widgets.scenes.drawing import arrow_parts, arrow_poses, box, disc, flag, paper, polygon, pose, stack
 from rlnb_widgets.scenes.inputs import Floats, action_indices, action_values, feature_rows
-from rlnb_widgets.scenes.scene import Limit, Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Limit, Part, Scene
 
 _WIDTH, _HEIGHT = 480.0, 330.0
 _LEFT, _RIGHT = -1.35, 0.75  # a little more than the car's range of -1.2 to 0.6
@@ -16,15 +17,9 @@ _SCALE = _WIDTH / (_RIGHT - _LEFT)
 _GROUND = 322.0
 _ARROW = 60.0
 
-_CAR = Part(
-    "car",
-    (
-        Shape("polygon", (-17, -26, -10, -41, 11, -41, 19, -26), fill="paper", stroke="accent", stroke_width=STROKE),
-        Shape("rect", (-31, -28, 62, 18, 6), fill="accent"),
-        Shape("circle", (-16, -9, 8), fill="paper", stroke="ink", stroke_width=STROKE),
-        Shape("circle", (16, -9, 8), fill="paper", stroke="ink", stroke_width=STROKE),
-    ),
-)
+_CABIN = polygon([(-17, -26), (-10, -41), (11, -41), (19, -26)], "paper", stroke="accent")
+_WHEELS = [disc(x, -9, 8, "paper", stroke="ink") for x in (-16, 16)]
+_CAR = Part("car", [_CABIN, box(-31, -28, 62, 18, "accent", radius=6), *_WHEELS])
 
 
 def _height(x: Any) -> Any:
@@ -36,13 +31,11 @@ def _screen(x: Any) -> tuple[Any, Any]:
     return (x - _LEFT) * _SCALE, _GROUND - _height(x) * _SCALE
 
 
-def _hill() -> Shape:
+def _hill() -> Mark:
     """Return the hill as one polygon whose sides and bottom lie outside the picture, so that only its ridge shows."""
-    points = np.stack(_screen(np.linspace(_LEFT - 0.05, _RIGHT + 0.05, 84)), axis=-1).round(1).ravel().tolist()
+    points = np.stack(_screen(np.linspace(_LEFT - 0.05, _RIGHT + 0.05, 84)), axis=-1).round(1).tolist()
     below = _HEIGHT + 10
-    return Shape(
-        "polygon", (points[0], below, *points, points[-2], below), fill="ground", stroke="muted", stroke_width=STROKE
-    )
+    return polygon([(points[0][0], below), *points, (points[-1][0], below)], "ground", stroke="muted")
 
 
 class MountainCar:
@@ -60,16 +53,12 @@ class MountainCar:
 
     def __init__(self, goal: float = 0.5, continuous: bool = False) -> None:
         self.goal, self.continuous = goal, continuous
+        self.name = "MountainCarContinuous" if continuous else "MountainCar"
         self.limits = {
             "position": (Limit(-1.2, "≥ -1.2", "muted"), Limit(goal, f"goal {goal:g}", "good")),
             "velocity": (Limit(-0.07, "≥ -0.07", "muted"), Limit(0.07, "≤ 0.07", "muted")),
         }
         self.background = (paper(_WIDTH, _HEIGHT), *flag(*_screen(goal), 60), _hill())
-
-    @property
-    def name(self) -> str:
-        """The name of the environment drawn."""
-        return "MountainCarContinuous" if self.continuous else "MountainCar"
 
     def _push(self, actions: Any, frames: int) -> Floats:
         if self.continuous:

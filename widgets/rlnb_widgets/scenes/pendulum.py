@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rlnb_widgets.scenes.drawing import STROKE, arc_parts, arc_poses, paper, pose, stack
+from rlnb_widgets.scenes.drawing import arc_parts, arc_poses, box, disc, line, paper, pose, stack
 from rlnb_widgets.scenes.inputs import action_values, feature_rows
-from rlnb_widgets.scenes.scene import Limit, Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Limit, Part, Scene
 
 _SIZE = 320.0
 _CENTRE = _SIZE / 2
@@ -18,8 +18,8 @@ _MAX_TORQUE = 2.0  # N m; the env clips there
 _SPEEDS = (Limit(-8.0, "≥ -8", "muted"), Limit(8.0, "≤ 8", "muted"))  # rad/s
 _RADIUS, _SWEEP = 44.0, math.radians(150)
 
-_BEAM = Part("rod", (Shape("rect", (-10, -_ROD - 10, 20, _ROD + 20, 10), fill="accent"),))
-_PIN = Part("pivot", (Shape("circle", (0, 0, 5), fill="ink"),))
+_BEAM = Part("rod", [box(-10, -_ROD - 10, 20, _ROD + 20, "accent", radius=10)])
+_PIN = Part("pivot", [disc(0, 0, 5, "ink")])
 
 
 class Pendulum:
@@ -36,8 +36,8 @@ class Pendulum:
     limits: ClassVar = {"theta_dot": _SPEEDS}
     background = (
         paper(_SIZE, _SIZE),
-        Shape("circle", (_CENTRE, _CENTRE, _ROD + 20), stroke="line", stroke_width=STROKE),
-        Shape("line", (_CENTRE, 14, _CENTRE, 42), stroke="good", stroke_width=STROKE),
+        disc(_CENTRE, _CENTRE, _ROD + 20, stroke="line"),
+        line(_CENTRE, 14, _CENTRE, 42, "good"),
     )
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rlnb_widgets._core.colors import agent_role, letters_on
+from rlnb_widgets._core.display import Mark
 from rlnb_widgets.scenes.board import board_cells, poses_of
-from rlnb_widgets.scenes.drawing import STROKE, paper, pose, text
+from rlnb_widgets.scenes.drawing import STROKE, box, disc, paper, pose, text
 from rlnb_widgets.scenes.grid import grid_lines
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Part, Scene
 
 Ints = npt.NDArray[np.int64]
 _MARGIN = 26.0  # room for the names of rows and columns
@@ -58,7 +59,7 @@ class PieceBoard:
         self.rows, self.columns, self.pieces, self.cells, self.upwards = rows, columns, pieces, cells, upwards
         self.cell = 420.0 / max(rows, columns)
         self.width, self.height = columns * self.cell + _MARGIN, rows * self.cell + _MARGIN
-        self.background = (paper(self.width, self.height), *self._grid(), *self._names())
+        self.background = [paper(self.width, self.height), *self._grid(), *self._names()]
         self.player = np.array([piece.player for piece in pieces])
 
     def sized(self, rows: int, columns: int) -> PieceBoard:
@@ -71,25 +72,19 @@ class PieceBoard:
         """Return the scene of positions ``[N, rows, columns]`` of numbers of pieces, -1 for an empty cell."""
         boards = board_cells(observations, self.rows, self.columns).astype(np.int64)
         last = reached_cells(boards, self.player)
-        mark = Shape(
-            "rect",
-            (-self.cell * 0.47, -self.cell * 0.47, self.cell * 0.94, self.cell * 0.94, self.cell * 0.1),
-            stroke="ink",
-            stroke_width=min(STROKE, self.cell * 0.08),
-        )
-        parts = [Part("last move", (mark,))]
+        parts = [Part("last move", [self._frame()])]
         poses = [pose(*self._centre(np.maximum(last, 0)), 0.0, last >= 0)]
         for number, piece in enumerate(self.pieces):
             there = boards == number
             most = int(there.sum(1).max(initial=0))  # as many as are needed: a large board has room for hundreds
-            parts += [Part(f"{piece.letter} {k + 1}", self._shapes(piece)) for k in range(most)]
+            parts += [Part(f"{piece.letter} {k + 1}", self._marks(piece)) for k in range(most)]
             poses += poses_of(there, most, self._centre)
 
+        letters = np.array([*(piece.letter for piece in self.pieces), "."])
+
         def caption(i: int) -> str:
-            letters = [*(piece.letter for piece in self.pieces), "."]
-            words = " / ".join(
-                " ".join(letters[cell] for cell in row) for row in boards[i].reshape(self.rows, self.columns)
-            )
+            rows = letters[boards[i]].reshape(self.rows, self.columns)
+            words = " / ".join(map(" ".join, rows))
             return words if last[i] < 0 else f"{words}; the last move was to {self.name_of(int(last[i]))}"
 
         return Scene(self.width, self.height, self.background, tuple(parts), np.stack(poses, axis=1), caption)
@@ -109,42 +104,45 @@ class PieceBoard:
         row, column = np.divmod(cell, self.columns)
         return (column + 0.5) * self.cell + _MARGIN, (row + 0.5) * self.cell
 
-    def _grid(self) -> tuple[Shape, ...]:
+    def _frame(self) -> Mark:
+        edge, width = self.cell * 0.94, min(STROKE, self.cell * 0.08)
+        return box(-edge / 2, -edge / 2, edge, edge, stroke="ink", width=width, radius=self.cell * 0.1)
+
+    def _grid(self) -> list[Mark]:
         cell, rows, columns = self.cell, self.rows, self.columns
         x = y = 0.0
         if self.cells == "crossings":  # the lines meet in the middle of the cells
             rows, columns, x, y = rows - 1, columns - 1, cell / 2, cell / 2
         edge = (x + _MARGIN, y, columns * cell, rows * cell)
         dark = (
-            Shape("rect", (c * cell + _MARGIN, r * cell, cell, cell), fill="line")
+            box(c * cell + _MARGIN, r * cell, cell, cell, "line")
             for r in range(rows)
             for c in range(columns)
             if self.cells == "checkered" and (rows - r + c) % 2
         )
-        frame = Shape("rect", edge, stroke="muted", stroke_width=STROKE / 2)
-        return (*dark, *grid_lines(rows, columns, cell, *edge[:2], role="muted"), frame)
+        frame = box(*edge, stroke="muted", width=STROKE / 2)
+        return [*dark, *grid_lines(rows, columns, cell, *edge[:2], role="muted"), frame]
 
-    def _names(self) -> tuple[Shape, ...]:
+    def _names(self) -> list[Mark]:
         size = min(16.0, self.cell * 0.7)
-        down = (
+        down = [
             text(_MARGIN / 2, (r + 0.5) * self.cell, size, str(self.rows - r if self.upwards else r + 1))
             for r in range(self.rows)
-        )
-        across = (
+        ]
+        across = [
             text((c + 0.5) * self.cell + _MARGIN, self.height - _MARGIN / 2, size, self._letter(c))
             for c in range(self.columns)
-        )
-        return (*down, *across)
+        ]
+        return down + across
 
-    def _shapes(self, piece: Piece) -> tuple[Shape, ...]:
+    def _marks(self, piece: Piece) -> list[Mark]:
         radius, width = self.cell * 0.42, self.cell * 0.05
-        edge = "ink" if piece.player else None
         role = agent_role(piece.player)
-        disc = Shape("circle", (0, 0, radius - width / 2), role, edge, width)
+        stone = disc(0, 0, radius - width / 2, role, stroke="ink" if piece.player else None, width=width)
         if piece.sign:
-            return (disc, text(0, 0, radius * 1.4, piece.sign, letters_on(role)))
-        ring = Shape("circle", (0, 0, radius * 0.45), stroke="paper", stroke_width=width * 1.5)
-        return (disc, ring) if piece.player else (disc,)
+            return [stone, text(0, 0, radius * 1.4, piece.sign, letters_on(role))]
+        ring = disc(0, 0, radius * 0.45, stroke="paper", width=width * 1.5)
+        return [stone, ring] if piece.player else [stone]
 
 
 def reached_cells(boards: Ints, player: Ints) -> Ints:

@@ -1,122 +1,37 @@
-"""Scenes: shapes with colour roles, moving parts, and one pose per part and frame."""
+"""Scenes: marks that never move, moving parts, and one pose per part and frame."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rlnb_widgets._core.colors import role_of
-from rlnb_widgets._core.display import Display, Param
+from rlnb_widgets._core.display import Display, Mark, Param
 from rlnb_widgets._core.display_svg import draw_display
 from rlnb_widgets._core.svg import Svg
-
-ShapeKind = Literal["rect", "circle", "line", "polygon", "text"]
-_COORDINATES = {
-    "rect": "x, y, w, h[, corner radius]",
-    "circle": "cx, cy, r",
-    "line": "x1, y1, x2, y2",
-    "text": "x, y, size",
-}
-_COUNTS = {"rect": (4, 5), "circle": (3,), "line": (4,), "text": (3,)}
-
-
-def _check_points(kind: str, points: tuple[float, ...]) -> None:
-    """Check the number and the values of the coordinates of a shape."""
-    if kind not in get_args(ShapeKind):
-        raise ValueError(f"unknown shape kind {kind!r}; the kinds are {', '.join(get_args(ShapeKind))}.")
-    if not all(math.isfinite(p) for p in points):
-        raise ValueError(f"the coordinates of a {kind} must be finite, got {points}; a NaN pose hides a part.")
-    if kind == "polygon":
-        if len(points) < 6 or len(points) % 2:
-            raise ValueError(f"a polygon needs x1, y1, x2, y2, ... of at least 3 points, got {len(points)} numbers.")
-    elif len(points) not in _COUNTS[kind]:
-        raise ValueError(f"a {kind} needs {_COORDINATES[kind]}, got {len(points)} numbers: {points}.")
-
-
-@dataclass(frozen=True)
-class Shape:
-    """One drawing primitive, in scene units with y pointing down.
-
-    Args:
-        kind: ``"rect"`` (x, y, w, h and optionally a corner radius), ``"circle"`` (cx, cy, r),
-            ``"line"`` (x1, y1, x2, y2), ``"polygon"`` (x1, y1, x2, y2, ...) or ``"text"``
-            (x, y of the centre, font size).
-        points: the coordinates of this kind of shape.
-        fill: colour role of the inside, a key of `rlnb_widgets.scenes.ROLES`. None: not filled.
-        stroke: colour role of the outline. None: no outline.
-        stroke_width: width of the outline in scene units.
-        text: text of a ``"text"`` shape.
-
-    Raises:
-        ValueError: If the kind or a role is unknown, or the number of coordinates is wrong.
-
-    Example:
-        >>> Shape("circle", (10, 20, 5), fill="accent").draw(display := Display(40))
-        >>> display.marks
-        [{'kind': 'disc', 'x': 10.0, 'y': 20.0, 'r': 5.0, 'fill': 'accent'}]
-    """
-
-    kind: ShapeKind
-    points: tuple[float, ...]
-    fill: str | None = None
-    stroke: str | None = None
-    stroke_width: float = 0
-    text: str | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "points", tuple(float(p) for p in self.points))
-        _check_points(self.kind, self.points)
-        for role in (self.fill, self.stroke):
-            if role is not None:
-                role_of(role)
-        if (self.kind == "text") != (self.text is not None):
-            raise ValueError(
-                f"`text` belongs to text shapes and no others: got kind={self.kind!r}, text={self.text!r}."
-            )
-
-    def draw(self, display: Display) -> None:
-        """Draw the shape into a display list."""
-        p = self.points
-        style: dict[str, Any] = {"stroke": self.stroke, "width": self.stroke_width} if self.stroke else {}
-        match self.kind:
-            case "rect":
-                x, y, w, h = p[:4]
-                display.box(x, y, w, h, self.fill, radius=p[4] if len(p) == 5 else None, **style)
-            case "circle":
-                x, y, r = p
-                display.disc(x, y, r, self.fill, **style)
-            case "line" if style:
-                x, y, x2, y2 = p
-                display.line(x, y, x2, y2, **style, round=True)
-            case "polygon":
-                display.poly(list(zip(p[::2], p[1::2], strict=True)), self.fill, **style, closed=True, round=True)
-            case "text":
-                x, y, size = p
-                # Letters reach from their baseline to 0.72 of their size.
-                display.text(x, y + 0.36 * size, self.text, self.fill, size, anchor="middle", bold=True)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A named group of shapes that moves as one rigid body, drawn about its own origin.
+    """A named group of marks that moves as one rigid body, drawn about its own origin.
 
     Args:
         name: name of the part, unique in its scene.
-        shapes: its shapes, from back to front.
+        marks: its marks, from back to front: those of `rlnb_widgets.scenes.drawing`, or of any display list.
 
     Example:
-        >>> Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),)).name
+        >>> from rlnb_widgets.scenes import disc
+        >>> Part("ball", [disc(0, 0, 5, "accent")]).name
         'ball'
     """
 
     name: str
-    shapes: tuple[Shape, ...]
+    marks: Sequence[Mark]
 
 
 class Limit(NamedTuple):
@@ -135,19 +50,19 @@ class Scene:
     Args:
         width: width in scene units.
         height: height in scene units.
-        background: shapes that never move, from back to front.
+        background: marks that never move, from back to front.
         parts: moving parts, from back to front.
         poses: float32 array of shape [N, P, 3]: x, y and angle of each part in each frame.
             The angle is in radians, clockwise on the screen, since y points down.
             A NaN x hides the part in that frame.
-        caption: description for screen readers: one line for all frames, a line per frame, or a function that maps
-            the frame number to its line, so that long scenes need not write every line.
+        caption: function that describes a frame for screen readers, by its number.
 
     Raises:
-        ValueError: If the shape of `poses` or the number of captions does not match the parts and frames.
+        ValueError: If the shape of `poses` does not match the parts, or two parts have the same name.
 
     Example:
-        >>> ball = Part("ball", (Shape("circle", (0, 0, 5), fill="accent"),))
+        >>> from rlnb_widgets.scenes import disc
+        >>> ball = Part("ball", [disc(0, 0, 5, "accent")])
         >>> scene = Scene(100, 50, (), (ball,), np.zeros((3, 1, 3), np.float32))
         >>> len(scene)
         3
@@ -155,10 +70,10 @@ class Scene:
 
     width: float
     height: float
-    background: tuple[Shape, ...]
+    background: Sequence[Mark]
     parts: tuple[Part, ...]
     poses: npt.NDArray[np.floating[Any]]
-    caption: str | tuple[str, ...] | Callable[[int], str] | None = None
+    caption: Callable[[int], str] | None = None
 
     def __post_init__(self) -> None:
         poses = np.asarray(self.poses, dtype=np.float32)
@@ -168,8 +83,6 @@ class Scene:
                 f"got {list(poses.shape)}."
             )
         object.__setattr__(self, "poses", poses)
-        if isinstance(self.caption, tuple) and len(self.caption) != len(poses):
-            raise ValueError(f"caption must hold one line per frame: {len(poses)} frames, {len(self.caption)} lines.")
         names = [p.name for p in self.parts]
         if len(set(names)) != len(names):
             raise ValueError(f"part names must be unique in a scene, got {names}.")
@@ -182,10 +95,7 @@ class Scene:
         """Return the caption of frame `i`, empty without one; a negative `i` counts from the end."""
         if not -len(self) <= i < len(self):
             raise IndexError(f"frame {i} is out of range: the scene has {len(self)} frames, 0 to {len(self) - 1}.")
-        if self.caption is None or isinstance(self.caption, str):
-            return self.caption or ""
-        i %= len(self)
-        return self.caption[i] if isinstance(self.caption, tuple) else self.caption(i)
+        return "" if self.caption is None else self.caption(i % len(self))
 
     def draw(
         self, display: Display, i: int | None = None, still: str | None = None, moving: str | None = None,
@@ -202,15 +112,12 @@ class Scene:
             smallest: Size of the smallest texts of the background that are drawn.
         """
         with display.shared(still) if still else nullcontext():
-            for shape in self.background:
-                if shape.kind != "text" or shape.points[2] >= smallest:
-                    shape.draw(display)
+            display.add(mark for mark in self.background if mark["kind"] != "text" or mark.get("size", 11) >= smallest)
         for k, part in enumerate(self.parts):
             at = Param(part.name) if i is None else self.poses[i, k].tolist()
             if k not in hidden and (isinstance(at, Param) or all(map(math.isfinite, at))):
                 with display.placed(at), display.shared(f"{moving}{k}") if moving else nullcontext():
-                    for shape in part.shapes:
-                        shape.draw(display)
+                    display.add(part.marks)
 
     def poses_as_lists(self, frames: slice = slice(None)) -> list[list[list[float] | None]]:
         """Return the poses of some frames for JSON: ``[x, y, angle]`` with two decimals, None for hidden parts."""

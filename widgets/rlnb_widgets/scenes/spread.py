@@ -3,48 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rlnb_widgets._core.colors import AGENTS, agent_role, letters_on
-from rlnb_widgets.scenes.drawing import STROKE, paper, pose, stack, text
-from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, direction_mark, grid_lines, turn
+from rlnb_widgets._core.display import Mark
+from rlnb_widgets.scenes.drawing import STROKE, box, disc, line, paper, polygon, pose, stack, text
+from rlnb_widgets.scenes.grid import direction_mark, grid_lines, turn
 from rlnb_widgets.scenes.inputs import Floats, action_indices
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Part, Scene
 
 Ints = npt.NDArray[np.int64]
 
 _WORDS = ("stay", "left", "down", "right", "up")
-_DIRECTIONS = (math.nan, LEFT, DOWN, RIGHT, UP)
 #: Corners of the bodies: agents differ in number, then in form, then in colour.
 _CORNERS = (0, 4, 3, 6)
 
 
-def numbered_agent(k: int, cell: float) -> tuple[Shape, ...]:
+def numbered_agent(k: int, cell: float) -> list[Mark]:
     """Return the body of agent k, and its number on it."""
-    return (_body(k, cell), text(0, 0, cell * 0.28, str(k), letters_on(agent_role(k))))
+    return [_body(k, cell), text(0, 0, cell * 0.28, str(k), letters_on(agent_role(k)))]
 
 
-def _body(k: int, cell: float) -> Shape:
+def _body(k: int, cell: float) -> Mark:
     """Return the body of agent k: a circle, or a polygon with its corners on one."""
     role, corners = agent_role(k), _CORNERS[(k + k // len(AGENTS)) % len(_CORNERS)]
     if not corners:
-        return Shape("circle", (0, 0, cell * 0.27), fill=role)
+        return disc(0, 0, cell * 0.27, role)
     angles = np.arange(corners) * (2 * math.pi / corners) - math.pi / 2 - (math.pi / 4 if corners == 4 else 0)
     radius = cell * (0.36 if corners == 3 else 0.32)
     points = np.stack([np.cos(angles), np.sin(angles)], -1) * radius
-    return Shape("polygon", tuple(points.round(2).ravel().tolist()), fill=role)
+    return polygon(points.round(2).tolist(), role)
 
 
-def _star(radius: float) -> Shape:
+def _star(radius: float) -> Mark:
     """Return the spikes around an agent that has collided."""
     angles = np.arange(24) * (math.pi / 12)
     length = np.where(np.arange(24) % 2, 0.8, 1.0) * radius
     points = np.stack([np.cos(angles) * length, np.sin(angles) * length], -1)
-    return Shape("polygon", tuple(points.round(2).ravel().tolist()), stroke="bad", stroke_width=STROKE / 2)
+    return polygon(points.round(2).tolist(), stroke="bad", width=STROKE / 2)
 
 
 class Spread:
@@ -67,30 +67,23 @@ class Spread:
         self.rows, self.columns, self.n_agents, self.acts = rows, columns, n_agents, acts
         self.cell = min(80.0, 360.0 / max(rows, columns))
         self.width, self.height = columns * self.cell, rows * self.cell
-        self.background = (paper(self.width, self.height), *grid_lines(rows, columns, self.cell))
+        self.background = [paper(self.width, self.height), *grid_lines(rows, columns, self.cell)]
+        half, edge = self.cell * 0.3, self.cell * 0.92
+
+        def each(name: str, marks: Sequence[Mark]) -> list[Part]:
+            return [Part(f"{name} {k}", marks) for k in range(n_agents)]
+
         self.parts = (
-            *self._parts("landmark", self._landmark),
-            *self._parts("covered", self._covered),
-            *self._parts("collision", lambda k: (_star(self.cell * 0.47),)),
-            *self._parts("agent", lambda k: numbered_agent(k, self.cell)),
-            *self._parts("action", lambda k: direction_mark(self.cell).shapes),
+            *each("landmark", [line(-half, y, half, -y, "good", self.cell * 0.07) for y in (-half, half)]),
+            *each("covered", [box(-edge / 2, -edge / 2, edge, edge, "good", radius=self.cell * 0.12)]),
+            *each("collision", [_star(self.cell * 0.47)]),
+            *(Part(f"agent {k}", numbered_agent(k, self.cell)) for k in range(n_agents)),
+            *each("action", direction_mark(self.cell).marks),
         )
 
     def for_env(self, env: Any) -> Spread:
         """Return the scene with the grid and the agents of `env`."""
         return Spread(env.rows, env.columns, env.n_agents, (next(iter(env.group_map)), "action"))
-
-    def _parts(self, name: str, shapes: Callable[[int], tuple[Shape, ...]]) -> tuple[Part, ...]:
-        return tuple(Part(f"{name} {k}", shapes(k)) for k in range(self.n_agents))
-
-    def _landmark(self, k: int) -> tuple[Shape, ...]:
-        half = self.cell * 0.3
-        strokes = ((-half, -half, half, half), (-half, half, half, -half))
-        return tuple(Shape("line", ends, stroke="good", stroke_width=self.cell * 0.07) for ends in strokes)
-
-    def _covered(self, k: int) -> tuple[Shape, ...]:
-        edge = self.cell * 0.92
-        return (Shape("rect", (-edge / 2, -edge / 2, edge, edge, self.cell * 0.12), fill="good"),)
 
     # Where it is --------------------------------------------------------------------------------------------------
 
@@ -109,7 +102,7 @@ class Spread:
         def row(k: int, angle: Any = 0.0, where: Any = True) -> npt.NDArray[np.float32]:
             return pose(x[:, k], y[:, k], angle, shown & where)
 
-        heading = turn(action.ravel(), _DIRECTIONS).reshape(action.shape)
+        heading = turn(action, _WORDS)
         poses = stack(
             len(states),
             *(row(n + k) for k in range(n)),

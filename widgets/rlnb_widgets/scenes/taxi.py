@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from rlnb_widgets.scenes.drawing import STROKE, flag, paper, pose, stack, text
-from rlnb_widgets.scenes.grid import DOWN, LEFT, RIGHT, UP, direction_mark, grid_lines, turn
+from rlnb_widgets._core.display import Mark
+from rlnb_widgets.scenes.drawing import STROKE, box, disc, flag, paper, polygon, pose, stack, text
+from rlnb_widgets.scenes.grid import direction_mark, grid_lines, turn
 from rlnb_widgets.scenes.inputs import action_indices, indices
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Part, Scene
 
 # The map as Gymnasium prints it: a bar is a wall, a colon a gap.
 _MAP = ("|R: | : :G|", "| : | : : |", "| : : : : |", "| | : | : |", "|Y| : |B: |")
@@ -21,57 +21,40 @@ _STATIONS = (("R", "bad", "red"), ("G", "good", "green"), ("Y", "yellow", "yello
 _WORDS = ("going down", "going up", "going right", "going left", "picking up", "dropping off")
 
 
-def _station_cells() -> npt.NDArray[np.float64]:
-    """Return (row, column) of the stations, in their order, as the map shows them."""
-    found = {letter: (r, c // 2) for r, row in enumerate(_MAP) for c, letter in enumerate(row)}
-    return np.array([found[letter] for letter, *_ in _STATIONS], dtype=np.float64)
-
-
-_AT = _station_cells()
+_CELLS = {letter: (r, c // 2) for r, row in enumerate(_MAP) for c, letter in enumerate(row)}
+_AT = np.array([_CELLS[letter] for letter, *_ in _STATIONS], dtype=np.float64)  # row and column of each station
 
 
 def _centre(row: Any, column: Any) -> tuple[Any, Any]:
     return _MARGIN + (column + 0.5) * _CELL, _MARGIN + (row + 0.5) * _CELL
 
 
-def _walls() -> tuple[Shape, ...]:
-    return tuple(
-        Shape("rect", (_MARGIN + c // 2 * _CELL - 4, _MARGIN + r * _CELL - 4, 8, _CELL + 8, 4), fill="ink")
+def _walls() -> list[Mark]:
+    return [
+        box(_MARGIN + c // 2 * _CELL - 4, _MARGIN + r * _CELL - 4, 8, _CELL + 8, "ink", radius=4)
         for r, row in enumerate(_MAP)
         for c, letter in enumerate(row)
         if letter == "|" and 0 < c < len(row) - 1
-    )
+    ]
 
 
-def _stations() -> tuple[Shape, ...]:
-    out: list[Shape] = []
+def _stations() -> list[Mark]:
+    out = []
     for (letter, role, _), (row, column) in zip(_STATIONS, _AT, strict=True):
         x, y = _centre(row, column)
-        out.append(Shape("rect", (x - 22, y - 22, 44, 44, 6), stroke=role, stroke_width=STROKE))
-        out.append(text(x, y, 26, letter, role))
-    return tuple(out)
+        out += [box(x - 22, y - 22, 44, 44, stroke=role, radius=6), text(x, y, 26, letter, role)]
+    return out
 
 
-_FRAME = Shape("rect", (_MARGIN, _MARGIN, 5 * _CELL, 5 * _CELL, 6), stroke="ink", stroke_width=STROKE)
-_CAB = Part(
-    "taxi",
-    (
-        Shape("circle", (-12, 14, 6), fill="ink"),
-        Shape("circle", (12, 14, 6), fill="ink"),
-        Shape("polygon", (-14, -2, -9, -15, 9, -15, 14, -2), fill="paper", stroke="ink", stroke_width=STROKE),
-        Shape("rect", (-23, -3, 46, 15, 5), fill="yellow", stroke="ink", stroke_width=STROKE / 2),
-    ),
-)
-_RIDER = Part("rider", (Shape("circle", (0, -8, 5), fill="second"),))
-_PASSENGER = Part(
-    "passenger",
-    (
-        Shape("polygon", (-9, 20, -5, 4, 5, 4, 9, 20), fill="second", stroke="ink", stroke_width=STROKE / 2),
-        Shape("circle", (0, -1, 7), fill="second", stroke="ink", stroke_width=STROKE / 2),
-    ),
-)
+_FRAME = box(_MARGIN, _MARGIN, 5 * _CELL, 5 * _CELL, stroke="ink", radius=6)
+_WHEELS = [disc(x, 14, 6, "ink") for x in (-12, 12)]
+_CABIN = polygon([(-14, -2), (-9, -15), (9, -15), (14, -2)], "paper", stroke="ink")
+_CAB = Part("taxi", [*_WHEELS, _CABIN, box(-23, -3, 46, 15, "yellow", stroke="ink", width=STROKE / 2, radius=5)])
+_RIDER = Part("rider", [disc(0, -8, 5, "second")])
+_BODY = polygon([(-9, 20), (-5, 4), (5, 4), (9, 20)], "second", stroke="ink", width=STROKE / 2)
+_PASSENGER = Part("passenger", [_BODY, disc(0, -1, 7, "second", stroke="ink", width=STROKE / 2)])
 _DESTINATION = Part("destination", flag(14, 0, 25))
-_DEED = Part("pick-up or drop-off", (Shape("circle", (0, 0, 27), stroke="second", stroke_width=STROKE),))
+_DEED = Part("pick-up or drop-off", [disc(0, 0, 27, stroke="second")])
 
 
 class Taxi:
@@ -101,7 +84,7 @@ class Taxi:
         px, py = _centre(*_AT[np.where(riding, 0, passenger)].T)
         gx, gy = _centre(*_AT[destination].T)
         drives = np.isfinite(action) & (action < 4)
-        heading = turn(np.where(drives, action, np.nan), (DOWN, UP, RIGHT, LEFT))
+        heading = turn(np.where(drives, action, np.nan), ("down", "up", "right", "left"))
         poses = stack(
             len(state),
             pose(x, y, 0.0, shown),

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rlnb_widgets._core.colors import agent_role
-from rlnb_widgets.scenes.drawing import paper, pose, stack, text
+from rlnb_widgets.scenes.drawing import box, line, paper, pose, stack, text
 from rlnb_widgets.scenes.inputs import Floats
-from rlnb_widgets.scenes.scene import Part, Scene, Shape
+from rlnb_widgets.scenes.scene import Part, Scene
 from rlnb_widgets.scenes.spread import numbered_agent
 
 _SIZE = 400.0
@@ -76,10 +76,10 @@ class VmasAgents:
         self.count, self.marks = sum(groups), tuple(marks)
         self.reads = tuple((name, "observation") for name in names)
         self.width = self.height = _SIZE
-        self.background = (paper(_SIZE, _SIZE),)
+        self.background = [paper(_SIZE, _SIZE)]
         self.shown = [(mark, k) for mark in self.marks for k in (range(self.count) if mark.each else (0,))]
         self.parts = (
-            *(Part(f"{mark.name} {k}" if mark.each else mark.name, self._mark(mark, k)) for mark, k in self.shown),
+            *(self._part(mark, k) for mark, k in self.shown),
             *(Part(f"agent {k}", numbered_agent(k, 80.0)) for k in range(self.count)),
         )
 
@@ -90,13 +90,13 @@ class VmasAgents:
             [len(names) for names in groups.values()], MARKS.get(env.env_name, ()), list(groups), env.env_name
         )
 
-    def _mark(self, mark: Mark, k: int) -> tuple[Shape, ...]:
+    def _part(self, mark: Mark, k: int) -> Part:
+        name = f"{mark.name} {k}" if mark.each else mark.name
         if not mark.goal:
-            return (Shape("rect", (-13, -13, 26, 26, 4), fill="second"),)
+            return Part(name, [box(-13, -13, 26, 26, "second", radius=4)])
         role = agent_role(k) if mark.each else "good"
-        lines = ((-12, -12, 12, 12), (-12, 12, 12, -12))
-        cross = tuple(Shape("line", line, stroke=role, stroke_width=6) for line in lines)
-        return (*cross, text(0, -20, 16, str(k), "ink")) if mark.each else cross
+        cross = [line(-12, y, 12, -y, role, 6) for y in (-12, 12)]
+        return Part(name, [*cross, text(0, -20, 16, str(k), "ink")] if mark.each else cross)
 
     def pose(self, observations: Any, actions: Any = None) -> Scene:
         """Return the scene of observations ``[N, n_agents, size]``, or a tuple of those of each group."""
