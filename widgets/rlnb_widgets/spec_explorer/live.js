@@ -4,8 +4,7 @@ import { Channel, button, clamp, h, inWords, keyboard, toggle, visualizer } from
 import { unpacked } from "../_core/packing.js";
 import { shapeLegend } from "../_core/shape.js";
 import { treeView } from "../_core/treeview.js";
-import { hasKernel } from "./ask.js";
-import { detailsPane } from "./details.js";
+import { detailsPane, hasKernel } from "./details.js";
 import { paintRow, rowElement, traits, wholeRow } from "./row.js";
 
 const MOST_SEED = 2 ** 31 - 1;

@@ -1,6 +1,6 @@
 // The TreeExplorer: a search tree unfolded and as a whole, its record under a playhead, and the selected node opened.
 
-import { Channel, button, clamp, framed, guarded, h, keyboard, noteList, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, button, clamp, framed, guarded, h, keyboard, noteList, tabs, timelineBar, uniqueId, visualizer } from "../_core/core.js";
 import { filterBar, followPath, legend, phaseBar, searchBar } from "./controls.js";
 import { icicle } from "./icicle.js";
 import { CHILDREN } from "./layout.js";
@@ -13,10 +13,9 @@ import { actionName, bestEdge, edgesOf, mainLine, pathTo } from "./store.js";
 
 const VIEWS = ["tree", "icicle"];
 const PATIENCE = 5000;
-let instances = 0;
 
 export default visualizer("tree-explorer", ({ model, root, playhead, own, listen }) => {
-  const id = `tx${(instances += 1)}-${Math.random().toString(36).slice(2, 8)}`;
+  const id = uniqueId("node");
   const kernel = Boolean(model.widget_manager);
   let data = opened(model);
   let following = true;
