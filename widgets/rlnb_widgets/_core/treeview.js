@@ -1,4 +1,5 @@
 // A tree in the page: only the rows near the window are there, so that a thousand leaves cost what forty cost.
+// Shapes, with dimensions told apart by colour and by letter.
 
 import { watchTheme } from "./canvas.js";
 import { clamp } from "./data.js";
@@ -190,4 +191,29 @@ export function treeView({ rows, name, heads, label: searched, traits, flags, fl
   const unwatch = watchTheme(() => tree.repaint());
   arrange();
   return tree;
+}
+
+const COLORS = { b: "batch", t: "time", n: "nested", f: "ink" };
+const NAMES = { b: "B batch", t: "T time", n: "N nested batch", f: "features" };
+
+const coloured = (role, text) => h("span", { style: `color:var(--rlnb-${COLORS[role]})` }, text);
+
+/** A shape with its roles told apart by colour and by letter. */
+export function shapeOf(dims) {
+  const box = h("span", { class: "rlnb-shape" }, "[");
+  dims.forEach(([role, size], i) => {
+    const same = i > 0 && dims[i - 1][0] === role;
+    if (i) box.append(same ? "," : " | ");
+    const tag = same || role === "f" ? "" : `${role.toUpperCase()}=`;
+    box.append(coloured(role, `${tag}${size ?? -1}`));
+  });
+  box.append("]");
+  return box;
+}
+
+/** What the colours of shapes mean, for the roles that occur in `shapes`, a list of lists of [role, size]. */
+export function shapeLegend(shapes) {
+  const found = new Set(shapes.flat().map(([role]) => role));
+  const parts = Object.keys(NAMES).filter((role) => found.has(role)).map((role) => coloured(role, NAMES[role]));
+  return h("span", { class: "rlnb-legend", role: "group", "aria-label": "colours of the dimensions" }, ...parts);
 }

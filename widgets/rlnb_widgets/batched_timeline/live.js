@@ -1,10 +1,8 @@
 // The BatchedEnvTimeline: all turns of each run on one time scale, the step at the playhead in detail, and its rows; of
 // collectors all batches, the one at the playhead in detail, and the versions of those around it.
 
-import { clamp, columnsOf, drag, duration, h, keyButton, keyboard, legend, noteList, search, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
-import { unpacked } from "../_core/packing.js";
-import { batchesPanel, failurePanel, rowsPanel } from "./panels.js";
-import { batchOf, resetsAfter, spanOf } from "./steps.js";
+import { clamp, columnsOf, drag, duration, h, keyButton, keyboard, legend, noteList, search, surface, tabs, tellSlider, timelineBar, unpacked, visualizer } from "../_core/core.js";
+import { batchOf, batchesPanel, failurePanel, resetsAfter, rowsPanel, spanOf } from "./panels.js";
 
 /** What happened at a step, in words: how long it took in each run, and which envs were reset. */
 export function spoken(runs, column, step) {

@@ -1,9 +1,8 @@
-// The pane below the tree: everything about the selected entry, its domain drawn large, and the box to try a value, typed or
-// picked, which Python answers.
+// The pane below the tree: everything about the selected entry, its domain drawn large, and the box to try a value.
 
 import { button, copier, h, surface, uniqueId } from "../_core/core.js";
-import { shapeOf } from "../_core/shape.js";
 import { keyCode, label, printable } from "../_core/tree.js";
+import { shapeOf } from "../_core/treeview.js";
 import { columnOf } from "./row.js";
 
 const PICKABLE = 24; // numbers that a click may set at once

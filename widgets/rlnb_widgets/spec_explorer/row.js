@@ -1,9 +1,8 @@
 // One line of the tree: the key, the spec, its domain, and the gymnasium space.
 
 import { h, paintOnce } from "../_core/core.js";
-import { shapeOf } from "../_core/shape.js";
 import { entryCode, label, printable } from "../_core/tree.js";
-import { rowOf } from "../_core/treeview.js";
+import { rowOf, shapeOf } from "../_core/treeview.js";
 
 /** What a search looks at beside the key. */
 export const traits = (row) => [row.kind, row.dtype, row.device, row.shape, row.domain, row.space ?? "none"].join(" ");

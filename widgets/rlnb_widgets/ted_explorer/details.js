@@ -1,10 +1,9 @@
 // The pane below the tree: everything about the selected row, and the code to reach it.
 
 import { button, copier, h } from "../_core/core.js";
-import { shapeOf } from "../_core/shape.js";
 import { entryCode, keyCode, label } from "../_core/tree.js";
-import { drawThumb } from "./thumb.js";
-import { valueText } from "./values.js";
+import { shapeOf } from "../_core/treeview.js";
+import { drawThumb, valueText } from "./values.js";
 
 /** A flat index as one index for each dimension. */
 export const unravel = (flat, shape) => shape.reduceRight(([rest, index], size) => [Math.floor(rest / size), [rest % size, ...index]], [flat, []])[1];

@@ -1,7 +1,6 @@
 // Tabs of a TED that have no playhead: the rules of TED, and the same data in four forms.
 
-import { button, h, surface } from "../_core/core.js";
-import { unpacked } from "../_core/packing.js";
+import { button, h, surface, unpacked } from "../_core/core.js";
 
 /** The rules: which are kept, and where one is broken; go(place) leads to where a rule is broken, copy(text) copies what puts it right. */
 export function rulesPanel(rules, line, go, copy) {

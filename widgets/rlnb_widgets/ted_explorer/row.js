@@ -1,11 +1,9 @@
 // The tree of a TED in the page: of each entry the key, the root, "next", and what step_mdp makes of it.
 
 import { h } from "../_core/core.js";
-import { shapeOf } from "../_core/shape.js";
 import { label } from "../_core/tree.js";
-import { rowOf, treeView } from "../_core/treeview.js";
-import { drawThumb } from "./thumb.js";
-import { valueText } from "./values.js";
+import { rowOf, shapeOf, treeView } from "../_core/treeview.js";
+import { drawThumb, valueText } from "./values.js";
 
 const SIDES = ["root", "next"];
 

@@ -5,10 +5,9 @@ import { filterBar, followPath, legend, phaseBar, searchBar } from "./controls.j
 import { icicle } from "./icicle.js";
 import { CHILDREN } from "./layout.js";
 import { looked, lookedAtOther, opened } from "./look.js";
-import { moments } from "./moments.js";
 import { nodeLink } from "./nodelink.js";
 import { nodePanel, summaryPanel } from "./panel.js";
-import { marksOf, phaseWords } from "./records.js";
+import { marksOf, moments, phaseWords } from "./records.js";
 import { actionName, bestEdge, edgesOf, mainLine, pathTo } from "./store.js";
 
 const VIEWS = ["tree", "icicle"];
