@@ -1,7 +1,7 @@
 // The pane below the tree: everything about the selected entry, its domain drawn large, and the box to try a value.
 
 import { button, copier, h, surface, uniqueId } from "../_core/core.js";
-import { keyCode, label, printable } from "../_core/tree.js";
+import { keyCode, label, shownKeys } from "../_core/tree.js";
 import { shapeOf } from "../_core/treeview.js";
 import { columnOf } from "./row.js";
 
@@ -43,7 +43,7 @@ export function detailsPane(model, pictures, drawnOf) {
     charts = (current.large ?? []).map((number, lane) => chartOf(pictures[number], lane));
     picture.hidden = !charts.length;
     picture.classList.toggle("spec-pickable", Boolean(canPick()));
-    picture.setAttribute("aria-label", `the domain of ${label(current)}: ${printable(current.domain)}`);
+    picture.setAttribute("aria-label", `the domain of ${label(current)}: ${current.domain}`);
     picture.replaceChildren(...charts.flatMap(({ el: drawn }, lane) => (current.names ? [nameOf(current.names[lane]), drawn] : [drawn])));
   };
 
@@ -61,7 +61,7 @@ export function detailsPane(model, pictures, drawnOf) {
     status.replaceChildren();
     el.hidden = !row;
     if (!row) return;
-    title.replaceChildren(h("strong", {}, printable(row.path.at(-1) ?? row.name)), ` ${printable(row.words)}`);
+    title.replaceChildren(h("strong", {}, shownKeys(row).at(-1) ?? row.name), ` ${row.words}`);
     facts.replaceChildren(...factsOf(row, copy));
     ask.show(row);
     draw();
@@ -87,9 +87,9 @@ function factsOf(row, copy) {
       row.path.length ? button({ text: "copy key", label: "copy the key", onclick: () => copy(keyCode(row.path)) }) : null));
   }
   found.push(fact("spec", row.kind, row.dtype ? ` · ${row.dtype} ` : " · shape ", shapeOf(row.dims), row.device ? ` · ${row.device}` : ""));
-  found.push(fact("domain", printable(row.brief ?? row.domain)));
-  if (row.note) found.push(whole("repr", printable(row.note)));
-  const space = row.space === undefined ? ["none: ", row.why] : [h("code", { class: "rlnb-code spec-long", title: row.space }, printable(row.space))];
+  found.push(fact("domain", row.brief ?? row.domain));
+  if (row.note) found.push(whole("repr", row.note));
+  const space = row.space === undefined ? ["none: ", row.why] : [h("code", { class: "rlnb-code spec-long", title: row.space }, row.space)];
   return [...found, whole("gymnasium", ...space)];
 }
 
