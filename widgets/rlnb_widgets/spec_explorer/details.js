@@ -11,9 +11,9 @@ const PATIENCE = 5000;
 
 /** Make the pane; drawnOf(row) are the samples of a row. Returns { el, show(row), drawn(), copy(), focus(), destroy() }, drawn() after others came. */
 export function detailsPane(model, pictures, drawnOf) {
-  const [title, facts, more] = ["rlnb-title", "rlnb-blocks spec-facts", "rlnb-quiet spec-more"].map((name) => h("div", { class: name }));
+  const [title, facts, more] = ["rlnb-title", "rlnb-blocks spec-facts", "rlnb-note spec-more"].map((name) => h("div", { class: name }));
   const picture = h("div", { class: "spec-large", role: "group" });
-  const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
+  const status = h("div", { class: "rlnb-status rlnb-note", role: "status", "aria-live": "polite" });
   let current = null;
   let dots = null;
   let charts = []; // of each lane
@@ -28,7 +28,7 @@ export function detailsPane(model, pictures, drawnOf) {
     return ask.ready && current.large && !current.more && size > 0 && size <= PICKABLE;
   };
   // Which elements a lane is about, and what they may be.
-  const nameOf = ([elements, text]) => h("div", { class: "spec-lane-name" }, h("span", { class: "rlnb-quiet" }, elements), h("span", {}, text));
+  const nameOf = ([elements, text]) => h("div", { class: "spec-lane-name" }, h("span", { class: "rlnb-note" }, elements), h("span", {}, text));
   const chartOf = (list, lane) => {
     const [low, high] = current.views?.[lane] ?? [];
     const chart = surface(list, (name) => columnOf(lane, drawnOf(current), dots)(name), { params: () => ({ low, high }) });
@@ -97,7 +97,7 @@ function factsOf(row, copy) {
 export const hasKernel = (model) => Boolean(model.widget_manager);
 
 /** A line with a name and what is known of it. */
-const fact = (name, ...content) => h("div", { class: "spec-fact" }, h("span", { class: "rlnb-quiet" }, name), h("div", { class: "rlnb-what" }, ...content));
+const fact = (name, ...content) => h("div", { class: "spec-fact" }, h("span", { class: "rlnb-note" }, name), h("div", { class: "rlnb-what" }, ...content));
 
 /** A part of a line: code, or text of a kind. */
 const partOf = ([kind, text, title = null]) => h(kind === "code" ? "code" : "div", { class: kind === "code" ? "rlnb-code" : `spec-${kind}`, title }, text);

@@ -24,17 +24,17 @@ export const columnOf = (lane, samples, dots) => (name) => (name === "levels" ? 
 export function rowElement(row, i, place, atLeaves = false) {
   const element = rowOf(atLeaves ? { ...row, depth: 0 } : row, i, place, { spoken: spoken(row), badges: (row.diff ?? []).map(([kind]) => kind) });
   if (atLeaves && row.path.length > 1) {
-    element.querySelector(".rlnb-label").append(h("span", { class: "spec-line spec-above rlnb-quiet" }, shownKeys(row).slice(0, -1).join(".")));
+    element.querySelector(".rlnb-label").append(h("span", { class: "spec-line spec-above rlnb-note" }, shownKeys(row).slice(0, -1).join(".")));
   }
   if (row.elsewhere) element.classList.add("spec-elsewhere");
   const device = row.device && row.device !== "cpu" ? ` ${row.device}` : "";
   element.append(
     h("div", { class: "spec-class" }, h("span", { class: "spec-line", title: row.kind }, row.kind),
-      h("span", { class: "spec-line rlnb-quiet" }, row.dtype ? `${row.dtype} ` : "", row.dtype || row.dims.length ? shapeOf(row.dims) : "", device)),
+      h("span", { class: "spec-line rlnb-note" }, row.dtype ? `${row.dtype} ` : "", row.dtype || row.dims.length ? shapeOf(row.dims) : "", device)),
     h("div", { class: "spec-domain" }, row.small ? h("div", { class: "spec-tiny", "aria-hidden": "true" }, ...row.small.map(() => h("canvas"))) : null,
-      h("span", { class: "spec-line spec-text rlnb-quiet", title: row.domain }, row.domain)),
+      h("span", { class: "spec-line spec-text rlnb-note", title: row.domain }, row.domain)),
     h("div", { class: "spec-space", title: row.space ?? row.why },
-      h("span", { class: "spec-line" }, row.space === undefined ? h("span", { class: "rlnb-quiet" }, "none") : row.space.replace(/^(Dict|Tuple)\(.*/s, "$1"))));
+      h("span", { class: "spec-line" }, row.space === undefined ? h("span", { class: "rlnb-note" }, "none") : row.space.replace(/^(Dict|Tuple)\(.*/s, "$1"))));
   return element;
 }
 

@@ -4,8 +4,8 @@ import { bytes, clamp, columnsOf, framed, h, inflated, keyboard, search, surface
 import { frameSource, frameView } from "../rollout_player/frames.js";
 
 export default visualizer("training-monitor", async ({ model, root, playhead, own, listen }) => {
-  const words = h("span", { class: "tm-words" });
-  const pace = h("span", { class: "tm-pace" });
+  const words = h("b", { class: "tm-words" });
+  const pace = h("span", { class: "tm-pace rlnb-note" });
   const progress = own(surface(null, null, { class: "tm-bar", role: "progressbar", "aria-valuemin": "0" }));
   const curves = h("div", { class: "tm-curves", role: "group", "aria-label": "curves" });
   const reading = h("p", { class: "tm-reading", "aria-live": "polite" });

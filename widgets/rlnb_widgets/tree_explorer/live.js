@@ -151,7 +151,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     root.querySelector(".rlnb-title-text")?.replaceChildren(`TreeExplorer: ${headline}`);
     say(parting, compare ? `${compare.words} ` : "");
     if (compare && compare.part !== null) {
-      parting.append(button({ text: "go there", title: null, class: "tx-small", onclick: () => select(compare.part) }));
+      parting.append(button({ text: "go there", title: null, class: "rlnb-small", onclick: () => select(compare.part) }));
     }
     [headline, compare?.head.words.headline].forEach((text, i) => { named[i].lastChild.textContent = text; });
   };
