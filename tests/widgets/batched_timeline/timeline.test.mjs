@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { spoken, spokenBatch } from "../../../widgets/rlnb_widgets/batched_timeline/live.js";
-import { activity, batchOf, doneIn, resetsAfter, spanOf } from "../../../widgets/rlnb_widgets/batched_timeline/steps.js";
+import { activity, batchOf, doneIn, resetsAfter, spanOf } from "../../../widgets/rlnb_widgets/batched_timeline/panels.js";
 
 // Two envs: reset, step 0, step 1, a reset of env 1, step 2.
 const columns = [

@@ -4,10 +4,9 @@ import { test } from "node:test";
 
 import { leafName } from "../../../widgets/rlnb_widgets/buffer_explorer/controls.js";
 import { facts } from "../../../widgets/rlnb_widgets/buffer_explorer/panels.js";
-import { fitting, lengthNumbers } from "../../../widgets/rlnb_widgets/buffer_explorer/slices.js";
 import {
-  ageOf, barNumbers, cellAt, cellOf, chipWords, curveNumbers, filledIn, hit, meanPriorities, reader, ringColumns, ringParams, rowsOf, slotOf,
-  stepWords, sumTree, weight,
+  ageOf, barNumbers, cellAt, cellOf, chipWords, curveNumbers, filledIn, fitting, hit, lengthNumbers, meanPriorities, reader, ringColumns,
+  ringParams, rowsOf, slotOf, stepWords, sumTree, weight,
 } from "../../../widgets/rlnb_widgets/buffer_explorer/values.js";
 
 // 8 rows, full, the cursor at row 2; trajectories 2-4, 5-0, 1.

@@ -21,7 +21,7 @@ from tests.widgets.buffer_explorer.conftest import make_buffer, make_steps
 
 VERDICTS = """
 import { readFileSync } from "node:fs";
-const { verdict } = await import(FOLDER + "/slices.js"), { reader } = await import(FOLDER + "/values.js");
+const { reader, verdict } = await import(FOLDER + "/values.js");
 const { head, blob, sizes } = JSON.parse(readFileSync(0, "utf8"));
 const moment = reader(head, Uint8Array.from(blob))(0);
 console.log(JSON.stringify(sizes.map((size) => [true, false].map((strict) => verdict(moment, size, strict)))));

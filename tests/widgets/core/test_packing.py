@@ -10,7 +10,7 @@ from rlnb_widgets._core.display import Display, Param
 from rlnb_widgets._core.packing import packed
 
 PROGRAM = """
-import { unpacked } from "./widgets/rlnb_widgets/_core/packing.js";
+import { unpacked } from "./widgets/rlnb_widgets/_core/paint.js";
 let text = "";
 for await (const part of process.stdin) text += part;
 console.log(JSON.stringify(unpacked(JSON.parse(text))));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  answers, entryCode, foldable, keyCode, label, move, printable, shownRows, siblings, wordsOf,
+  answers, entryCode, foldable, keyCode, label, move, shownRows, siblings, wordsOf,
 } from "../../../widgets/rlnb_widgets/_core/tree.js";
 
 const leaf = (...path) => ({ path });
@@ -79,8 +79,4 @@ test("a label shows keys as Python shows them, and the whole by its name", () =>
   assert.equal(label(leaf("a", "<i>")), "a.<i>");
   assert.equal(label({ path: ["g", "a\nb"], shown: ["g", "a\\nb"] }), "g.a\\nb");
   assert.equal(label({ path: [], name: "env.specs" }), "env.specs");
-});
-
-test("text of other fields is one line and shows what cannot be seen", () => {
-  assert.equal(printable("\u202ex\u0000"), "\\u{202e}x\\u{0}");
 });

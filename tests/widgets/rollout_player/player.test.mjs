@@ -4,9 +4,8 @@ import { test } from "node:test";
 import { deflateSync } from "node:zlib";
 
 import { inflated } from "../../../widgets/rlnb_widgets/_core/data.js";
-import { decode } from "../../../widgets/rlnb_widgets/rollout_player/columns.js";
+import { decode, following, marksOf, recipeColumns, zoomed } from "../../../widgets/rlnb_widgets/rollout_player/columns.js";
 import { nextFrame, poseAt } from "../../../widgets/rlnb_widgets/rollout_player/frames.js";
-import { following, marksOf, recipeColumns, zoomed } from "../../../widgets/rlnb_widgets/rollout_player/geometry.js";
 import { changed, sideAt } from "../../../widgets/rlnb_widgets/rollout_player/row.js";
 import { fit } from "../../../widgets/rlnb_widgets/_core/scene.js";
 import { episodeAt, spoken, turnWords, valueAt } from "../../../widgets/rlnb_widgets/rollout_player/strips.js";

@@ -183,6 +183,15 @@ def test_the_payload_is_plain_json_with_the_keys_as_they_are():
     assert samples["rows"][0] is None and samples["rows"][1]["n"] == 200
 
 
+def test_texts_from_the_spec_come_on_one_line_with_what_cannot_be_seen_escaped():
+    class Odd:
+        def __repr__(self):
+            return "a\u202eb\nc"
+
+    row = json.loads(SpecExplorer(Composite(x=NonTensor(example_data=Odd()))).payload)["rows"][1]
+    assert row["domain"] == r"any data, such as a\u202eb\nc"
+
+
 def test_the_page_is_sent_the_code_only_where_keys_alone_do_not_lead():
     stack = torch.stack([Composite(x=OneHot(2)), Composite(x=OneHot(3))])
     data = json.loads(SpecExplorer(Composite(plain=Composite({'a"b': OneHot(2)}), stack=stack)).payload)

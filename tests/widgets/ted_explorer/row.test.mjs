@@ -8,10 +8,10 @@ const HERE = { steps: 6, t: 2, ends: false, past: false };
 test("a check mark stands only where the next root can be compared", () => {
   const row = { carry: "carried", holds: true };
   assert.deepEqual(carriedTo(row, HERE), ["→ ✓", "ted-good"]);
-  assert.deepEqual(carriedTo(row, { ...HERE, ends: true }), ["reset instead", "rlnb-quiet"]);
-  assert.deepEqual(carriedTo(row, { ...HERE, ends: true, past: true }), ["no reset", "rlnb-quiet"]);
-  assert.deepEqual(carriedTo(row, { ...HERE, t: 5 }), ["→ beyond", "rlnb-quiet"]);
-  assert.deepEqual(carriedTo({ carry: "carried" }, HERE), ["→", "rlnb-quiet"]);
+  assert.deepEqual(carriedTo(row, { ...HERE, ends: true }), ["reset instead", "rlnb-note"]);
+  assert.deepEqual(carriedTo(row, { ...HERE, ends: true, past: true }), ["no reset", "rlnb-note"]);
+  assert.deepEqual(carriedTo(row, { ...HERE, t: 5 }), ["→ beyond", "rlnb-note"]);
+  assert.deepEqual(carriedTo({ carry: "carried" }, HERE), ["→", "rlnb-note"]);
 });
 
 test("a mismatch says where, at every step", () => {
@@ -20,7 +20,7 @@ test("a mismatch says where, at every step", () => {
 });
 
 test("what is not carried is named", () => {
-  assert.deepEqual(carriedTo({ carry: "dropped" }, HERE), ["dropped", "rlnb-quiet"]);
+  assert.deepEqual(carriedTo({ carry: "dropped" }, HERE), ["dropped", "rlnb-note"]);
 });
 
 test("a row and its cells get what they have in common with others; numbers lie where the cell says", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { numbersOf } from "../../../widgets/rlnb_widgets/ted_explorer/thumb.js";
+import { numbersOf } from "../../../widgets/rlnb_widgets/ted_explorer/values.js";
 
 test("the letters of a thumbnail are its levels, and a point is a gap", () => {
   assert.deepEqual(numbersOf(["spark", 1, "019@Zo."]).columns.levels, [0, 1, 9, 16, 42, 63, NaN]);

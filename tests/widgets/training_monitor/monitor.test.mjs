@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { nearest, pointAt, said, stepBy } from "../../../widgets/rlnb_widgets/training_monitor/readout.js";
+import { nearest, pointAt, said, stepBy } from "../../../widgets/rlnb_widgets/training_monitor/live.js";
 
 test("the nearest point of a curve", () => {
   const places = Float32Array.from([0, 10, 30]);

@@ -7,7 +7,7 @@ export {
 } from "./dom.js";
 export { framed, motion, reducedMotion } from "./frames.js";
 export { cutText, duration, search, textWidth } from "./measures.js";
-export { columnsOf, hitAt, paint, paintOnce, surface } from "./paint.js";
+export { columnsOf, hitAt, paint, paintOnce, surface, unpacked } from "./paint.js";
 export { tabs } from "./tabs.js";
 export { markStrip, timelineBar } from "./timeline.js";
 export { visualizer } from "./widget.js";

@@ -20,7 +20,7 @@ def deflated(blob: bytes) -> bytes:
 
 
 def packed(displays: Mapping[str, Display]) -> dict[str, Any]:
-    """Return display lists whose marks are ``[look, *values]``, which ``unpacked`` of ``packing.js`` undoes.
+    """Return display lists whose marks are ``[look, *values]``, which ``unpacked`` of ``paint.js`` undoes.
 
     A look is what all of its marks have in common, with the names of their other attributes.
 

@@ -9,6 +9,16 @@ const SANS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sa
 const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const TURN = 2 * Math.PI;
 
+/** Display lists by name as packing.py writes them, each mark with the attributes of its look. */
+export function unpacked({ looks, lists }) {
+  const unpack = ([look, ...values]) => {
+    const [common, ...names] = looks[look];
+    const own = names.map((name, i) => [name, name === "marks" ? values[i].map(unpack) : values[i]]);
+    return { ...common, ...Object.fromEntries(own) };
+  };
+  return Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, { ...list, marks: list.marks.map(unpack) }]));
+}
+
 /** The columns of display lists as arrays of numbers, each decoded when it is first read. */
 export function columnsOf(kept, blob) {
   const known = new Map();

@@ -15,14 +15,6 @@ export function label(row) {
   return shownKeys(row).join(".") || (row.name ?? "");
 }
 
-/** Text on one line: control characters and direction marks are shown as escapes. */
-export function printable(text) {
-  return String(text).replace(/[\p{C}\u2028\u2029]/gu, (c) => {
-    const short = { "\n": "\\n", "\r": "\\r", "\t": "\\t" }[c];
-    return short ?? `\\u{${c.codePointAt(0).toString(16)}}`;
-  });
-}
-
 /**
  * The indices of the rows that show.
  *

@@ -1,8 +1,9 @@
 // A tree in the page: only the rows near the window are there, so that a thousand leaves cost what forty cost.
+// Shapes, with dimensions told apart by colour and by letter.
 
 import { watchTheme } from "./canvas.js";
 import { clamp } from "./data.js";
-import { button, h, toggle, uniqueId } from "./dom.js";
+import { button, h, legend, toggle, uniqueId } from "./dom.js";
 import { depthOf, foldable, label, move, shownKeys, siblings, visibleRows } from "./tree.js";
 
 const NEAR = 700; // Pixels above and below the window where rows are made already.
@@ -190,4 +191,27 @@ export function treeView({ rows, name, heads, label: searched, traits, flags, fl
   const unwatch = watchTheme(() => tree.repaint());
   arrange();
   return tree;
+}
+
+const COLORS = { b: "batch", t: "time", n: "nested", f: "ink" };
+const NAMES = { b: "B batch", t: "T time", n: "N nested batch", f: "features" };
+
+/** A shape with its roles told apart by colour and by letter. */
+export function shapeOf(dims) {
+  const box = h("span", { class: "rlnb-shape" }, "[");
+  dims.forEach(([role, size], i) => {
+    const same = i > 0 && dims[i - 1][0] === role;
+    if (i) box.append(same ? "," : " | ");
+    const tag = same || role === "f" ? "" : `${role.toUpperCase()}=`;
+    box.append(h("span", { style: `color:var(--rlnb-${COLORS[role]})` }, `${tag}${size ?? -1}`));
+  });
+  box.append("]");
+  return box;
+}
+
+/** What the colours of shapes mean, for the roles that occur in `shapes`, a list of lists of [role, size]. */
+export function shapeLegend(shapes) {
+  const found = new Set(shapes.flat().map(([role]) => role));
+  const roles = Object.keys(NAMES).filter((role) => found.has(role));
+  return legend(roles.map((role) => [COLORS[role], NAMES[role]]), "colours of the dimensions");
 }

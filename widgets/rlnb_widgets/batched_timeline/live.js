@@ -1,10 +1,8 @@
 // The BatchedEnvTimeline: all turns of each run on one time scale, the step at the playhead in detail, and its rows; of
 // collectors all batches, the one at the playhead in detail, and the versions of those around it.
 
-import { clamp, columnsOf, drag, duration, h, keyButton, keyboard, legend, noteList, search, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
-import { unpacked } from "../_core/packing.js";
-import { batchesPanel, failurePanel, rowsPanel } from "./panels.js";
-import { batchOf, resetsAfter, spanOf } from "./steps.js";
+import { clamp, columnsOf, drag, duration, h, keyButton, keyboard, legend, noteList, search, surface, tabs, tellSlider, timelineBar, unpacked, visualizer } from "../_core/core.js";
+import { batchOf, batchesPanel, failurePanel, resetsAfter, rowsPanel, spanOf } from "./panels.js";
 
 /** What happened at a step, in words: how long it took in each run, and which envs were reset. */
 export function spoken(runs, column, step) {
@@ -67,7 +65,7 @@ export default visualizer("batched-timeline", ({ model, root, playhead, own }) =
     root.setAttribute("data-window", String(Math.round(zoomed)));
   };
   const knob = (key, label, text, factor) => keyButton(bar.keys, key, { text, label, onclick: () => zoom(factor) });
-  bar.el.append(h("span", { class: "rlnb-group bt-zoom", role: "group", "aria-label": `zoom the ${unit}` },
+  bar.el.append(h("span", { class: "rlnb-group rlnb-note", role: "group", "aria-label": `zoom the ${unit}` },
     "zoom", knob("+", "zoom in", "in", 0.5), knob("-", "zoom out", "out", 2), knob("0", `show all of the ${unit}`, "all", 0)));
   bar.keys["="] = bar.keys["+"];
   const parts = [
@@ -78,7 +76,7 @@ export default visualizer("batched-timeline", ({ model, root, playhead, own }) =
   // What went wrong comes first.
   root.append(...failures.map((failure) => failurePanel(failure, [unit, units])));
   if (runs.length) {
-    root.append(summary.el, h("p", { class: "bt-insight" }, insight), overview.el, legend(meanings), bar.el, words, tabs(parts).el);
+    root.append(summary.el, h("p", {}, insight), overview.el, legend(meanings), bar.el, words, tabs(parts).el);
     slide(overview, (hit) => {
       const run = runs[Number(hit.name.slice(3))];
       return clamp(search(column(run.begin), hit.value, true) - 1, 0, column(run.begin).length - 1);

@@ -1,8 +1,7 @@
 // The panels with a slider: the sum tree with a draw that goes down it, the weights against beta, and slices of a length.
 
 import { button, clamp, h, motion, reducedMotion } from "../_core/core.js";
-import { fitting, verdict } from "./slices.js";
-import { cellOf, n, rowsOf, short, stepWords, weight } from "./values.js";
+import { cellOf, fitting, n, rowsOf, short, stepWords, verdict, weight } from "./values.js";
 
 const LEVEL = 22; // pixels, as in scene.py
 const STEP_MS = 550;

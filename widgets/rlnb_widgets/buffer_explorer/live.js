@@ -1,11 +1,9 @@
 // The BufferExplorer: the ring and what is known of the selected cell, the record under a playhead, and the panels.
 
-import { Channel, clamp, drag, framed, guarded, h, keyButton, keyboard, legend, motion, noteList, reducedMotion, surface, tabs, tellSlider, timelineBar, visualizer } from "../_core/core.js";
-import { unpacked } from "../_core/packing.js";
+import { Channel, clamp, drag, framed, guarded, h, keyButton, keyboard, legend, motion, noteList, reducedMotion, surface, tabs, tellSlider, timelineBar, unpacked, visualizer } from "../_core/core.js";
 import { slicesPanel, treePanel, weightsPanel } from "./controls.js";
 import { boxesPanel, cellPanel, facts, memoryPanel } from "./panels.js";
-import { lengthNumbers } from "./slices.js";
-import { barNumbers, cellAt, cellOf, curveNumbers, hit, reader, ringColumns, ringParams, rowsOf, slotOf, sumTree } from "./values.js";
+import { barNumbers, cellAt, cellOf, curveNumbers, hit, lengthNumbers, reader, ringColumns, ringParams, rowsOf, slotOf, sumTree } from "./values.js";
 
 const ANIMATE_MS = 380;
 const ORDERS = ["physical", "chronological"];

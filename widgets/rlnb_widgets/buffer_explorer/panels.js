@@ -63,7 +63,7 @@ export function cellPanel({ onRow, onColumn }) {
   const chipOf = (m) => ([r, c], i) => {
     const [written, label] = chipWords(m, i);
     const onclick = () => { onRow(r); onColumn(c); };
-    return h("button", { type: "button", class: "rlnb-button be-chip", "data-row": r, "data-column": c, "aria-label": label, onclick }, written);
+    return h("button", { type: "button", class: "rlnb-button rlnb-small be-chip", "data-row": r, "data-column": c, "aria-label": label, onclick }, written);
   };
   const note = (words) => h("span", { class: "rlnb-note" }, words);
   let seen = null;

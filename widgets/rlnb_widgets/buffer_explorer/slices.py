@@ -28,7 +28,7 @@ def slice_facts(trajectories: Trajectories, slice_len: int, strict: bool = True)
 def _verdict(
     trajectories: Trajectories, size: int, fitting: int, starts: int, longest: int, pieces: int, strict: bool
 ) -> str:
-    """Return the summary, which the page repeats for other lengths (``slices.js``)."""
+    """Return the summary, which the page repeats for other lengths (``values.js``)."""
     total, asked = len(trajectories), f"A slice of {plural(size, 'row')}"
     if not total:
         return f"{asked} cannot be drawn: no trajectories are known. {trajectories.note}"

@@ -1,8 +1,7 @@
 // The RolloutPlayer: frames above strips under one playhead, with the TED row beside them.
 
 import { Channel, clamp, framed, h, inflated, keyButton, keyboard, legend, noteList, timelineBar, visualizer } from "../_core/core.js";
-import { decode } from "./columns.js";
-import { marksOf } from "./geometry.js";
+import { decode, marksOf } from "./columns.js";
 import { rowPanel } from "./row.js";
 import { screensPanel } from "./screens.js";
 import { spoken, stripsPanel } from "./strips.js";

@@ -260,7 +260,7 @@ class PlayerScene:
 
 
 def _made(kind: str, values: np.ndarray, a: int = 0, b: int = 0, of: int = RESTART) -> np.ndarray:
-    """Return a column of some numbers ``[T]``; `recipeColumns` in geometry.js does the same in the page.
+    """Return a column of some numbers ``[T]``; `recipeColumns` in columns.js does the same in the page.
 
     ``"values"`` are the numbers, ``"mod"`` the steps, ``b`` added, at which they are ``a`` modulo ``of`` (the number of
     colours of categories, or that of the codes of lanes), ``"runs"`` the first steps of runs of equal numbers above 0,

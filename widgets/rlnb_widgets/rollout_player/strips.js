@@ -1,7 +1,7 @@
 // The strips as a part of the page: scrubbing, zooming, hovering, and the values at the playhead.
 
 import { clamp, drag, h, surface, tellSlider, text } from "../_core/core.js";
-import { following, recipeColumns, zoomed } from "./geometry.js";
+import { following, recipeColumns, zoomed } from "./columns.js";
 
 /**
  * Build the strips. `envs()` are the environments drawn (one, or two that are compared).

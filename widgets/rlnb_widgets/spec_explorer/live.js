@@ -1,11 +1,8 @@
 // The live spec explorer: search, tree, samples, details and the box to try a value.
 
-import { Channel, button, clamp, h, inWords, keyboard, toggle, visualizer } from "../_core/core.js";
-import { unpacked } from "../_core/packing.js";
-import { shapeLegend } from "../_core/shape.js";
-import { treeView } from "../_core/treeview.js";
-import { hasKernel } from "./ask.js";
-import { detailsPane } from "./details.js";
+import { Channel, button, clamp, h, inWords, keyboard, toggle, unpacked, visualizer } from "../_core/core.js";
+import { shapeLegend, treeView } from "../_core/treeview.js";
+import { detailsPane, hasKernel } from "./details.js";
 import { paintRow, rowElement, traits, wholeRow } from "./row.js";
 
 const MOST_SEED = 2 ** 31 - 1;

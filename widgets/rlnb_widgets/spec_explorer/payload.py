@@ -21,6 +21,8 @@ from rlnb_widgets.spec_explorer.schema import Row, SpecModel
 
 #: What many rows have alike.
 _ALIKE = ("kind", "dtype", "device", "dims", "shape", "words", "picks", "node", "sampled", "small", "large")
+#: Texts from the spec, which the page shows as they come.
+_SHOWN = {"domain", "sampled", "brief", "note", "why", "space"}
 
 
 def spec_payload(model: SpecModel, picks: Mapping[Path, list[str]]) -> str:
@@ -141,6 +143,8 @@ def _row(model: SpecModel, row: Row, picks: list[str]) -> dict[str, Any]:
     if cell.domain.note:
         out["note"] = cell.domain.note
     out["why" if cell.why else "space"] = cell.why or cell.space
+    for name in _SHOWN & out.keys():
+        out[name] = printable(out[name], one_line=True)
     if row.differences:
         out["diff"] = [[difference.kind, difference.text()] for difference in row.differences]
     return out

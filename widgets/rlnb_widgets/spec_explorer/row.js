@@ -1,9 +1,8 @@
 // One line of the tree: the key, the spec, its domain, and the gymnasium space.
 
 import { h, paintOnce } from "../_core/core.js";
-import { shapeOf } from "../_core/shape.js";
-import { entryCode, label, printable } from "../_core/tree.js";
-import { rowOf } from "../_core/treeview.js";
+import { entryCode, label, shownKeys } from "../_core/tree.js";
+import { rowOf, shapeOf } from "../_core/treeview.js";
 
 /** What a search looks at beside the key. */
 export const traits = (row) => [row.kind, row.dtype, row.device, row.shape, row.domain, row.space ?? "none"].join(" ");
@@ -25,22 +24,22 @@ export const columnOf = (lane, samples, dots) => (name) => (name === "levels" ? 
 export function rowElement(row, i, place, atLeaves = false) {
   const element = rowOf(atLeaves ? { ...row, depth: 0 } : row, i, place, { spoken: spoken(row), badges: (row.diff ?? []).map(([kind]) => kind) });
   if (atLeaves && row.path.length > 1) {
-    element.querySelector(".rlnb-label").append(h("span", { class: "spec-line spec-above rlnb-quiet" }, printable(row.path.slice(0, -1).join("."))));
+    element.querySelector(".rlnb-label").append(h("span", { class: "spec-line spec-above rlnb-note" }, shownKeys(row).slice(0, -1).join(".")));
   }
   if (row.elsewhere) element.classList.add("spec-elsewhere");
   const device = row.device && row.device !== "cpu" ? ` ${row.device}` : "";
   element.append(
     h("div", { class: "spec-class" }, h("span", { class: "spec-line", title: row.kind }, row.kind),
-      h("span", { class: "spec-line rlnb-quiet" }, row.dtype ? `${row.dtype} ` : "", row.dtype || row.dims.length ? shapeOf(row.dims) : "", device)),
+      h("span", { class: "spec-line rlnb-note" }, row.dtype ? `${row.dtype} ` : "", row.dtype || row.dims.length ? shapeOf(row.dims) : "", device)),
     h("div", { class: "spec-domain" }, row.small ? h("div", { class: "spec-tiny", "aria-hidden": "true" }, ...row.small.map(() => h("canvas"))) : null,
-      h("span", { class: "spec-line spec-text rlnb-quiet", title: printable(row.domain) }, printable(row.domain))),
+      h("span", { class: "spec-line spec-text rlnb-note", title: row.domain }, row.domain)),
     h("div", { class: "spec-space", title: row.space ?? row.why },
-      h("span", { class: "spec-line" }, row.space === undefined ? h("span", { class: "rlnb-quiet" }, "none") : printable(row.space.replace(/^(Dict|Tuple)\(.*/s, "$1")))));
+      h("span", { class: "spec-line" }, row.space === undefined ? h("span", { class: "rlnb-note" }, "none") : row.space.replace(/^(Dict|Tuple)\(.*/s, "$1"))));
   return element;
 }
 
 /** Draw the domain of a row: once it is in the page, when samples come, and when the theme changes. */
 export function paintRow(element, row, pictures, samples) {
   element.querySelectorAll("canvas").forEach((canvas, i) => paintOnce(canvas, pictures[row.small[i]], { column: columnOf(i, samples) }));
-  element.querySelector(".spec-text").textContent = printable(`${row.domain}${(samples?.n && row.sampled) || ""}`);
+  element.querySelector(".spec-text").textContent = `${row.domain}${(samples?.n && row.sampled) || ""}`;
 }

@@ -1,10 +1,9 @@
 // The pane below the tree: everything about the selected row, and the code to reach it.
 
 import { button, copier, h } from "../_core/core.js";
-import { shapeOf } from "../_core/shape.js";
 import { entryCode, keyCode, label } from "../_core/tree.js";
-import { drawThumb } from "./thumb.js";
-import { valueText } from "./values.js";
+import { shapeOf } from "../_core/treeview.js";
+import { drawThumb, valueText } from "./values.js";
 
 /** A flat index as one index for each dimension. */
 export const unravel = (flat, shape) => shape.reduceRight(([rest, index], size) => [Math.floor(rest / size), [rest % size, ...index]], [flat, []])[1];
@@ -19,7 +18,7 @@ export function codeOf(row, side, view) {
 /** Make the pane. Returns { el, show(row), update(), copy(), copyText(text) }. */
 export function detailsPane(view) {
   const body = h("div");
-  const status = h("div", { class: "rlnb-status", role: "status", "aria-live": "polite" });
+  const status = h("div", { class: "rlnb-status rlnb-note", role: "status", "aria-live": "polite" });
   const el = h("div", { class: "rlnb-details", role: "region", "aria-label": "the selected entry" }, body, status);
   // As wide as it ever gets: what stands beside it must not move. Its letters are narrower than digits.
   const atWidth = view.ted && view.steps !== null ? `root[${view.steps - 1}]`.length : 0;
@@ -48,7 +47,7 @@ export function detailsPane(view) {
         button({ text: "copy key", label: `copy the key of ${side}`, onclick: () => copy(keyCode(pathOf(row, side))) })),
       code, valued ? value : null, what([cell.about, spread].filter(Boolean).join(" · ")), what(cell.message),
       thumb && h("div", { class: "ted-drawn" }, thumb,
-        h("span", { class: "rlnb-quiet" }, !overTime ? "all values" : view.batch.length ? "element 0, over time" : "over time")));
+        h("span", { class: "rlnb-note" }, !overTime ? "all values" : view.batch.length ? "element 0, over time" : "over time")));
   };
 
   const update = () => live.forEach((follow) => follow());

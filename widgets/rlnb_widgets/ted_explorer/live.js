@@ -1,7 +1,7 @@
 // The live TED explorer: playhead, tabs, search, tree and details; all of it in the page.
 
 import { Channel, clamp, h, inWords, keyboard, markStrip, tabs, timelineBar, toggle, visualizer } from "../_core/core.js";
-import { shapeLegend } from "../_core/shape.js";
+import { shapeLegend } from "../_core/treeview.js";
 import { detailsPane } from "./details.js";
 import { formsPanel, rulesPanel } from "./panels.js";
 import { tedTree, wholeRow } from "./row.js";

@@ -1,7 +1,6 @@
 // Tabs of a TED that have no playhead: the rules of TED, and the same data in four forms.
 
-import { button, h, legend, surface } from "../_core/core.js";
-import { unpacked } from "../_core/packing.js";
+import { button, h, legend, surface, unpacked } from "../_core/core.js";
 
 /** The rules: which are kept, and where one is broken; go(place) leads to where a rule is broken, copy(text) copies what puts it right. */
 export function rulesPanel(rules, line, go, copy) {
@@ -9,7 +8,7 @@ export function rulesPanel(rules, line, go, copy) {
     const kept = rule.places.length === 0;
     return h("li", { class: "ted-rule", "data-rule": rule.name, "data-kept": String(kept) },
       h("b", { class: kept ? "ted-good" : "ted-bad", role: "img", "aria-label": kept ? "kept" : "broken" }, kept ? "✓" : "✗"),
-      h("b", {}, rule.name), h("span", { class: "rlnb-quiet" }, rule.sentence),
+      h("b", {}, rule.name), h("span", { class: "rlnb-note" }, rule.sentence),
       kept ? null : h("ul", { class: "ted-places" }, ...rule.places.map((place) => finding(place, go, copy))));
   });
   return h("div", { class: "ted-panel" }, h("p", {}, h("strong", {}, line)), h("ul", { class: "ted-rules" }, ...items));
@@ -20,8 +19,8 @@ function finding(place, go, copy) {
   const what = `${place.where}: ${place.found}`;
   return h("li", {},
     h(leads ? "button" : "span", { class: "ted-place", ...(leads ? { type: "button", title: "go to this entry and step", onclick: () => go(place) } : {}) }, what),
-    h("div", {}, h("span", { class: "rlnb-quiet" }, "likely cause "), place.cause),
-    h("div", {}, h("span", { class: "rlnb-quiet" }, "fix "), h("code", { class: "rlnb-code" }, place.fix), " ",
+    h("div", {}, h("span", { class: "rlnb-note" }, "likely cause "), place.cause),
+    h("div", {}, h("span", { class: "rlnb-note" }, "fix "), h("code", { class: "rlnb-code" }, place.fix), " ",
       button({ text: "copy", label: "copy the fix", onclick: () => copy(place.fix) })));
 }
 

@@ -1,11 +1,9 @@
 // The tree of a TED in the page: of each entry the key, the root, "next", and what step_mdp makes of it.
 
 import { h } from "../_core/core.js";
-import { shapeOf } from "../_core/shape.js";
 import { label } from "../_core/tree.js";
-import { rowOf, treeView } from "../_core/treeview.js";
-import { drawThumb } from "./thumb.js";
-import { valueText } from "./values.js";
+import { rowOf, shapeOf, treeView } from "../_core/treeview.js";
+import { drawThumb, valueText } from "./values.js";
 
 const SIDES = ["root", "next"];
 
@@ -79,21 +77,21 @@ function spoken(row, ted) {
  */
 export function carriedTo(row, { steps, t, ends, past }) {
   if (row.mark) return [row.mark, "ted-bad"];
-  if (row.carry !== "carried") return [row.carry ?? "", "rlnb-quiet"];
-  if (steps !== null && t + 1 >= steps) return ["→ beyond", "rlnb-quiet"];
-  if (steps !== null && ends) return [past ? "no reset" : "reset instead", "rlnb-quiet"];
-  return steps !== null && row.holds ? ["→ ✓", "ted-good"] : ["→", "rlnb-quiet"];
+  if (row.carry !== "carried") return [row.carry ?? "", "rlnb-note"];
+  if (steps !== null && t + 1 >= steps) return ["→ beyond", "rlnb-note"];
+  if (steps !== null && ends) return [past ? "no reset" : "reset instead", "rlnb-note"];
+  return steps !== null && row.holds ? ["→ ✓", "ted-good"] : ["→", "rlnb-note"];
 }
 
 function cellOf(row, side) {
   const cell = row[side];
   const box = h("div", { class: "ted-cell", "data-side": side, "data-key": side === "next" ? `next.${label(row)}` : label(row) });
-  if (!cell) box.append(h("span", { class: "rlnb-quiet" }, row.node && !row.root && !row.next ? "" : "—"));
+  if (!cell) box.append(h("span", { class: "rlnb-note" }, row.node && !row.root && !row.next ? "" : "—"));
   else if (cell.dtype === "?") box.append(h("span", { class: "ted-message ted-bad", title: cell.message }, cell.message));
   else {
     const more = row.node ? cell.note : cell.kept;
     box.append(h("span", { class: "ted-spec", title: `${cell.dtype} ${cell.shape}` },
-      h("span", { class: "rlnb-quiet" }, cell.dtype), " ", shapeOf(cell.dims), more ? h("span", { class: "rlnb-quiet" }, ` ${more}`) : null));
+      h("span", { class: "rlnb-note" }, cell.dtype), " ", shapeOf(cell.dims), more ? h("span", { class: "rlnb-note" }, ` ${more}`) : null));
     if (!row.node) box.append(h("span", { class: "ted-value", "data-value": side }));
     if (cell.thumb) box.append(h("canvas", { class: "ted-thumb", "data-thumb": side, "aria-hidden": "true" }));
   }
@@ -109,6 +107,6 @@ function updateRow(element, row, view) {
     const now = view.showRange ? "" : valueText(view, cell.values, 3) || cell.preview;
     output.textContent = now || cell.message || cell.range || "";
     output.title = output.textContent;
-    output.classList.toggle("rlnb-quiet", !now && !cell.preview);
+    output.classList.toggle("rlnb-note", !now && !cell.preview);
   }
 }

@@ -1,6 +1,6 @@
-// The values under the playhead, read from the packed bytes, and what the done flags mean there.
+// The values under the playhead, read from the packed bytes, their thumbnails, and what the done flags mean there.
 
-import { text, typed } from "../_core/core.js";
+import { paintOnce, text, typed } from "../_core/core.js";
 
 const BYTES = { f4: 4, f8: 8, u1: 1 };
 
@@ -51,4 +51,22 @@ export function stepWords(marks, steps, t, past = new Set()) {
   if (t > 0 && at(t - 1)) return `Step ${t}: the first of an episode; its root comes from a reset.`;
   if (t + 1 < steps) return `Step ${t}: inside an episode; root[${t + 1}] must match next[${t}].`;
   return `Step ${t}: the last one stored; the episode goes on beyond the data.`;
+}
+
+/**
+ * The columns and parameters of a thumbnail of a leaf [kind, rows, letters]: levels from 0, as "0", to 63, and NaN for a gap, a point.
+ *
+ * `at` is the place of the playhead, from 0 to 1, or null. A histogram has no place for it.
+ */
+export function numbersOf([kind, rows, letters], at = null) {
+  const levels = Array.from(letters, (c) => (c === "." ? NaN : c.charCodeAt(0) - 48));
+  const [floors, tops] = [0, 1].map((odd) => levels.filter((_, i) => i % 2 === odd));
+  const n = kind === "band" ? tops.length : levels.length;
+  return { columns: { levels, floors, tops }, params: { n, rows, at: at ?? 0, here: at === null || kind === "hist" ? 0 : 1 } };
+}
+
+/** Draw a thumbnail with the list of its kind. */
+export function drawThumb(canvas, list, thumb, at = null) {
+  const { columns, params } = numbersOf(thumb, at);
+  paintOnce(canvas, list, { params, column: (name) => columns[name] });
 }

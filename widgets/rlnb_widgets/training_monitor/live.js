@@ -1,12 +1,11 @@
-// The TrainingMonitor: progress, a panel for each curve, the agents under one playhead, and the value map.
+// The TrainingMonitor: progress, a panel for each curve with what is read off it, the agents under one playhead, and the value map.
 
-import { bytes, columnsOf, framed, h, inflated, keyboard, surface, tellSlider, timelineBar, visualizer } from "../_core/core.js";
+import { bytes, clamp, columnsOf, framed, h, inflated, keyboard, search, surface, tellSlider, text, timelineBar, visualizer } from "../_core/core.js";
 import { frameSource, frameView } from "../rollout_player/frames.js";
-import { nearest, said, stepBy } from "./readout.js";
 
 export default visualizer("training-monitor", async ({ model, root, playhead, own, listen }) => {
-  const words = h("span", { class: "tm-words" });
-  const pace = h("span", { class: "tm-pace" });
+  const words = h("b", { class: "tm-words" });
+  const pace = h("span", { class: "tm-pace rlnb-note" });
   const progress = own(surface(null, null, { class: "tm-bar", role: "progressbar", "aria-valuemin": "0" }));
   const curves = h("div", { class: "tm-curves", role: "group", "aria-label": "curves" });
   const reading = h("p", { class: "tm-reading", "aria-live": "polite" });
@@ -127,3 +126,37 @@ export default visualizer("training-monitor", async ({ model, root, playhead, ow
   drawHead();
   await drawShows();
 });
+
+/** Places and values of the lines of a panel: what was logged, and its moving mean if there is one. */
+function linesOf({ list, column }) {
+  const curves = list.marks.flatMap((mark) => mark.marks ?? []).filter((mark) => mark.kind === "curve");
+  return curves.map((mark) => [column(mark.places), column(mark.values)]);
+}
+
+/** The drawn point of a panel that is nearest to a step: { step, value, mean }; null without one. */
+export function nearest(panel, step) {
+  if (!panel) return null;
+  const [raw, smooth] = linesOf(panel).map((line) => pointAt(...line, step));
+  return raw ? { ...raw, mean: smooth ? smooth.value : null } : null;
+}
+
+/** The step of the drawn value that lies `by` values after the one at a step. */
+export function stepBy(panel, step, by) {
+  const [places] = linesOf(panel)[0];
+  return places[clamp(search(places, pointAt(places, places, step).step) + by, 0, places.length - 1)];
+}
+
+/** The point { step, value } whose place is nearest. */
+export function pointAt(places, values, step) {
+  if (!places.length) return null;
+  const after = Math.min(search(places, step), places.length - 1);
+  const i = after > 0 && step - places[after - 1] < places[after] - step ? after - 1 : after;
+  return { step: places[i], value: values[i] };
+}
+
+/** A point in words. */
+export function said(point) {
+  if (!point) return "";
+  const mean = point.mean === null ? "" : `, mean ${text(point.mean)}`;
+  return `at ${Math.round(point.step).toLocaleString("en")}: ${text(point.value)}${mean}`;
+}

@@ -1,7 +1,6 @@
 // The live inspector: the chain as boxes, one of them open, a reset or step chosen; arrow keys move through both.
 
-import { button, Channel, clamp, h, keyboard, legend, select, surface, visualizer } from "../_core/core.js";
-import { unpacked } from "../_core/packing.js";
+import { button, Channel, clamp, h, keyboard, legend, select, surface, uniqueId, unpacked, visualizer } from "../_core/core.js";
 import { crossing, split, spoken } from "./lanes.js";
 
 const SIGNS = { new: "+", removed: "−", changed: "~", same: "", lost: "" };
@@ -15,7 +14,7 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
   const bar = h("div", { class: "rlnb-bar" });
   const words = h("p", { class: "ti-words rlnb-note", "aria-live": "polite" });
   const details = h("div", { class: "ti-details" });
-  const id = `ti-${Math.random().toString(36).slice(2)}`;
+  const id = uniqueId("box");
 
   root.append(bar, chain, words, details);
   if (data.note) root.append(h("p", { class: "rlnb-error" }, data.note));

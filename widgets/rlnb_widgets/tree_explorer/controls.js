@@ -127,7 +127,7 @@ export function searchBar({ ask, head, chosenAction }) {
     act("advance", "Advance", "take an action at the root and keep its subtree", () => ({ action: chosenAction() })),
     act("refresh", "Refresh", "show the search as it is now"),
   ]);
-  const note = h("span", { class: "rlnb-note tx-kernel" });
+  const note = h("span", { class: "rlnb-note rlnb-small tx-kernel" });
   const problem = h("p", { class: "rlnb-error tx-problem", role: "alert" });
   const buttons = ask ? [made.step, made.back, made.run, many, made.advance, made.refresh] : [];
   const el = h("div", {}, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, ...buttons, note), problem);

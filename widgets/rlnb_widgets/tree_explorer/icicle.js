@@ -22,7 +22,7 @@ export function icicle({ look, onSelect }) {
   let marks = [];
   const el = h("div", { class: "tx-icicle", role: "img", tabindex: 0 });
   const out = h("p", { class: "tx-over rlnb-note" });
-  const small = (text, onclick) => button({ text, title: null, class: "tx-small", onclick });
+  const small = (text, onclick) => button({ text, title: null, class: "rlnb-small", onclick });
   const whole = small("Zoom to the root", () => zoom(0));
   const into = small("Zoom to the selected node", () => zoom(look().selected));
   // A node without a share of the width cannot fill it; one of another tree may be gone.

@@ -1,22 +1,20 @@
 // The TreeExplorer: a search tree unfolded and as a whole, its record under a playhead, and the selected node opened.
 
-import { Channel, button, clamp, framed, guarded, h, keyboard, noteList, tabs, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, button, clamp, framed, guarded, h, keyboard, noteList, tabs, timelineBar, uniqueId, visualizer } from "../_core/core.js";
 import { filterBar, followPath, legendPanel, phaseBar, searchBar } from "./controls.js";
 import { icicle } from "./icicle.js";
 import { CHILDREN } from "./layout.js";
 import { looked, lookedAtOther, opened } from "./look.js";
-import { moments } from "./moments.js";
 import { nodeLink } from "./nodelink.js";
 import { nodePanel, summaryPanel } from "./panel.js";
-import { marksOf, phaseWords } from "./records.js";
+import { marksOf, moments, phaseWords } from "./records.js";
 import { actionName, bestEdge, edgesOf, mainLine, pathTo } from "./store.js";
 
 const VIEWS = ["tree", "icicle"];
 const PATIENCE = 5000;
-let instances = 0;
 
 export default visualizer("tree-explorer", ({ model, root, playhead, own, listen }) => {
-  const id = `tx${(instances += 1)}-${Math.random().toString(36).slice(2, 8)}`;
+  const id = uniqueId("node");
   const kernel = Boolean(model.widget_manager);
   let data = opened(model);
   let following = true;
@@ -154,7 +152,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     root.querySelector(".rlnb-title-text")?.replaceChildren(`TreeExplorer: ${headline}`);
     say(parting, compare ? `${compare.words} ` : "");
     if (compare && compare.part !== null) {
-      parting.append(button({ text: "go there", title: null, class: "tx-small", onclick: () => select(compare.part) }));
+      parting.append(button({ text: "go there", title: null, class: "rlnb-small", onclick: () => select(compare.part) }));
     }
     named.forEach((el, i) => { el.lastChild.textContent = i ? compare.head.words.headline : headline; });
   };

@@ -37,7 +37,7 @@ export function factsOf(tree, node) {
 export function nodePanel({ look, onSelect, onC }) {
   let picked = -1; // the action whose formula is written; -1: the best one
   let seen = -1;
-  const title = h("h4", { class: "tx-title", tabindex: -1 });
+  const title = h("h4", { tabindex: -1 });
   const scene = sceneBox();
   const facts = h("dl", { class: "rlnb-facts" });
   const body = h("tbody");
@@ -48,7 +48,7 @@ export function nodePanel({ look, onSelect, onC }) {
   const name = h("span", { class: "tx-cname" });
   const slider = h("input", { type: "range", class: "tx-range", "aria-label": "exploration constant", min: 0, step: "any" });
   const value = h("output", { class: "tx-c" });
-  const reset = button({ text: "reset", label: "back to the constant of the search", class: "tx-small", onclick: () => onC(look().own) });
+  const reset = button({ text: "reset", label: "back to the constant of the search", class: "rlnb-small", onclick: () => onC(look().own) });
   const constant = h("div", { class: "tx-row tx-constant" }, h("label", { class: "tx-row" }, name, slider), value, reset);
   slider.addEventListener("input", () => onC(Number(slider.value)));
   const hint = h("p", { class: "rlnb-note rlnb-small" });
@@ -175,14 +175,14 @@ function paintFormula(box, tree, node, row) {
   const key = [names, numbers, result, ...part, note, name].join("\n");
   if (box.getAttribute("data-formula") === key) return;
   box.setAttribute("data-formula", key);
-  const lhs = (text) => h("span", { class: "tx-lhs" }, text);
+  const lhs = (text) => h("span", { class: "rlnb-note rlnb-small" }, text);
   const [meaning, spelled] = part.map((text) => math(text));
   box.replaceChildren(...[
     h("p", {}, lhs("score = "), math(names)), meaning && h("p", {}, meaning),
     h("p", {}, lhs(`of ${name}: `), spelled, spelled && h("br"), math(numbers, result ? "" : note)),
     // An action that was never tried has no result yet, but its line.
     h("p", { class: "tx-result" }, result ? math(result, note) : "\u00a0"),
-    h("p", { class: "tx-letters" }, tree.head.rule.letters),
+    h("p", { class: "tx-letters rlnb-note rlnb-small" }, tree.head.rule.letters),
   ].filter(Boolean));
 }
 
@@ -205,7 +205,7 @@ function sceneBox() {
       const content = {
         scene: () => view.el,
         pairs: () => h("dl", { class: "rlnb-facts" }, ...factList(board.pairs)),
-        none: () => h("p", { class: "rlnb-note" }, "The position of this node needs a running kernel."),
+        none: () => h("p", { class: "rlnb-note rlnb-small" }, "The position of this node needs a running kernel."),
       }[kind]();
       if (content !== el.firstChild) el.replaceChildren(content);
       if (kind === "scene") view.show(board.frame);
