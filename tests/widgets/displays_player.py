@@ -8,7 +8,7 @@ import torch
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets._core.display import Display
 from rlnb_widgets._core.display_svg import legend_display
-from rlnb_widgets.rollout_player.legend import legend_of
+from rlnb_widgets.rollout_player.legend import player_legend
 from rlnb_widgets.rollout_player.scene import PlayerScene
 from tensordict import TensorDict
 
@@ -51,7 +51,7 @@ def _many_actions() -> tuple[Display, dict[str, float]]:
 def _legend() -> tuple[Display, dict[str, float]]:
     left, right = (rollout_of(60, period) for period in (14, 9))
     left["action"] = (torch.arange(60) // 2) % 9
-    return legend_display(legend_of(RolloutPlayer.compare(left, right).model, [0, 1])), {}
+    return legend_display(player_legend(RolloutPlayer.compare(left, right).model, [0, 1])), {}
 
 
 def _agents() -> tuple[Display, dict[str, float]]:

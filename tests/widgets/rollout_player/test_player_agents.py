@@ -11,7 +11,7 @@ import torch
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets._core.colors import agent_role, letters_on
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
-from rlnb_widgets.rollout_player.legend import legend_of
+from rlnb_widgets.rollout_player.legend import player_legend
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.rollout_player.payload import player_payload
 from rlnb_widgets.rollout_player.scene import PlayerScene
@@ -70,7 +70,9 @@ def test_an_agent_ends_waits_and_is_reset_alone():
 
 
 def test_the_legend_lists_the_marks_of_an_agent_that_ends_or_is_reset_alone():
-    words = [words for _, words in legend_of(player_model(team()[:5]), [0])]  # no episode ends here, and none begins
+    words = [
+        words for _, words in player_legend(player_model(team()[:5]), [0])
+    ]  # no episode ends here, and none begins
     assert words[:2] == ["terminated", "reset"] and not {"truncated", "done", "auto-reset"} & set(words)
 
 
@@ -208,7 +210,7 @@ def test_the_legend_has_the_colours_of_the_actions_that_occur():
     steps = torch.zeros(6, 1)
     td = TensorDict({"action": actions, "next": {"reward": steps, "done": steps.bool()}}, [6])
     model = player_model(td)
-    boxes = {int(words): mark.marks[0] for mark, words in legend_of(model, [0]) if words.isdigit()}
+    boxes = {int(words): mark.marks[0] for mark, words in player_legend(model, [0]) if words.isdigit()}
     assert sorted(boxes) == [0, 2, 7, 8]
     named = {action: (box["fill"], (round((box["y"] - 2) / box["h"]), 2)) for action, box in boxes.items()}
     assert len(set(named.values())) == 4, "of two actions with one colour, one is above the other"

@@ -8,7 +8,7 @@ import pytest
 import torch
 from rlnb_widgets import RolloutPlayer
 from rlnb_widgets.rollout_player.episodes import RESET_RULES, RESET_SIGNS, RESETS
-from rlnb_widgets.rollout_player.legend import legend_of
+from rlnb_widgets.rollout_player.legend import player_legend
 from rlnb_widgets.rollout_player.model import player_model
 from tensordict import TensorDict
 
@@ -97,16 +97,16 @@ def test_the_legend_of_the_picture_says_what_the_page_says(browse):
     td["action"] = torch.arange(12).expand(2, 12) % 3
     player = RolloutPlayer(td)
     listed = browse(player, lambda page: page.locator(".rlnb-key li").all_text_contents())
-    assert listed == [RESET_SIGNS.get(words, "") + words for _, words in legend_of(player.model, [0, 1])]
+    assert listed == [RESET_SIGNS.get(words, "") + words for _, words in player_legend(player.model, [0, 1])]
     texts = [e.text for e in ET.fromstring(player.to_svg()).iter() if e.tag.endswith("text")]
-    shown = [words for _, words in legend_of(player.model, [0])]
+    shown = [words for _, words in player_legend(player.model, [0])]
     assert [text for text in texts if text in shown][-len(shown) :] == shown
 
 
 def test_the_legend_lists_only_lines_that_are_drawn(browse):
     """Data that end inside an episode draw no line there: the rules explain it, the legend has nothing to explain."""
     player = RolloutPlayer(data(4, {}))
-    assert legend_of(player.model, [0]) == []
+    assert player_legend(player.model, [0]) == []
 
     def act(page):
         return [page.locator(f"{part} li").all_text_contents() for part in (".rlnb-key", ".rlnb-rules")]

@@ -25,7 +25,7 @@ from rlnb_widgets.rollout_player.strips import CATEGORY_COLORS, SECOND_DASH, cat
 _MOST = 12  # names of a strip
 
 
-def legend_of(model: PlayerModel, envs: Sequence[int]) -> Legend:
+def player_legend(model: PlayerModel, envs: Sequence[int]) -> Legend:
     """List what is drawn of some environments: rollouts compared, ends, resets, colours of categories and agents."""
     drawn = list(envs)
     found = [

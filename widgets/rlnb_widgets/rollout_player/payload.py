@@ -14,7 +14,7 @@ from rlnb_widgets.rollout_player.columns import PackedColumns
 from rlnb_widgets.rollout_player.episodes import KINDS, RESETS
 from rlnb_widgets.rollout_player.frames import Frames
 from rlnb_widgets.rollout_player.leaves import RolloutLeaf
-from rlnb_widgets.rollout_player.legend import legend_of, meanings
+from rlnb_widgets.rollout_player.legend import meanings, player_legend
 from rlnb_widgets.rollout_player.marks import jump_marks
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.scene import PlayerScene
@@ -50,7 +50,7 @@ def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     marks = jump_marks(model)
     bits = sum(where.astype(np.uint8) << k for k, where in enumerate(marks.values()))
     head |= {"marks": list(marks), "marked": columns.add(np.asarray(bits).ravel())}
-    head["legend"] = legend_payload(legend_of(model, range(count)))
+    head["legend"] = legend_payload(player_legend(model, range(count)))
     head["rules"] = meanings(model)
     head["turns"] = _turns(model.turns, model.code == KINDS.index("terminated"), columns)
     head["entries"] = _entries(model, columns)

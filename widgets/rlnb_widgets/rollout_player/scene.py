@@ -15,7 +15,7 @@ from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import number, shorten
 from rlnb_widgets.rollout_player.agents import LANES, RESTART, stretches
 from rlnb_widgets.rollout_player.episodes import KINDS, RESET_SIGNS, RESETS, episode_numbers
-from rlnb_widgets.rollout_player.legend import legend_of
+from rlnb_widgets.rollout_player.legend import player_legend
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.strips import (
     CATEGORY_COLORS,
@@ -313,5 +313,5 @@ def player_svg(model: PlayerModel, title: str, t: int, env: int) -> Svg:
     notes = [model.frames.note] if model.frames.note and model.frames.kind != "pixels" else []
     if model.parting:
         notes.append(str(model.parting))
-    parts: list[Part | None] = [*notes, scene.film(t), scene.strips(), legend_of(model, scene.envs) or None]
+    parts: list[Part | None] = [*notes, scene.film(t), scene.strips(), player_legend(model, scene.envs) or None]
     return stacked(title, player_explanation(model), [part for part in parts if part], scene.params(t))
