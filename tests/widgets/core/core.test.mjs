@@ -1,9 +1,10 @@
 // The shared JavaScript that needs no page: numbers, the playhead, channels and links.
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
+import { deflateSync } from "node:zlib";
 
 import { Channel } from "../../../widgets/rlnb_widgets/_core/channel.js";
-import { bytes, clamp, text, throttle, typed } from "../../../widgets/rlnb_widgets/_core/data.js";
+import { arrived, bytes, clamp, text, throttle, typed } from "../../../widgets/rlnb_widgets/_core/data.js";
 import { framed, motion } from "../../../widgets/rlnb_widgets/_core/frames.js";
 import { hitAt } from "../../../widgets/rlnb_widgets/_core/paint.js";
 import { Playhead, advance, nextMark } from "../../../widgets/rlnb_widgets/_core/playhead.js";
@@ -61,6 +62,15 @@ test("typed copies bytes at any offset", () => {
 test("numbers are written as Python writes them", () => {
   const pairs = [[0, "0"], [-0, "0"], [0.123456, "0.1235"], [1234567, "1.235e6"], [NaN, "nan"], [-Infinity, "-inf"], [0.00001, "1e-5"], [12, "12"], [2.50, "2.5"], ["x", "x"]];
   for (const [value, shown] of pairs) assert.equal(text(value), shown);
+});
+
+test("of two values that come one after the other the later one arrives, whoever asks", async () => {
+  const sent = (value) => deflateSync(JSON.stringify(value));
+  let state = sent({ rows: Array.from({ length: 2000 }, (_, i) => i) });
+  const model = { get: () => state };
+  const first = arrived(model, "payload");
+  state = sent({ rows: [1] });
+  assert.deepEqual(await Promise.all([first, arrived(model, "payload")]), [{ rows: [1] }, { rows: [1] }]);
 });
 
 test("clamp keeps to an empty range", () => assert.equal(clamp(5, 0, -1), 0));

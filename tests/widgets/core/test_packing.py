@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+import zlib
 
 import numpy as np
 from rlnb_widgets._core.display import Display, Param
-from rlnb_widgets._core.packing import packed
+from rlnb_widgets._core.packing import AS_JSON, packed
 
 PROGRAM = """
 import { unpacked } from "./widgets/rlnb_widgets/_core/paint.js";
@@ -46,3 +47,11 @@ def test_what_marks_have_in_common_is_written_once() -> None:
             display.text(84, i, f"env {i}", fill="muted", size=10, anchor="end")
     grown = len(json.dumps(packed({"a": large}))) - len(json.dumps(packed({"a": small})))
     assert grown < 100 * len('[0, 100, "env 100"],')
+
+
+def test_a_trait_travels_as_deflated_json():
+    """A value and its JSON travel in the same way; a lone surrogate is escaped, which UTF-8 cannot hold."""
+    for value in ({"a": [1, "é"]}, json.dumps({"a": [1, "é"]}, ensure_ascii=False)):
+        assert json.loads(zlib.decompress(AS_JSON["to_json"](value, None))) == {"a": [1, "é"]}
+    lone = json.dumps({"key": "k\ud800"}, ensure_ascii=False)
+    assert json.loads(zlib.decompress(AS_JSON["to_json"](lone, None)).decode()) == {"key": "k\ud800"}

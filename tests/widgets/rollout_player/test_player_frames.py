@@ -223,7 +223,7 @@ def test_a_map_that_is_assumed_is_said(name, size, categorical):
     player = RolloutPlayer(td, name)
     assert player.model.frames.note == note
     assert repr(player).splitlines()[2].split(maxsplit=1) == ["frames", f"drawn from the state. {note}"]
-    assert note in player.to_svg() and note in player.to_html()
+    assert note in player.to_svg() and note in str(player._head)
     assert RolloutPlayer(td, env).model.frames.note == ""
 
 

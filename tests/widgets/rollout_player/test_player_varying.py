@@ -49,7 +49,7 @@ def test_rows_of_a_batch_have_sizes_of_their_own():
 def test_every_face_shows_it():
     player = RolloutPlayer(rollout(), t=1)
     assert "size of observation" in repr(player) and "[3, 2, 2]: 1, 1, 1, 1" in repr(player)
-    for view in (player.to_html(), player.to_svg()):
+    for view in (str(player._head), player.to_svg()):
         assert "size of observation" in view
     head, _, _ = player_payload(player.model)
     entry = next(entry for entry in head["entries"] if entry["key"] == '"observation"')

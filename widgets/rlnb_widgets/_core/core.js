@@ -1,5 +1,5 @@
 // Everything a visualizer's own module may import, in one place.
-export { bytes, clamp, inflated, plural, text, typed } from "./data.js";
+export { arrived, bytes, clamp, inflated, plural, text, typed } from "./data.js";
 export { stage } from "./canvas.js";
 export { Channel } from "./channel.js";
 export {

@@ -20,6 +20,13 @@ export async function inflated(value) {
   return bytes(await new Response(stream).arrayBuffer());
 }
 
+/** The latest value of a trait that travels as deflated JSON (`AS_JSON` of packing.py). */
+export async function arrived(model, name) {
+  const sent = model.get(name);
+  const value = JSON.parse(new TextDecoder().decode(await inflated(sent)));
+  return sent === model.get(name) ? value : arrived(model, name); // another one has come meanwhile
+}
+
 /** A typed array ("f4", "i4", "u1", ...) over a copy of the bytes: their offset need not be a multiple of the item size. */
 export function typed(value, kind, start = 0, count = undefined) {
   const Kind = KINDS[kind];

@@ -83,11 +83,7 @@ class Visualizer(anywidget.AnyWidget):
         """
         self._update_page()
         inherited = anywidget.AnyWidget.class_trait_names()
-        state = {
-            name: getattr(self, name)
-            for name in sorted(self.traits(sync=True))
-            if name not in _FRAMEWORK and name not in inherited
-        }
+        state = self.get_state(sorted(set(self.traits(sync=True)) - _FRAMEWORK - set(inherited)))
         # A page holds one visualizer, so there is nothing to link it with.
         state["_links"] = []
         static = image_tag(str(self._svg()), self._alt())

@@ -1,7 +1,7 @@
 // The BatchedEnvTimeline: all turns of each run on one time scale, the step at the playhead in detail, and its rows; of
 // collectors all batches, the one at the playhead in detail, and the versions of those around it.
 
-import { clamp, columnsOf, drag, duration, h, keyButton, keyboard, legend, noteList, search, surface, tabs, tellSlider, timelineBar, unpacked, visualizer } from "../_core/core.js";
+import { arrived, clamp, columnsOf, drag, duration, h, inflated, keyButton, keyboard, legend, noteList, search, surface, tabs, tellSlider, timelineBar, unpacked, visualizer } from "../_core/core.js";
 import { batchOf, batchesPanel, failurePanel, resetsAfter, rowsPanel, spanOf } from "./panels.js";
 
 /** What happened at a step, in words: how long it took in each run, and which envs were reset. */
@@ -27,10 +27,10 @@ export function spokenBatch(runs, column, batch) {
   return `batch ${batch}${words.length ? `: ${words.join("; ")}` : ""}`;
 }
 
-export default visualizer("batched-timeline", ({ model, root, playhead, own }) => {
-  const { runs, columns, whole, failures, notes, insight, legend: meanings, unit: [unit, units], ...head } = model.get("_head");
+export default visualizer("batched-timeline", async ({ model, root, playhead, own }) => {
+  const { runs, columns, whole, failures, notes, insight, legend: meanings, unit: [unit, units], ...head } = await arrived(model, "_head");
   const lists = unpacked(head.lists);
-  const column = columnsOf(columns, model.get("_turns"));
+  const column = columnsOf(columns, await inflated(model.get("_turns")));
   const ofCollectors = unit === "batch";
   const resetSteps = new Set(ofCollectors ? [] : runs.flatMap((run) => [...column(run.resets)]));
   const marks = { reset: [...resetSteps].sort((a, b) => a - b) };

@@ -11,6 +11,7 @@ import traitlets
 
 from rlnb_widgets._core.display_svg import Part, stacked
 from rlnb_widgets._core.esm import bundle_css, bundle_js
+from rlnb_widgets._core.packing import AS_JSON, deflated
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import path_text, shorten
 from rlnb_widgets._core.timeline import TimeTraits
@@ -119,7 +120,7 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
     _esm = bundle_js(_HERE / "live.js")
     _css = bundle_css(_HERE / "live.css")
 
-    _head = traitlets.Dict().tag(sync=True)
+    _head = traitlets.Dict().tag(**AS_JSON)
     _turns = traitlets.Bytes().tag(sync=True)
     _label = traitlets.Unicode().tag(sync=True)
 
@@ -149,7 +150,8 @@ class BatchedEnvTimeline(TimeTraits, Visualizer):
             self._scene, self._words = TimelineScene(self.model), _OF_ENVS
         head, turns = timeline_payload(self._scene, self._words.insight(self.model))
         super().__init__(
-            length=self.model.length, t=self.model.opening if t is None else t, fps=4.0, _head=head, _turns=turns,
+            length=self.model.length, t=self.model.opening if t is None else t, fps=4.0,
+            _head=head, _turns=deflated(turns),
             _label=f"BatchedEnvTimeline: {self._words.headline(self.model)}",
         )  # fmt: skip
 

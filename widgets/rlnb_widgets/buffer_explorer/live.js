@@ -1,6 +1,6 @@
 // The BufferExplorer: the ring and what is known of the selected cell, the record under a playhead, and the panels.
 
-import { Channel, clamp, drag, framed, guarded, h, keyButton, keyboard, legend, motion, noteList, reducedMotion, surface, tabs, tellSlider, timelineBar, unpacked, visualizer } from "../_core/core.js";
+import { Channel, arrived, clamp, drag, framed, guarded, h, keyButton, keyboard, legend, motion, noteList, reducedMotion, surface, tabs, tellSlider, timelineBar, unpacked, visualizer } from "../_core/core.js";
 import { slicesPanel, treePanel, weightsPanel } from "./controls.js";
 import { boxesPanel, cellPanel, facts, memoryPanel } from "./panels.js";
 import { barNumbers, cellAt, cellOf, curveNumbers, hit, lengthNumbers, reader, ringColumns, ringParams, rowsOf, slotOf, sumTree } from "./values.js";
@@ -8,12 +8,12 @@ import { barNumbers, cellAt, cellOf, curveNumbers, hit, lengthNumbers, reader, r
 const ANIMATE_MS = 380;
 const ORDERS = ["physical", "chronological"];
 
-export default visualizer("buffer-explorer", ({ model, root, playhead, own, listen }) => {
+export default visualizer("buffer-explorer", async ({ model, root, playhead, own, listen }) => {
+  let lists = unpacked(await arrived(model, "_lists"));
   let head = model.get("_head");
   let frame = reader(head, model.get("_cells"));
   const here = () => clamp(playhead.t, 0, head.moments.length - 1);
   const moment = () => frame(here());
-  let lists = unpacked(model.get("_lists"));
   const within = (name, last) => own(new Channel(model, name, (v) => clamp(Math.round(Number(v) || 0), 0, last() - 1)));
   const order = own(new Channel(model, "order", (v) => (ORDERS.includes(v) ? v : ORDERS[0])));
   const selection = within("selection", () => moment().size);
@@ -185,9 +185,9 @@ export default visualizer("buffer-explorer", ({ model, root, playhead, own, list
     for (const part of [boxes, memory]) guarded(part, head);
     notes.tell(head.notes);
   };
-  listen("change:_cells", () => {
+  listen("change:_cells", async () => {
+    lists = unpacked(await arrived(model, "_lists"));
     head = model.get("_head");
-    lists = unpacked(model.get("_lists"));
     frame = reader(head, model.get("_cells"));
     onHead();
     bar.paint();

@@ -16,7 +16,7 @@ import traitlets
 from rlnb.data.ted.keys import NestedKey
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.link import link
-from rlnb_widgets._core.packing import packed
+from rlnb_widgets._core.packing import AS_JSON, packed
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import number, plural, shorten
 from rlnb_widgets._core.timeline import TimeTraits
@@ -96,7 +96,7 @@ class BufferExplorer(TimeTraits, Visualizer):
     selected_env = traitlets.Int(0).tag(sync=True)
     order = traitlets.Enum(_ORDERS, default_value=_ORDERS[0]).tag(sync=True)
     _head = traitlets.Dict().tag(sync=True)
-    _lists = traitlets.Dict().tag(sync=True)  # of their own, since they hardly ever change
+    _lists = traitlets.Dict().tag(**AS_JSON)  # of their own, since they hardly ever change
     _cells = traitlets.Bytes().tag(sync=True)
     _label = traitlets.Unicode().tag(sync=True)
 

@@ -1,13 +1,13 @@
 // The RolloutPlayer: frames above strips under one playhead, with the TED row beside them.
 
-import { Channel, clamp, framed, h, inflated, keyButton, keyboard, legend, noteList, timelineBar, visualizer } from "../_core/core.js";
+import { Channel, arrived, clamp, framed, h, inflated, keyButton, keyboard, legend, noteList, timelineBar, visualizer } from "../_core/core.js";
 import { decode, marksOf } from "./columns.js";
 import { rowPanel } from "./row.js";
 import { screensPanel } from "./screens.js";
 import { spoken, stripsPanel } from "./strips.js";
 
 export default visualizer("rollout-player", async ({ model, root, playhead, own }) => {
-  const head = model.get("_head");
+  const head = await arrived(model, "_head");
   const blob = await inflated(model.get("_columns"));
   const columns = decode(head.columns, blob, head.labels.length * head.steps);
   const compared = head.parting !== null;

@@ -10,6 +10,7 @@ from typing import Any
 import traitlets
 
 from rlnb_widgets._core.esm import bundle_css, bundle_js
+from rlnb_widgets._core.packing import AS_JSON
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
@@ -82,7 +83,7 @@ class RolloutPlayer(TimeTraits, Visualizer):
     _css = bundle_css(_HERE / "live.css")
 
     selected_env = traitlets.Int(0).tag(sync=True)
-    _head = traitlets.Dict().tag(sync=True)
+    _head = traitlets.Dict().tag(**AS_JSON)
     _columns = traitlets.Bytes().tag(sync=True)
     _pictures = traitlets.Bytes().tag(sync=True)
     _label = traitlets.Unicode().tag(sync=True)

@@ -1,14 +1,14 @@
 // The live spec explorer: search, tree, samples, details and the box to try a value.
 
-import { Channel, button, clamp, h, inWords, keyboard, toggle, unpacked, visualizer } from "../_core/core.js";
+import { Channel, arrived, button, clamp, h, inWords, keyboard, toggle, unpacked, visualizer } from "../_core/core.js";
 import { shapeLegend, treeView } from "../_core/treeview.js";
 import { detailsPane, hasKernel } from "./details.js";
 import { paintRow, rowElement, traits, wholeRow } from "./row.js";
 
 const MOST_SEED = 2 ** 31 - 1;
 
-export default visualizer("spec-explorer", ({ model, root, own, listen }) => {
-  const data = JSON.parse(model.get("payload"));
+export default visualizer("spec-explorer", async ({ model, root, own, listen }) => {
+  const data = await arrived(model, "payload");
   const pictures = unpacked(data.pictures);
   const rows = data.rows.map((row) => wholeRow(data, row));
   const seed = own(new Channel(model, "seed", (v) => clamp(Math.round(Number(v) || 0), 0, MOST_SEED)));

@@ -8,6 +8,7 @@ from typing import Any
 import traitlets
 
 from rlnb_widgets._core.esm import TREE_CSS, bundle_css, bundle_js
+from rlnb_widgets._core.packing import AS_JSON
 from rlnb_widgets._core.spec_entries import Path as Keys
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.visualizer import Visualizer
@@ -59,7 +60,7 @@ class SpecExplorer(Visualizer):
 
     _esm = bundle_js(_HERE / "live.js")
     _css = bundle_css(TREE_CSS, _HERE / "live.css")
-    payload = traitlets.Unicode().tag(sync=True)
+    payload = traitlets.Unicode().tag(**AS_JSON)
     samples = traitlets.Unicode().tag(sync=True)
     seed = traitlets.Int(0, min=0, max=2**31 - 1).tag(sync=True)
     selected = traitlets.List(traitlets.Unicode()).tag(sync=True)

@@ -1,6 +1,6 @@
 // The live TED explorer: playhead, tabs, search, tree and details; all of it in the page.
 
-import { Channel, clamp, h, inWords, keyboard, markStrip, tabs, timelineBar, toggle, visualizer } from "../_core/core.js";
+import { Channel, arrived, clamp, h, inWords, keyboard, markStrip, tabs, timelineBar, toggle, visualizer } from "../_core/core.js";
 import { shapeLegend } from "../_core/treeview.js";
 import { detailsPane } from "./details.js";
 import { formsPanel, rulesPanel } from "./panels.js";
@@ -8,8 +8,8 @@ import { tedTree, wholeRow } from "./row.js";
 import { jumpsOf, marksOf, stepWords } from "./values.js";
 import { walkPanel } from "./walk.js";
 
-export default visualizer("ted-explorer", ({ model, root, playhead, own }) => {
-  const data = JSON.parse(model.get("payload"));
+export default visualizer("ted-explorer", async ({ model, root, playhead, own }) => {
+  const data = await arrived(model, "payload");
   const rows = data.rows.map((row) => wholeRow(data, row));
   const elements = data.steps === null ? 1 : data.batch.reduce((a, b) => a * b, 1);
   const element = own(new Channel(model, "element", (v) => clamp(Math.round(Number(v) || 0), 0, elements - 1)));

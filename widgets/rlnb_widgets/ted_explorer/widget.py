@@ -11,6 +11,7 @@ import traitlets
 from rlnb.data.ted.keys import as_keys
 from rlnb_widgets._core.display_svg import stacked
 from rlnb_widgets._core.esm import TREE_CSS, bundle_css, bundle_js
+from rlnb_widgets._core.packing import AS_JSON
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.timeline import TimeTraits
 from rlnb_widgets._core.visualizer import Visualizer
@@ -76,7 +77,7 @@ class TEDExplorer(TimeTraits, Visualizer):
 
     _esm = bundle_js(_HERE / "live.js")
     _css = bundle_css(TREE_CSS, _HERE / "live.css")
-    payload = traitlets.Unicode().tag(sync=True)
+    payload = traitlets.Unicode().tag(**AS_JSON)
     values = traitlets.Bytes().tag(sync=True)
     element = traitlets.Int(0).tag(sync=True)
     selected = traitlets.List(traitlets.Unicode()).tag(sync=True)

@@ -1,12 +1,12 @@
 // The live inspector: the chain as boxes, one of them open, a reset or step chosen; arrow keys move through both.
 
-import { button, Channel, clamp, h, keyboard, legend, select, surface, uniqueId, unpacked, visualizer } from "../_core/core.js";
+import { arrived, button, Channel, clamp, h, keyboard, legend, select, surface, uniqueId, unpacked, visualizer } from "../_core/core.js";
 import { crossing, split, spoken } from "./lanes.js";
 
 const SIGNS = { new: "+", removed: "−", changed: "~", same: "", lost: "" };
 
-export default visualizer("transform-inspector", ({ model, root, own, listen }) => {
-  let data = JSON.parse(model.get("payload"));
+export default visualizer("transform-inspector", async ({ model, root, own, listen }) => {
+  let data = await arrived(model, "payload");
   const last = () => data.boxes.length - 1;
   const box = own(new Channel(model, "box", (value) => clamp(Math.round(Number(value)) || 0, -1, last())));
   const moment = own(new Channel(model, "moment", (value) => clamp(Math.round(Number(value)) || 0, 0, Math.max(data.moments.length - 1, 0))));
@@ -137,7 +137,7 @@ export default visualizer("transform-inspector", ({ model, root, own, listen }) 
     words.textContent = spoken(data, box.value, current());
     Object.assign(root.dataset, { box: box.value, moment: moment.value, moments: data.moments.length });
   }
-  listen("change:payload", () => { data = JSON.parse(model.get("payload")); fill(); });
+  listen("change:payload", async () => { data = await arrived(model, "payload"); fill(); });
   for (const channel of [box, moment]) channel.subscribe(update);
   fill();
 });

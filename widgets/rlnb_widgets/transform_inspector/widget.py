@@ -12,6 +12,7 @@ from tensordict import TensorDictBase
 from rlnb.envs.base import EnvBase
 from rlnb.envs.transforms.transformed_env import TransformedEnv
 from rlnb_widgets._core.esm import bundle_css, bundle_js
+from rlnb_widgets._core.packing import AS_JSON
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.transform_inspector.chain import assert_inspectable, inspector_model, with_moment
@@ -55,7 +56,7 @@ class TransformInspector(Visualizer):
 
     _esm = bundle_js(_HERE / "live.js")
     _css = bundle_css(_HERE / "live.css")
-    payload = traitlets.Unicode().tag(sync=True)
+    payload = traitlets.Unicode().tag(**AS_JSON)
     box = traitlets.Int(-1).tag(sync=True)
     moment = traitlets.Int(0).tag(sync=True)
     _label = traitlets.Unicode().tag(sync=True)

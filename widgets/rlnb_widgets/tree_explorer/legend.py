@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlnb_widgets._core.display import Display, Legend, Sign
+from rlnb_widgets._core.display import Legend, Sign
 from rlnb_widgets._core.display_svg import legend_payload, line_sign, text_sign
 from rlnb_widgets._core.measures import text_width
 from rlnb_widgets._core.text import number
@@ -26,15 +26,9 @@ def page_legends(model: TreeModel, compared: bool = False) -> dict[str, list[lis
     if compared:
         tree += [(_ring("c4", 2, (3, 2)), "not in the other tree"), (_ring("c4", 2), "another action is visited most")]
     icicle = [(sign, words) for _, sign, words in rows]
-    parts = {"both": _values(model), "tree": tree, "further": [_further()], "icicle": icicle}
+    further = [_further()] if model.nodes.shared.any() else []
+    parts = {"both": _values(model), "tree": tree, "further": further, "icicle": icicle}
     return {name: legend_payload(items) for name, items in parts.items()}
-
-
-def coloured(display: Display, x: float, x2: float, y: float, h: float, place: float) -> None:
-    """Draw a box in the colour of a place in the range of values, from -1 to 1."""
-    display.rect(x, x2, y, h, "line")
-    if place:
-        display.rect(x, x2, y, h, "c0" if place > 0 else "c3", opacity=abs(place))
 
 
 def _signs(model: TreeModel, recorded: bool) -> list[tuple[Sign, Sign, str]]:
@@ -57,8 +51,9 @@ def _values(model: TreeModel) -> list[tuple[Sign, str]]:
 
     def scale(sign: Sign) -> None:
         sign.text(0, 11, low, "muted", size=12)
-        for i in range(7):
-            coloured(sign, left + 12 * i, left + 12 * i + 12, 2, 10, i / 3 - 1)
+        sign.rect(left, left + 84, 2, 10, "line")
+        for i in (-3, -2, -1, 1, 2, 3):
+            sign.box(left + 36 + 12 * i, 2, 12, 10, "c0" if i > 0 else "c3", opacity=abs(i) / 3)
         sign.text(left + 88, 11, high, "muted", size=12)
 
     wide = left + 88 + text_width(high, 12)

@@ -16,7 +16,7 @@ from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import number, plural, shorten
 from rlnb_widgets.scenes.scene import Scene
 from rlnb_widgets.tree_explorer.compare import Comparison
-from rlnb_widgets.tree_explorer.legend import coloured, picture_legend
+from rlnb_widgets.tree_explorer.legend import picture_legend
 from rlnb_widgets.tree_explorer.positions import PositionDrawer
 from rlnb_widgets.tree_explorer.schema import TreeModel
 from rlnb_widgets.tree_explorer.words import (
@@ -86,7 +86,10 @@ def icicle_display(model: TreeModel) -> Display:
     for node in seen.tolist():
         x, x2 = WIDTH * float(nodes.start[node]), WIDTH * float(nodes.end[node])
         top, place = 14 + _ICICLE_ROW * float(nodes.depth[node]), _place(model, node)
-        coloured(display, x, max(x2 - 1, x + 0.5), top, _ICICLE_ROW - 1, place)
+        stop = max(x2 - 1, x + 0.5)
+        display.rect(x, stop, top, _ICICLE_ROW - 1, "line")
+        if place:
+            display.rect(x, stop, top, _ICICLE_ROW - 1, "c0" if place > 0 else "c3", opacity=abs(place))
         display.hit(x, x2, top, _ICICLE_ROW - 1, tip=node_words(model, node))
         if x2 - x > 26 and node:
             text = cut_text(model.action_text(int(nodes.action[node])), x2 - x - 6, _LABEL)
