@@ -185,8 +185,12 @@ export default visualizer("buffer-explorer", async ({ model, root, playhead, own
     for (const part of [boxes, memory]) guarded(part, head);
     notes.tell(head.notes);
   };
-  listen("change:_cells", async () => {
+  listen("change:_lists", async () => {
     lists = unpacked(await arrived(model, "_lists"));
+    onHead();
+    update();
+  });
+  listen("change:_cells", () => {
     head = model.get("_head");
     frame = reader(head, model.get("_cells"));
     onHead();

@@ -137,7 +137,11 @@ export default visualizer("transform-inspector", async ({ model, root, own, list
     words.textContent = spoken(data, box.value, current());
     Object.assign(root.dataset, { box: box.value, moment: moment.value, moments: data.moments.length });
   }
-  listen("change:payload", async () => { data = await arrived(model, "payload"); fill(); });
+  listen("change:payload", async () => {
+    data = await arrived(model, "payload");
+    moment.fromModel(); // a moment of these data may have come before them
+    fill();
+  });
   for (const channel of [box, moment]) channel.subscribe(update);
   fill();
 });
