@@ -344,3 +344,15 @@ def test_the_page_computes_the_numbers_of_the_static_view(make, order):
             assert found["params"][name] == (
                 own if isinstance(own, str) else pytest.approx(float(own), rel=1e-4, abs=1e-6)
             ), name
+
+
+def test_in_the_whole_window_the_ring_has_a_column_of_its_own(browse):
+    def act(page):
+        page.set_viewport_size({"width": 1280, "height": 800})
+        page.get_by_role("button", name="whole window").click()
+        settle(page)
+        disk, side = (page.locator(name).first.bounding_box() for name in (".be-disk", ".be-side"))
+        return disk["width"], disk["x"] + disk["width"], side["x"]
+
+    wide, right, left = browse(explorer(), act)
+    assert wide > 400 and right <= left

@@ -245,7 +245,8 @@ def buffer_svg(model: ExplorerModel, t: int, order: str) -> Svg:
         )
         parts += [bars_display(column, "priorities", "c4"), words, sum_tree_display(column, levels)]
     if model.memory.keys:
-        parts += [memory_words(model.memory), memory_display(model.memory.keys[:_MOST_KEYS])]
+        keys, more = model.memory.keys[:_MOST_KEYS], len(model.memory.keys) - _MOST_KEYS
+        parts += [memory_words(model.memory), memory_display(keys), *([f"and {more} more"] if more > 0 else [])]
     parts += [note for note in (model.memory.note, *model.notes) if note]
     title = f"BufferExplorer: {buffer_headline(model, moment)}"
     return stacked(title, buffer_explanation(model, t), parts, params)
