@@ -13,6 +13,7 @@ import pytest
 import torch
 from rlnb_widgets import BatchedEnvTimeline
 from rlnb_widgets._core.text import duration
+from rlnb_widgets.batched_timeline.lanes import WAITS_SIGN
 from rlnb_widgets.batched_timeline.model import PHASES
 from rlnb_widgets.batched_timeline.scene import CROWDED
 
@@ -267,7 +268,7 @@ def test_what_an_env_waits_for_the_learner_has_the_colour_of_waiting(serial):
     scene = BatchedEnvTimeline(serial)._scene
     roles = _roles(scene.summary().marks, PHASES)
     assert roles["wait"] == roles["learner"] == {"muted"} and roles["step"] == {"c0"}
-    assert ("c4", "learner at work") in scene.legend() and ("muted", "env waits") in scene.legend()
+    assert ("c4", "learner at work") in scene.legend() and (WAITS_SIGN, "env waits") in scene.legend()
     assert not any(CROWDED in words for _, words in scene.legend())
 
 

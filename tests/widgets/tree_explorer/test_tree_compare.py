@@ -78,6 +78,7 @@ def test_each_view_says_which_tree_is_which():
     assert f"Trained beside untrained: {headline}" in explorer.explain()
     picture = explorer.to_svg()
     assert "Trained: MCTS, 81 nodes" in picture and f"Untrained: {headline}" in picture
+    assert "Trained: all of it, and the actions of the root." in picture
     unnamed = TreeExplorer(explorer.tree, other=explorer.other).to_svg()
     assert "This tree: MCTS, 81 nodes" in unnamed and f"The other tree: {headline}" in unnamed
 

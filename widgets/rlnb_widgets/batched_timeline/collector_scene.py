@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.display import Columns, Display, Param
+from rlnb_widgets._core.display import Columns, Display, Legend, Param, Sign
 from rlnb_widgets._core.text import duration, plural, shorten
 from rlnb_widgets.batched_timeline.collector_model import (
     LEARNER_PHASES,
@@ -22,6 +22,7 @@ from rlnb_widgets.batched_timeline.lanes import (
     STRIP_ROLE,
     UNIT,
     WAITS,
+    WAITS_SIGN,
     LaneScene,
     RunLanes,
     Sizes,
@@ -132,19 +133,19 @@ class CollectorScene(LaneScene):
                     draw_shares(display, shares, phases, roles, who, top, 16)
         return display
 
-    def legend(self) -> list[tuple[str, str]]:
-        """Return role and meaning of each colour that occurs."""
+    def legend(self) -> Legend:
+        """Return mark and meaning of each activity that occurs."""
         worker = dict(zip(WORKER_PHASES, np.sum([run.shares for run in self.runs], axis=0) > 0, strict=True))
         learner = dict(zip(LEARNER_PHASES, np.sum([run.learner_shares for run in self.runs], axis=0) > 0, strict=True))
-        names = [
+        names: list[tuple[Sign | str, str, bool]] = [
             ("c0", "worker collects", worker["collect"]),
             ("c2", "writes, or takes, a batch", worker["write"] or learner["take"]),
             ("c4", "learner at work", learner["learn"]),
-            (WAITS, "waits", True),
+            (WAITS_SIGN, "waits", True),
             ("bad", "batch is lost", any(run.lost for run in self.runs)),
             (STRIP_ROLE, "how many versions old the weights of the batch are", any(run.batches for run in self.runs)),
         ]
-        found = [(role, words) for role, words, there in names if there]
+        found = [(mark, words) for mark, words, there in names if there]
         # A worker has two spans in a batch: it collects, and it writes.
         dense = any(crowded(2 * run.drawn // max(run.workers, 1)) for run in self.runs)
         return [*found, ("c0", CROWDED)] if dense else found

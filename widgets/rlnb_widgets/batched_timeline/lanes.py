@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rlnb_widgets._core.display import Columns, Display, Number, Param
+from rlnb_widgets._core.display import Columns, Display, Number, Param, Sign
 from rlnb_widgets._core.display_svg import WIDTH
 from rlnb_widgets._core.measures import SPAN_ROOM, text_width
 from rlnb_widgets._core.text import percent, plural, shorten
@@ -22,6 +22,15 @@ _STRIP, _ABOVE, _NUMBERS = 16.0, 11.0, 12.0
 STRIP_ROLE = "c3"
 #: Role of time in which somebody waits: lanes are empty above a line, and parts of a bar have an outline.
 WAITS = "muted"
+
+
+def _waits(sign: Sign) -> None:
+    sign.line(0, 7, 10, 7, WAITS)
+    sign.box(14, 2, 10, 10, "panel", stroke=WAITS)
+
+
+#: The mark of waiting in legends: as in lanes, and as in bars.
+WAITS_SIGN = Sign(24, _waits)
 #: Resolution of the times that the page has, in microseconds: 32 bits hold 200 seconds of them.
 UNIT = 0.1
 _MOST_LINES = 14

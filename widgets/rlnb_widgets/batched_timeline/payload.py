@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.display_svg import legend_payload
 from rlnb_widgets._core.packing import packed
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.batched_timeline.collector_scene import CollectorScene
@@ -23,7 +24,7 @@ def timeline_payload(scene: TimelineScene | CollectorScene, insight: str) -> tup
     return {
         "lists": packed(lists),
         "columns": kept,
-        "legend": scene.legend() if scene.runs else [],
+        "legend": legend_payload(scene.legend()) if scene.runs else [],
         "unit": list(scene.unit),
         "runs": [run.page for run in scene.of_run],
         "failures": [_failure(run.label, run.failure) for run in scene.model.runs if run.failure],

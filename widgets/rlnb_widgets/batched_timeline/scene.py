@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlnb_widgets._core.display import Columns, Display, Param
+from rlnb_widgets._core.display import Columns, Display, Legend, Param, Sign
 from rlnb_widgets._core.text import duration, plural, shorten
 from rlnb_widgets.batched_timeline.lanes import (
     CROWDED,
@@ -12,6 +12,7 @@ from rlnb_widgets.batched_timeline.lanes import (
     RIGHT,
     UNIT,
     WAITS,
+    WAITS_SIGN,
     LaneScene,
     RunLanes,
     Sizes,
@@ -97,14 +98,15 @@ class TimelineScene(LaneScene):
                 draw_shares(display, run.shares, PHASES, SHARE_ROLES, "an env", y + 19, 18)
         return display
 
-    def legend(self) -> list[tuple[str, str]]:
-        """Return role and meaning of each colour that occurs."""
+    def legend(self) -> Legend:
+        """Return mark and meaning of each activity that occurs."""
         shares = np.sum([run.shares for run in self.runs], axis=0)
         occurs = {phase: bool(share > 0) for phase, share in zip(PHASES, shares.tolist(), strict=True)}
         names = {"step": "env runs its step", "reset": "env runs its reset", "write": "env writes its row"}
         names |= {"learner": "learner at work", "wait": "env waits"}
         occurs["wait"] |= occurs["learner"]
-        found = [(ROLES[phase], words) for phase, words in names.items() if occurs[phase]]
+        marks: dict[str, Sign | str] = {**ROLES, "wait": WAITS_SIGN}
+        found = [(marks[phase], words) for phase, words in names.items() if occurs[phase]]
         # An env has two spans in a turn: it acts, and it writes.
         return [*found, (ROLES["step"], CROWDED)] if any(crowded(2 * run.drawn) for run in self.runs) else found
 

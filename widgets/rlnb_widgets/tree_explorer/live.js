@@ -76,7 +76,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const panes = trees.map((one, i) => h("div", { class: "tx-pane" }, named[i], one.el));
   const views = tabs([
     { name: "tree", title: "Tree", el: h("div", { class: "tx-panes" }, ...panes) },
-    { name: "icicle", title: "Whole tree", el: ice.el },
+    { name: "icicle", title: `Whole tree${names ? ` (${names[0]})` : ""}`, el: ice.el },
   ], { label: "large view", onchoose: (name) => large.set(name) });
   views.el.classList.add("tx-views");
   views.el.append(filters.el);

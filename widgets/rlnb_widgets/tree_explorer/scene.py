@@ -45,6 +45,7 @@ def tree_svg(model: TreeModel, comparison: Comparison | None, positions: Positio
     parts.append(tree_display(model))
     if comparison is not None:
         parts += [f"{there}{tree_headline(comparison.other)}.", tree_display(comparison.other)]
+        parts.append(f"{here}all of it, and the actions of the root.")
     parts += [picture_legend(model), icicle_display(model), root_display(model, positions.drawing(0))]
     return stacked(f"TreeExplorer: {model.name}, {plural(len(model.nodes), 'node')}", words, parts, {})
 
