@@ -204,6 +204,7 @@ def test_two_trees_side_by_side(browse):
     words, found, heads, there, other, marked, called = browse(explorer, act, reduced_motion="reduce")
     panes, names, key = called
     assert [pane.split(" MCTS")[0] for pane in panes] == ["now", "then"] and names == [1, 1]
+    assert ["at the end" in pane for pane in panes] == [False, True], "only the record of one tree is played"
     assert "share of the visits (now)" in key and "share of the visits (then)" in key
     assert found == [str(part.node), 2] and other == str(part.other) and marked > 0
     assert heads[heads.index("score") + 1 :][:2] == ["n other", "Q other"]

@@ -154,7 +154,9 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     if (compare && compare.part !== null) {
       parting.append(button({ text: "go there", title: null, class: "rlnb-small", onclick: () => select(compare.part) }));
     }
-    named.forEach((el, i) => { el.lastChild.textContent = i ? compare.head.words.headline : headline; });
+    // Only this tree's record is played.
+    const ended = data.records.count ? ", shown as it is at the end" : "";
+    named.forEach((el, i) => { el.lastChild.textContent = i ? compare.head.words.headline + ended : headline; });
   };
   listen("change:_columns", () => {
     data = opened(model);
