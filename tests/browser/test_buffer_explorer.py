@@ -43,6 +43,10 @@ slices.extend(env.rollout(80, break_when_any_done=False))
 slices.sample()
 slices
 """
+EMPTY = """
+grid = BufferExplorer(TensorDictReplayBuffer(storage=LazyTensorStorage(40, ndim=2), batch_size=8))
+grid
+"""
 MORE = """
 for _ in range(30):
     explorer.extend(env.rollout(5, break_when_any_done=False))
@@ -53,7 +57,7 @@ _ = explorer.sample()
 @pytest.fixture(scope="module")
 def lab(open_lab: Callable[[str], Lab], server: Server) -> Iterator[Lab]:
     """A notebook with two explorers and a player, run."""
-    notebook = new_notebook(cells=[new_code_cell(source) for source in (PROBE, PLAYER, SLICES)])
+    notebook = new_notebook(cells=[new_code_cell(source) for source in (PROBE, PLAYER, SLICES, EMPTY)])
     nbformat.write(execute.normalise(notebook), server.root / "buffer_probe.ipynb")
     lab = open_lab("buffer_probe")
     lab.run_all()
@@ -133,3 +137,14 @@ def test_writes_of_a_later_cell_arrive_when_it_is_over(lab: Lab, explorer: Locat
 
 def test_the_console_is_quiet_and_nothing_left_the_machine(lab: Lab) -> None:
     assert lab.console == [] and lab.remote == []
+
+
+def test_an_empty_storage_becomes_two_columns_at_once(lab: Lab) -> None:
+    """The page gets another ring with the first rows, and what Python selects among them."""
+    grid = lab.widget("buffer-explorer", 2)
+    three = "CartPoleEnv(batch_size=[3]).rollout(8, break_when_any_done=False)"
+    lab.kernel(f"(grid.extend({three}), setattr(grid, 'selection', 5), setattr(grid, 'selected_env', 2))")
+    expect(grid).to_have_attribute("data-moments", "2")
+    expect(grid).to_have_attribute("data-row", "5")
+    expect(grid).to_have_attribute("data-column", "2")
+    expect(grid.locator(".rlnb-error")).to_have_count(0)

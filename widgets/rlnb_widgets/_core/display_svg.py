@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnb_widgets._core.display import Display, Legend, Param, Sign
+from rlnb_widgets._core.display import Display, Legend, Mark, Param, Sign
 from rlnb_widgets._core.measures import (
     BUCKET,
     CLIP_ROOM,
@@ -30,7 +30,6 @@ from rlnb_widgets._core.svg import Svg, box_path, coordinate
 #: Width of static pictures without their margins, and a margin.
 WIDTH, MARGIN = 736.0, 12.0
 
-Mark = Mapping[str, Any]
 #: Part of a static picture: a display list, a legend, or a caption.
 Part = Display | Legend | str
 

@@ -7,9 +7,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rlnb_widgets._core.display import Display
+from rlnb_widgets._core.display import Display, Mark
 
-Mark = dict[str, Any]
 #: What marks of one look have in common: their kind, their colour, and the names of their attributes.
 _Key = tuple[Any, ...]
 

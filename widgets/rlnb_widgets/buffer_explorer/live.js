@@ -185,18 +185,16 @@ export default visualizer("buffer-explorer", async ({ model, root, playhead, own
     for (const part of [boxes, memory]) guarded(part, head);
     notes.tell(head.notes);
   };
-  listen("change:_lists", async () => {
+  listen("change:_cells", async () => {
+    // All at once: another number of columns is another ring.
     lists = unpacked(await arrived(model, "_lists"));
-    onHead();
-    update();
-  });
-  listen("change:_cells", () => {
     head = model.get("_head");
     frame = reader(head, model.get("_cells"));
     onHead();
     bar.paint();
     if (here() > shown) animate();
     shown = here();
+    for (const channel of [selection, column]) channel.fromModel(); // cells of these data may have come before them
     update();
   });
   own(playhead.subscribe(() => {

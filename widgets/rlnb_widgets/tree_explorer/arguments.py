@@ -10,6 +10,7 @@ import numpy as np
 
 from rlnb.data.map.tree.node import Tree
 from rlnb.search.mcts import MCTS
+from rlnb_widgets.tree_explorer.compare import UNNAMED
 from rlnb_widgets.tree_explorer.schema import TreeModel
 
 #: For classes that are often given by mistake, how to get a tree from them.
@@ -55,7 +56,7 @@ def check_names(names: Any, other: Any) -> tuple[str, str]:
         ValueError: If they are not two different texts, or there is no second tree.
     """
     if names is None:
-        return "this tree", "the other tree"
+        return UNNAMED
     if other is None:
         raise ValueError(
             "names are those of two trees that are compared, and there is only one. Fix: give the second tree, "

@@ -8,6 +8,9 @@ import numpy as np
 
 from rlnb_widgets.tree_explorer.schema import TreeDivergence, TreeModel
 
+#: Names of two trees that were given none.
+UNNAMED = ("this tree", "the other tree")
+
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
@@ -25,9 +28,7 @@ class Comparison:
         return int((self.match >= 0).sum())
 
 
-def compared(
-    model: TreeModel, other: TreeModel, names: tuple[str, str] = ("this tree", "the other tree")
-) -> Comparison:
+def compared(model: TreeModel, other: TreeModel, names: tuple[str, str] = UNNAMED) -> Comparison:
     """Compare two trees action by action.
 
     Raises:
