@@ -111,7 +111,7 @@ export default visualizer("buffer-explorer", async ({ model, root, playhead, own
     arranged = names;
     barsOfState.replaceChildren(...bars().map(([, el]) => el));
     const before = panel?.shown;
-    panel = tabs(parts, { label: "what to look at" });
+    panel = tabs(parts, { label: "what to look at", level: true });
     if (before) panel.show(before);
     panels.replaceChildren(panel.el);
   }
