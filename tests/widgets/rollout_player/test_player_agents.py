@@ -268,6 +268,20 @@ def test_runs_of_an_action_carry_its_number():
     assert written(PlayerScene(many)) == {}
 
 
+def test_letters_of_bands_lie_over_the_lines_that_cross_them():
+    done = torch.zeros(8, 1, dtype=torch.bool)
+    done[4] = True
+    actions = torch.tensor([0, 0, 0, 1, 1, 0, 2, 2])
+    td = TensorDict({"action": actions, "next": {"reward": torch.zeros(8, 1), "done": done}}, [8])
+    marks = [mark for group in PlayerScene(player_model(td)).strips().marks for mark in group.get("marks", ())]
+    letters = [i for i, mark in enumerate(marks) if "halo" in mark]
+    lines = [i for i, mark in enumerate(marks) if mark["kind"] == "rules" or mark.get("stroke") == "ink"]
+    assert [marks[i]["halo"] for i in letters] == [category_role(k) for k in range(3)]
+    assert len(lines) == 2 and max(lines) < min(letters), "the end and the playhead"
+    svg = RolloutPlayer(td).to_svg()
+    assert re.search(r'<g stroke="#808080" [^>]*paint-order="stroke" class="s-c2"><text[^>]*>0</text>', svg)
+
+
 def test_bands_of_agents_carry_the_numbers_of_their_actions():
     both = written(PlayerScene(player_model(team())))
     assert {text: [span[:2] for span in spans] for text, spans in both.items()} == {
