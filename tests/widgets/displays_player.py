@@ -67,7 +67,8 @@ def _agents() -> tuple[Display, dict[str, float]]:
 
 def _own_scales() -> tuple[Display, dict[str, float]]:
     wave = rollout_of(40, 14)["observation"][:, :1]
-    td = TensorDict({"next": {"reward": torch.stack([wave, 100 * wave]), "done": torch.zeros(2, 40, 1).bool()}}, [2, 40])
+    nexts = {"reward": torch.stack([wave, 100 * wave]), "done": torch.zeros(2, 40, 1).bool()}
+    td = TensorDict({"next": nexts}, [2, 40])
     scene = PlayerScene(RolloutPlayer(td).model, 1)
     return scene.strips(), scene.params(5)
 
