@@ -87,6 +87,11 @@ def test_a_click_on_the_masks_goes_to_that_step(timeline: Locator) -> None:
     row = timeline.locator("table.bt-block").nth(1).locator("tbody tr").first
     expect(row).to_have_attribute("data-reset", "1")
     expect(row).to_contain_text("worker 0")
+    heights = []
+    for tab in timeline.get_by_role("tab").all():
+        tab.click()
+        heights.append(timeline.evaluate("(el) => el.offsetHeight"))
+    assert len(set(heights)) == 1  # what is below stays where it is
 
 
 def test_the_console_is_quiet_and_nothing_left_the_machine(lab: Lab) -> None:

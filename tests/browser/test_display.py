@@ -112,7 +112,7 @@ def every_mark() -> Display:
         display.spans([(few, few + 25, "c2")], 26, 20, gap=2, opacity=0.5)
         display.spans([(few + 30, few + 31, "c3")], 26, 20)
         display.labels(few, few + 25, 40, shift=2)
-        display.labels(few[::5], few[::5] + 90, 60, "sign", fill="bad", size=10)
+        display.labels(few[::5], few[::5] + 90, 60, "sign", fill="bad", size=10, halo="c0")
         noise = np.cumsum(rng.normal(size=5000))
         noise[100:200] = np.nan
         noise[299], noise[300], noise[301] = np.nan, 3.0, np.nan

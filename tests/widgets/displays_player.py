@@ -65,9 +65,18 @@ def _agents() -> tuple[Display, dict[str, float]]:
     return scene.strips(), scene.params(5)
 
 
+def _own_scales() -> tuple[Display, dict[str, float]]:
+    wave = rollout_of(40, 14)["observation"][:, :1]
+    nexts = {"reward": torch.stack([wave, 100 * wave]), "done": torch.zeros(2, 40, 1).bool()}
+    td = TensorDict({"next": nexts}, [2, 40])
+    scene = PlayerScene(RolloutPlayer(td).model, 1)
+    return scene.strips(), scene.params(5)
+
+
 SCENES = {
     "player strips of agents": _agents,
     "player legend": _legend,
+    "player strips of an env with its own scales": _own_scales,
     "player strips": _of(60, 14, 20),
     "player strips zoomed": _of(400, 14, 120, **{"from": 100, "to": 150, "start": 110, "stop": 140}),
     "player strips of many steps": _of(5_000, 21, 900),

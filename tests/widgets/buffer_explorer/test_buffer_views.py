@@ -29,6 +29,19 @@ def prioritized(size=8):
     return explorer
 
 
+def test_a_buffer_with_columns_counts_items():
+    explorer = BufferExplorer(make_buffer(6, ndim=2))
+    explorer.extend(torch.stack([make_steps([3]), make_steps([3])]))
+    assert repr(explorer).count("never") == 0
+    explorer.sample()
+    assert re.search("; [0-9] of 6 items were never drawn", repr(explorer))
+
+
+def test_long_names_of_components_stand_in_two_lines():
+    svg = prioritized().to_svg()
+    assert ">TensorDictRoundRobin</text>" in svg and ">Writer</text>" in svg and ">PrioritizedSampler</text>" in svg
+
+
 def test_the_text():
     assert (
         repr(prioritized())

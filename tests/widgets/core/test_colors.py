@@ -111,6 +111,7 @@ def test_colours_that_stand_side_by_side_are_told_apart_by_everybody(theme: str,
     least |= {(a, b): 8.0 for a in (*series, *agents[:1]) for b in ("accent",)}
     least |= {(a, b): 7.0 for a in series for b in ("good", "bad")}
     least |= {("good", "bad"): 20.0, ("accent", "bad"): 20.0, ("accent", "good"): 10.0}
+    least |= {("other", b): 15.0 for b in (*series, *agents[:1], "accent", "good", "bad")}
     least |= {("second", b): 10.0 for b in ("accent", "good", "bad", "wood")}
     found = {pair: apart(*pair, eyes, THEMES[theme]) for pair in least}
     assert {pair: round(gap, 1) for pair, gap in found.items() if gap < least[pair]} == {}

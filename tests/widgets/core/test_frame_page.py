@@ -87,6 +87,32 @@ def test_the_help_lists_jumps_only_where_there_are_marks(browse):
     assert "close this list, or go back to the page" in found
 
 
+def test_nothing_is_played_of_a_single_moment(browse):
+    def act(page):
+        return page.get_by_role("button", name="play", exact=True).is_visible(), _helped(page)
+
+    (shown, found), (none, without) = (browse(Timeline(steps, marks={"reset": [0]}), act) for steps in (2, 1))
+    assert shown and "play or pause" in found and not none
+    assert without == ["show or hide this list of keys", "close this list, or go back to the page"]
+
+
+def test_in_the_whole_window_pictures_are_as_large_as_all_fits(browse):
+    def act(page):
+        tall = "document.querySelector('.rlnb-strips').clientHeight"
+        found = [page.evaluate(tall)]
+        for size in ((1280, 800), (1280, 520)):
+            page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+            if len(found) == 1:
+                page.get_by_role("button", name="whole window").click()
+            settle(page)
+            found += page.evaluate(f"[{tall}, document.querySelector('.rlnb').scrollHeight]")
+        return found
+
+    page, large, whole, small, _ = browse(RolloutPlayer(_ted()), act)
+    assert 1.5 * page < large <= 1.6 * page + 1 and whole <= 800
+    assert page <= small < large
+
+
 def test_a_button_that_is_pressed_differs_by_more_than_its_colour(browse):
     def act(page):
         made = page.get_by_role("button", name="Ranges")

@@ -113,6 +113,10 @@ test("values beside the strips", () => {
   assert.equal(value(band, 0), "right");
   assert.equal(value(band, 1), "");
   assert.deepEqual([0, 1].map((t) => value({ kind: "bands", columns: [1, 1], words }, t)), ["right, right", "–, –"]);
+  const lanes = { kind: "lanes", columns: [0, 1, 1], words: ["acts", "ends", "waits"] };
+  assert.equal(value(lanes, 0), "acts, waits, waits");
+  assert.equal(valueAt(head(), columns, lanes, 0, 0, true), "acting: 1 of 3");
+  assert.equal(valueAt(head(), columns, { ...lanes, columns: [0] }, 0, 0, true), "acts");
   assert.equal(value({ kind: "area", columns: [2, 3], names: ["0", "1"] }, 0), "1: 0.75");
 });
 

@@ -15,7 +15,7 @@ from rlnb_widgets.rollout_player.legend import player_legend
 from rlnb_widgets.rollout_player.model import player_model
 from rlnb_widgets.rollout_player.payload import player_payload
 from rlnb_widgets.rollout_player.scene import PlayerScene
-from rlnb_widgets.rollout_player.strips import SECOND_DASH, category_role, line_role
+from rlnb_widgets.rollout_player.strips import COMPARED, category_role, line_role
 from tensordict import TensorDict
 
 from rlnb.envs import ConnectFourEnv, MarlGroupMapType, SpreadEnv, TicTacToeEnv
@@ -237,11 +237,11 @@ def test_compared_rollouts_have_a_colour_each():
     env = SpreadEnv(agent_done=True, categorical_action_encoding=True, seed=0)
     rollouts = [env.rollout(8) for _ in range(2)]
     svg = RolloutPlayer(rollouts[0], compare=rollouts[1]).to_svg()
-    assert "s-c0" in svg and "s-c1" in svg and not re.search(r"<polyline[^>]*s-agent", svg)
+    assert "s-c0" in svg and "s-other" in svg and not re.search(r"<polyline[^>]*s-agent", svg)
     scene = PlayerScene(player_model(rollouts[0], compare=rollouts[1]), 0)
     marks = [mark for group in scene.strips().marks for mark in group.get("marks", ())]
     drawn = {(mark["stroke"], mark.get("dash")) for mark in marks if mark["kind"] == "curve"}
-    assert drawn == {("c0", None), ("c1", SECOND_DASH)}, "where both are equal, the first shows in the gaps"
+    assert drawn == {("c0", None), ("other", COMPARED[1][1])}, "where both are equal, the first shows in the gaps"
 
 
 def written(scene: PlayerScene) -> dict[str, list[tuple[int, int, str]]]:
@@ -266,6 +266,20 @@ def test_runs_of_an_action_carry_its_number():
     # Fourteen actions stand in two rows, which are too low for letters.
     many = player_model(TensorDict({"action": actions + 11, "next": {"reward": torch.zeros(8, 1)}}, [8]))
     assert written(PlayerScene(many)) == {}
+
+
+def test_letters_of_bands_lie_over_the_lines_that_cross_them():
+    done = torch.zeros(8, 1, dtype=torch.bool)
+    done[4] = True
+    actions = torch.tensor([0, 0, 0, 1, 1, 0, 2, 2])
+    td = TensorDict({"action": actions, "next": {"reward": torch.zeros(8, 1), "done": done}}, [8])
+    marks = [mark for group in PlayerScene(player_model(td)).strips().marks for mark in group.get("marks", ())]
+    letters = [i for i, mark in enumerate(marks) if "halo" in mark]
+    lines = [i for i, mark in enumerate(marks) if mark["kind"] == "rules" or mark.get("stroke") == "ink"]
+    assert [marks[i]["halo"] for i in letters] == [category_role(k) for k in range(3)]
+    assert len(lines) == 2 and max(lines) < min(letters), "the end and the playhead"
+    svg = RolloutPlayer(td).to_svg()
+    assert re.search(r'<g stroke="#808080" [^>]*paint-order="stroke" class="s-c2"><text[^>]*>0</text>', svg)
 
 
 def test_bands_of_agents_carry_the_numbers_of_their_actions():

@@ -123,7 +123,7 @@ SIZES = """() => [".rlnb-now canvas", "[data-rlnb]"].map((name) => {
 
 def test_the_whole_window_shows_larger_pictures_and_escape_goes_back(browse, cartpole):
     def act(page):
-        page.set_viewport_size({"width": 1280, "height": 760})
+        page.set_viewport_size({"width": 1600, "height": 900})
         settle(page)
         before = page.evaluate(SIZES)
         page.get_by_role("button", name="whole window").click()
@@ -135,7 +135,7 @@ def test_the_whole_window_shows_larger_pictures_and_escape_goes_back(browse, car
         return before, moved, there, page.evaluate(SIZES) == before, focus
 
     before, moved, there, is_back, focus = browse(RolloutPlayer(cartpole, "CartPole-v1"), act)
-    assert there[1] == [1280, 760] and moved == 1
+    assert there[1] == [1600, 900] and moved == 1
     assert there[0][0] > 1.3 * before[0][0] and there[0][1] > 1.3 * before[0][1]
     assert is_back and focus == "whole window"
 

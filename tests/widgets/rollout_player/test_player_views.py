@@ -9,6 +9,8 @@ import xml.etree.ElementTree as ET
 import pytest
 import torch
 from rlnb_widgets import RolloutPlayer, Timeline, link
+from rlnb_widgets.rollout_player.payload import player_payload
+from rlnb_widgets.rollout_player.scene import player_svg
 from tensordict import NonTensorStack, TensorDict
 
 
@@ -151,3 +153,28 @@ def test_every_face_survives_what_is_missing_or_odd(size, lacking, odd):
     assert "rlnb-state" in player.to_html()
     assert repr(player).startswith("RolloutPlayer: 4 steps, ")
     assert player.explain().startswith("A rollout of 4 steps")
+
+
+def _waves(*sizes: float) -> TensorDict:
+    """An env for each size, with rewards between 0 and it."""
+    reward = torch.tensor(sizes)[:, None, None] * torch.arange(5.0)[:, None] / 4
+    return TensorDict({"next": {"reward": reward, "done": torch.zeros(len(sizes), 5, 1).bool()}}, [len(sizes), 5])
+
+
+def test_envs_of_very_different_ranges_have_their_own_scales():
+    model = RolloutPlayer(_waves(1, 1_000)).model
+    head, _, _ = player_payload(model)
+    assert [scale[2:] for scale in head["strips"][0]["scales"]] == [("0", "1"), ("0", "1,000")]
+    assert "its own scale of reward, return so far" in head["notes"][-1]
+    for env, most in ((0, "1"), (1, "1,000")):
+        svg = str(player_svg(model, "", 0, env))
+        assert f'text-anchor="end" fill="#808080" class="f-muted">{most}</text>' in svg
+        # The last reward of either env is at the top of its strip.
+        curve = re.findall(r'<path d="([^"]*)"[^>]*s-c0', svg)[0]
+        assert float(curve.split()[-1]) < float(curve.split("L")[0].split()[-1]) - 20
+
+
+@pytest.mark.parametrize("player", [RolloutPlayer(_waves(1, 5)), RolloutPlayer.compare(_waves(1), _waves(1_000))])
+def test_envs_that_compare_share_a_scale(player):
+    head, _, _ = player_payload(player.model)
+    assert all("scales" not in strip for strip in head["strips"]) and head["notes"] == []

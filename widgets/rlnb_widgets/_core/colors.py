@@ -49,6 +49,7 @@ MARKS: dict[str, tuple[str, str]] = {
     **{f"c{i}": pair for i, pair in enumerate(SERIES)},
     **{f"agent{k}": pair for k, pair in enumerate(AGENTS)},
     "lit": ("#b57600", "#ffc24d"),  # what happens at the playhead: lines, and the edge of what is highlighted
+    "other": ("#7d12f0", "#b026ff"),  # the second of two rollouts that are compared
     "second": ("#b48c3c", "#ebbe41"),  # in drawings of envs: the action that is taken, and who takes it
     "wood": ("#8a5a3c", "#c4875e"),
     "water": ("#3d86c6", "#4a8cc4"),

@@ -439,6 +439,7 @@ class Display:
     def labels(
         self, starts: Any, stops: Any, y: float, text: str | None = None, fill: str | None = None,
         size: float | None = None, shift: float | None = None, values: Any = None, anchor: str | None = None,
+        halo: str | None = None,
     ) -> None:  # fmt: skip
         """Add a text at the start of each span that has room for it.
 
@@ -452,9 +453,10 @@ class Display:
             shift: Pixels to the right of the start.
             values: Numbers ``[n]`` that are written in place of a text.
             anchor: ``"middle"`` writes in the middle of the spans.
+            halo: Role of an edge around the letters, which keeps them clear of lines below.
         """
         columns = {"starts": self._column(starts), "stops": self._column(stops), "values": self._column(values)}
-        self._add("labels", **columns, y=y, text=text, fill=fill, size=size, shift=shift, anchor=anchor)
+        self._add("labels", **columns, y=y, text=text, fill=fill, size=size, shift=shift, anchor=anchor, halo=halo)
 
     def axis(self, y: float, format: str = "number", integer: bool | None = None, room: float | None = None) -> None:
         """Add the scale of the frame: ticks above ``y`` and numbers below, at round values.
@@ -498,7 +500,7 @@ Legend = Sequence[tuple[Sign | str, str]]
 def _checked(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes that are given, with roles that exist."""
     given = {name: value for name, value in attributes.items() if value is not None}
-    for name in ("fill", "stroke"):
+    for name in ("fill", "stroke", "halo"):
         if name in given:
             role_of(given[name])
     return given

@@ -14,6 +14,7 @@ from rlnb_widgets._core.measures import (
     BUCKET,
     CLIP_ROOM,
     FAINT,
+    HALO,
     RULE_ROOM,
     SHADES,
     SPAN_ROOM,
@@ -333,6 +334,8 @@ class _Writer:
         starts, stops = (self._column(mark[name]) for name in ("starts", "stops"))
         size, shift, anchor = mark.get("size", 11), mark.get("shift", 0), mark.get("anchor", "start")
         values = self.arrays[mark["values"]] if "values" in mark else None
+        if "halo" in mark:
+            self.svg.open(stroke=mark["halo"], stroke_width=HALO, stroke_linejoin="round", paint_order="stroke")
         for i in range(*_seen(starts, stops, place)):
             words = mark.get("text", str(i + 1)) if values is None else format_value(float(values[i]), "number")
             start, stop = max(place.x(float(starts[i])), place.left), min(place.x(float(stops[i])), place.right)
@@ -340,6 +343,8 @@ class _Writer:
             if text_width(words, size) + (shift if anchor == "start" else 6) <= stop - start:
                 x = start + shift if anchor == "start" else (start + stop) / 2
                 self.svg.text(x, mark["y"] + place.down, words, mark.get("fill", "ink"), size, anchor)
+        if "halo" in mark:
+            self.svg.close()
 
     def _axis(self, mark: Mark, place: _Place) -> None:
         y, whole = mark["y"] + place.down, mark.get("integer", False)

@@ -9,6 +9,8 @@ export const SPAN_ROOM = 4;
 export const RULE_ROOM = 6;
 /** Pixels beyond the edges of a clipped frame, so that lines at the edges are whole. */
 export const CLIP_ROOM = 1;
+/** Width in pixels of the line around letters that have a halo. */
+export const HALO = 3;
 /** Number of shades of a heat map, and the opacity of the faintest one. */
 export const SHADES = 12;
 export const FAINT = 0.08;

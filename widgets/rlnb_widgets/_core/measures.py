@@ -17,6 +17,8 @@ BUCKET = 3.0
 SPAN_ROOM, RULE_ROOM = 4.0, 6.0
 #: Pixels beyond the edges of a clipped frame, so that lines at the edges are whole.
 CLIP_ROOM = 1.0
+#: Width in pixels of the line around letters that have a halo.
+HALO = 3.0
 #: Number of shades of a heat map, and the opacity of the faintest one.
 SHADES, FAINT = 12, 0.08
 

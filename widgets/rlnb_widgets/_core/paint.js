@@ -3,7 +3,7 @@
 import { palette, penOf, stage } from "./canvas.js";
 import { clamp, typed } from "./data.js";
 import { h } from "./dom.js";
-import { BUCKET, FAINT, CLIP_ROOM, RULE_ROOM, SHADES, SPAN_ROOM, cutText, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
+import { BUCKET, FAINT, CLIP_ROOM, HALO, RULE_ROOM, SHADES, SPAN_ROOM, cutText, formatValue, search, spent, textWidth, thin, ticks } from "./measures.js";
 
 const SANS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, 'DejaVu Sans', sans-serif";
 const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
@@ -279,7 +279,12 @@ const DRAW = {
     pen.fillStyle = color(mark.fill ?? "ink");
     const text = typeof mark.text === "string" ? mark.text : String(params[mark.text.param]);
     const words = mark.within === undefined ? text : cutText(text, mark.within, size);
-    pen.fillText(words, ...pointOf(painter, place, mark));
+    const at = pointOf(painter, place, mark);
+    if (mark.halo) {
+      Object.assign(pen, { strokeStyle: color(mark.halo), lineWidth: HALO, lineJoin: "round" });
+      pen.strokeText(words, ...at);
+    }
+    pen.fillText(words, ...at);
   },
 
   hit() {},
@@ -404,7 +409,7 @@ const DRAW = {
 
   labels(painter, mark, place) {
     const { column } = painter;
-    const { size = 11, shift = 0, fill, anchor } = mark;
+    const { size = 11, shift = 0, fill, anchor, halo } = mark;
     const [starts, stops] = [column(mark.starts), column(mark.stops)];
     const values = mark.values === undefined ? null : column(mark.values);
     const last = search(starts, place.high);
@@ -413,7 +418,7 @@ const DRAW = {
       const [start, stop] = [Math.max(xOf(place, starts[i]), place.left), Math.min(xOf(place, stops[i]), place.right)];
       // In the middle a text has a margin at both sides.
       if (textWidth(text, size) + (anchor ? 6 : shift) > stop - start) continue;
-      DRAW.text(painter, { x: anchor ? (start + stop) / 2 : start + shift, y: mark.y, text, fill, size, anchor }, pageOf(painter.width, place.down));
+      DRAW.text(painter, { x: anchor ? (start + stop) / 2 : start + shift, y: mark.y, text, fill, size, anchor, halo }, pageOf(painter.width, place.down));
     }
   },
 

@@ -146,7 +146,10 @@ class Svg:
         self._body.append(f"<image{_attributes(attrs)}/>")
 
     def open(self, transform: str = "", **attrs: Any) -> None:
-        """Open a group, to be closed with `close`."""
+        """Open a group, to be closed with `close`; its shapes inherit the role of its stroke."""
+        if "stroke" in attrs:
+            self._roles.add(role := role_of(attrs["stroke"]))
+            attrs |= {"stroke": f"var(--rlnb-{role})"} if self._inline else {"stroke": _NEUTRAL, "class": f"s-{role}"}
         self._body.append(f"<g{_attributes({'transform': transform or None, **attrs})}>")
 
     def close(self) -> None:

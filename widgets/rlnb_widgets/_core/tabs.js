@@ -5,10 +5,10 @@ import { h, keyboard, uniqueId } from "./dom.js";
 /**
  * Make tabs and their panels: parts is a list of { name, title, el, note, onshow }.
  *
- * `onchoose(name)` hears of tabs that the reader chose. Returns { el, show(name), shown }; el holds the tabs and the panels,
- * and with one part only its panel. A canvas in a hidden panel is painted when it is shown.
+ * `onchoose(name)` hears of tabs that the reader chose. `level` panels are all as high as the highest, so that nothing
+ * below them moves. Returns { el, show(name), shown }; el holds the tabs and the panels, and with one part only its panel.
  */
-export function tabs(parts, { label = "views", onchoose = null } = {}) {
+export function tabs(parts, { label = "views", level = false, onchoose = null } = {}) {
   const id = uniqueId("tabs");
   const buttons = parts.map((part, i) => {
     Object.assign(part.el, { id: `${id}-${part.name}`, hidden: i > 0 });
@@ -22,7 +22,8 @@ export function tabs(parts, { label = "views", onchoose = null } = {}) {
     }, part.title, part.note ? h("span", { class: "rlnb-note" }, ` ${part.note}`) : null);
   });
   const list = h("div", { class: "rlnb-tabs", role: "tablist", "aria-label": label }, ...buttons);
-  const tools = { el: h("div", {}, ...(parts.length > 1 ? [list] : []), ...parts.map((part) => part.el)), show, shown: parts[0]?.name };
+  const panels = h("div", { class: level ? "rlnb-level" : null }, ...parts.map((part) => part.el));
+  const tools = { el: h("div", {}, parts.length > 1 ? list : null, panels), show, shown: parts[0]?.name };
   const place = () => parts.findIndex((part) => part.name === tools.shown);
   function show(name) {
     tools.shown = parts.some((part) => part.name === name) ? name : parts[0].name;

@@ -54,8 +54,11 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   const whole = limit("\\", "×", "play all", "all");
   const jumps = h("span", { class: "rlnb-group", role: "group", "aria-label": "jump to a mark" }, before, kind, after);
 
-  const el = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "playback" },
-    moves, where, h("span", { class: "rlnb-group" }, speed, loop, ...limits, whole), jumps);
+  const settings = h("span", { class: "rlnb-group" }, speed, loop, ...limits, whole);
+  const el = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "playback" }, moves, where, settings, jumps);
+  // Of a single moment nothing is played.
+  const plays = () => playhead.last > 0;
+  for (const action of Object.values(keys)) action[2] ??= plays;
 
   let shownKinds = "";
   let shownPlaying = null;
@@ -68,8 +71,9 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
       const chosen = kinds.includes(kind.value) ? kind.value : kinds.find((k) => all[k].length) ?? kinds[0] ?? "";
       kind.replaceChildren(...kinds.map((k, i) => h("option", { value: k }, labels[i])));
       kind.value = chosen;
-      jumps.hidden = kinds.length === 0;
     }
+    for (const part of [moves, where, settings]) part.hidden = !plays();
+    jumps.hidden = !plays() || kinds.length === 0;
     const list = all[kind.value] ?? [];
     before.disabled = nextMark(list, playhead.t, -1) === null;
     after.disabled = nextMark(list, playhead.t, 1) === null;
@@ -92,7 +96,6 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
     speed.value = speedText;
   };
   const stop = playhead.subscribe(paint);
-  jumps.hidden = true;
   paint();
   return { el, jumps, keys, paint, destroy: stop };
 }

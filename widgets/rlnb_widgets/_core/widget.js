@@ -1,6 +1,7 @@
 // What every visualizer has: its start and end, with errors shown and not thrown, and at its top its title, the help of its
 // keys, and the whole window.
 
+import { clamp } from "./data.js";
 import { button, errorBox, h, holdFocus, icon, keyboard, keysOf, signOf } from "./dom.js";
 import { Playhead } from "./playhead.js";
 
@@ -71,17 +72,28 @@ function frame(root, el, title) {
     else if (!root.contains(target)) grow.focus();
   };
 
+  /** Let pictures of a fixed height be as large as all fits into the window, which stays wide enough for their words. */
+  function fit() {
+    if (!root.matches(":popover-open")) return removeEventListener("resize", fit);
+    let zoom = clamp(innerWidth / 800, 1, 2);
+    const show = () => root.style.setProperty("--rlnb-zoom", zoom);
+    for (show(); zoom > 1 && root.scrollHeight > root.clientHeight; show()) zoom = Math.max(zoom - 0.05, 1);
+  }
+
   // In the top layer of the page the visualizer covers the window, whatever its ancestors clip or move.
   function fill(on) {
     el.style.minHeight = on ? `${el.offsetHeight}px` : "";
     if (on) {
       root.setAttribute("popover", "manual");
       root.showPopover();
+      fit();
+      addEventListener("resize", fit);
       root.ownerDocument.addEventListener("focusin", inside);
     } else {
       root.ownerDocument.removeEventListener("focusin", inside);
       root.hidePopover();
       root.removeAttribute("popover");
+      root.style.removeProperty("--rlnb-zoom");
     }
     grow.replaceChildren(icon(on ? "part" : "whole"));
     const words = on ? "back to the page" : "whole window";

@@ -188,13 +188,13 @@ class LaneScene:
     ) -> None:
         """Draw the lanes of the learner and of the others, in a frame of microseconds."""
         display.rect(start, stop, top + TITLE + self.sizes.learner - 1, 1, fill=WAITS)
-        display.spans(kept.learner, top + TITLE, self.sizes.learner, least=0.6)
+        display.spans(kept.learner, top + TITLE, self.sizes.learner, least=1)
         tall = kept.lane(room)
         height = bar_height(tall)
         for i, lane in enumerate(kept.lanes):
             y = self._top(top) + i * tall
             display.rect(start, stop, y + height - 1, 1, fill=WAITS)
-            display.spans(lane.spans, y, height, least=0.6, gap=self.sizes.between)
+            display.spans(lane.spans, y, height, least=1, gap=self.sizes.between)
             if lane.numbers and _has_numbers(tall):
                 starts, stops, values = lane.numbers
                 display.labels(starts, stops, y + height + 10, size=10, values=values, anchor="middle")
@@ -208,7 +208,7 @@ class LaneScene:
         display.rect(0.0, kept.stop, y, _STRIP, fill="panel")
         for share, start, stop in kept.strip:
             tall = max(_STRIP * share, 1.5)
-            display.spans([(start, stop, STRIP_ROLE)], y + _STRIP - tall, tall, least=0.6, gap=1)
+            display.spans([(start, stop, STRIP_ROLE)], y + _STRIP - tall, tall, least=1, gap=1)
         starts, stops, values = kept.above
         display.labels(starts, stops, y - 1, size=10, values=values, anchor="middle")
 

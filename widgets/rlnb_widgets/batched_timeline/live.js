@@ -76,7 +76,7 @@ export default visualizer("batched-timeline", async ({ model, root, playhead, ow
   // What went wrong comes first.
   root.append(...failures.map((failure) => failurePanel(failure, [unit, units])));
   if (runs.length) {
-    root.append(summary.el, h("p", {}, insight), overview.el, legend(meanings), bar.el, words, tabs(parts).el);
+    root.append(summary.el, h("p", {}, insight), overview.el, legend(meanings), bar.el, words, tabs(parts, { level: true }).el);
     slide(overview, (hit) => {
       const run = runs[Number(hit.name.slice(3))];
       return clamp(search(column(run.begin), hit.value, true) - 1, 0, column(run.begin).length - 1);

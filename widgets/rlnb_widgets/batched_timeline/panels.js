@@ -2,7 +2,7 @@
 
 import { duration, h, search } from "../_core/core.js";
 
-const SHOWN = 16, AROUND = 4;
+const SHOWN = 16, AROUND = 2;
 
 /** A table about a run: its body is filled later, its heads are pairs of a title and a note. */
 function block(run, about, heads) {

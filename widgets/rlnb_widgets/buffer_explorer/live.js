@@ -111,7 +111,7 @@ export default visualizer("buffer-explorer", async ({ model, root, playhead, own
     arranged = names;
     barsOfState.replaceChildren(...bars().map(([, el]) => el));
     const before = panel?.shown;
-    panel = tabs(parts, { label: "what to look at" });
+    panel = tabs(parts, { label: "what to look at", level: true });
     if (before) panel.show(before);
     panels.replaceChildren(panel.el);
   }
@@ -156,6 +156,7 @@ export default visualizer("buffer-explorer", async ({ model, root, playhead, own
     const m = moment();
     const [at, col] = [selection.value, column.value];
     words.textContent = `Moment ${here()} of ${head.moments.length - 1}: ${m.words}.`;
+    words.hidden = head.moments.length < 2;
     about.textContent = m.state;
     drawWords.textContent = m.drawWords;
     turn.textContent = `order: ${order.value}`;

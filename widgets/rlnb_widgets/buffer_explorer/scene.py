@@ -6,12 +6,13 @@ A list serves all recorded states, both orders and every selection: its columns 
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from rlnb_widgets._core.display import Column, Display, Param
-from rlnb_widgets._core.display_svg import WIDTH, Part, stacked
+from rlnb_widgets._core.display_svg import WIDTH, Part, lines_of, stacked
 from rlnb_widgets._core.measures import text_width
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.text import bytes_text, number
@@ -256,20 +257,29 @@ def _boxes(model: ExplorerModel) -> Display:
     """Draw writer, storage, sampler and transform, with their settings."""
     gap = 18.0
     width = (WIDTH - 3 * gap) / 4
-    lines = [_setting_lines(box, width - 14) for box in model.boxes]
-    height = 36.0 + 14 * max(map(len, lines))
+    names = [_name_lines(box.name, width - 14) for box in model.boxes]
+    lines = [[*name, *_setting_lines(box, width - 14)] for name, box in zip(names, model.boxes, strict=True)]
+    height = 22.0 + 14 * max(map(len, lines))
     display = Display(height)
     for i, (box, shown) in enumerate(zip(model.boxes, lines, strict=True)):
         x = i * (width + gap)
         display.box(x, 0, width, height, "panel", radius=6, stroke="line")
         display.text(x + 8, 14, box.role, fill="muted", size=10)
-        display.text(x + 8, 29, box.name, bold=True, size=10, within=width - 14)
         for k, line in enumerate(shown):
-            display.text(x + 8, 44 + 14 * k, line, size=10, within=width - 14)
-            display.hit(x, x + width, 34 + 14 * k, 14, tip=line)
+            named = k < len(names[i])
+            display.text(x + 8, (29 if named else 30) + 14 * k, line, size=10, bold=named or None, within=width - 14)
+            if not named:
+                display.hit(x, x + width, 20 + 14 * k, 14, tip=line)
         if i < 3:
             display.text(x + width + gap / 2, height / 2 + 4, "→", anchor="middle", fill="muted", size=13)
     return display
+
+
+def _name_lines(name: str, room: float) -> list[str]:
+    """Return the name of a class in lines, which begin with capital letters."""
+    if text_width(name, 11) <= room:  # bold letters of 10 pixels are as wide
+        return [name]
+    return [line.replace(" ", "") for line in lines_of(re.sub("(?<=[a-z])(?=[A-Z])", " ", name), room)]
 
 
 def _setting_lines(box: Component, room: float) -> list[str]:

@@ -98,7 +98,8 @@ def draw_words(moment: Moment) -> str:
         text += f"; row {row:,} was drawn most often, {plural(int(found), 'time')} ({number(due, 3)} expected)"
     never = int((moment.draws[:, : moment.ring.length] == 0).sum())
     if moment.grid.cells == moment.grid.rows:
-        text += f"; {never:,} of {moment.ring.length * moment.grid.columns:,} were never drawn"
+        unit = " items" if moment.grid.columns > 1 else ""
+        text += f"; {never:,} of {moment.ring.length * moment.grid.columns:,}{unit} were never drawn"
     return text
 
 

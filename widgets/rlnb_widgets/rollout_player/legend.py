@@ -20,7 +20,7 @@ from rlnb_widgets.rollout_player.episodes import (
     stopped_at_the_end,
 )
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.strips import CATEGORY_COLORS, SECOND_DASH, category_role, category_rows, line_role
+from rlnb_widgets.rollout_player.strips import CATEGORY_COLORS, COMPARED, category_role, category_rows, line_role
 
 _MOST = 12  # names of a strip
 
@@ -29,8 +29,8 @@ def player_legend(model: PlayerModel, envs: Sequence[int]) -> Legend:
     """List what is drawn of some environments: rollouts compared, ends, resets, colours of categories and agents."""
     drawn = list(envs)
     found = [
-        (line_sign(f"c{i}", dash=SECOND_DASH if i else None), f"rollout {model.labels[e]}")
-        for i, e in enumerate(drawn)
+        (line_sign(role, dash=dash), f"rollout {model.labels[e]}")
+        for (role, dash), e in zip(COMPARED, drawn, strict=False)
         if model.parting
     ]
     # The lanes of agents have marks of their own: an agent may end, or be reset, while the episode goes on.

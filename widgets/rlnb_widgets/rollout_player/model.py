@@ -16,7 +16,14 @@ from rlnb_widgets.rollout_player.compare import RolloutDivergence, first_parting
 from rlnb_widgets.rollout_player.episodes import KINDS, Episode, ends, episodes, resets, returns_so_far
 from rlnb_widgets.rollout_player.frames import Frames, find_frames
 from rlnb_widgets.rollout_player.leaves import Key, RolloutLeaf, read_leaves, steps_shape, with_hot
-from rlnb_widgets.rollout_player.strips import Strip, choose_strips, group_strips, lane_strips, with_limits
+from rlnb_widgets.rollout_player.strips import (
+    Strip,
+    choose_strips,
+    group_strips,
+    lane_strips,
+    with_limits,
+    with_scales,
+)
 from rlnb_widgets.rollout_player.turns import Turns, find_turns
 
 _MOST_SHOWN = 16
@@ -106,6 +113,8 @@ def player_model(
     first = sum(strip.role in ("reward", "return") for strip in drawn)
     drawn = (*lane_strips(groups, side.code), *drawn[:first], *earned, *drawn[first:])
     drawn = _without_padding(drawn, side.code == KINDS.index("padding"))
+    if compare is None:
+        drawn = tuple(map(with_scales, drawn))
     return PlayerModel(
         total=total, envs=tuple(chosen.tolist()), labels=names, length=side.code.shape[1], code=side.code,
         episodes=episodes(side.code, returns), leaves=tuple(side.leaves.values()), strips=drawn, frames=seen,

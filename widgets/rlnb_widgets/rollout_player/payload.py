@@ -17,7 +17,7 @@ from rlnb_widgets.rollout_player.leaves import RolloutLeaf
 from rlnb_widgets.rollout_player.legend import meanings, player_legend
 from rlnb_widgets.rollout_player.marks import jump_marks
 from rlnb_widgets.rollout_player.model import PlayerModel
-from rlnb_widgets.rollout_player.scene import PlayerScene
+from rlnb_widgets.rollout_player.scene import PlayerScene, own_scale, scale_notes
 from rlnb_widgets.rollout_player.strips import Strip
 from rlnb_widgets.rollout_player.turns import Turns
 
@@ -56,7 +56,7 @@ def player_payload(model: PlayerModel) -> tuple[dict[str, Any], bytes, bytes]:
     head["entries"] = _entries(model, columns)
     head["columns"] = columns.described
     head["extra"] = model.frames.extra.tolist()
-    head["notes"] = list(model.notes)
+    head["notes"] = [*model.notes, *scale_notes(model)]
     head["parting"] = None if model.parting is None else str(model.parting)
     blob = columns.blob
     head["frames"], blob, pictures = frames_payload(model.frames, blob)
@@ -73,6 +73,8 @@ def _strip(strip: Strip, columns: PackedColumns) -> dict[str, Any]:
     lanes = [*LANES, *[""] * (RESTART - len(LANES)), *LANES]
     if words := {"band": list(strip.names), "bands": list(strip.values), "lanes": lanes}.get(strip.kind):
         out["words"] = words
+    if strip.scales:
+        out["scales"] = [own_scale(strip, env) for env in range(len(strip.scales))]
     return out
 
 

@@ -5,6 +5,8 @@ The static view has a film strip of selected frames above them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from rlnb_widgets._core.colors import letters_on
@@ -19,7 +21,7 @@ from rlnb_widgets.rollout_player.legend import player_legend
 from rlnb_widgets.rollout_player.model import PlayerModel
 from rlnb_widgets.rollout_player.strips import (
     CATEGORY_COLORS,
-    SECOND_DASH,
+    COMPARED,
     Strip,
     category_role,
     category_rows,
@@ -34,6 +36,7 @@ _BESIDE = 8.0  # between frames
 _HEIGHTS = {"line": 30.0, "area": 30.0}
 _MOST_CUTS = 60
 _FAR = 1e6
+_SCALE = ("low", "high", "least", "most")  # numbers and words of an env's own scale
 #: How the page makes a column of numbers that it has: a kind, the lane, the numbers ``[E, T]``, and settings.
 Recipe = tuple[str, int, np.ndarray, tuple[int, ...]]
 
@@ -60,10 +63,14 @@ class PlayerScene:
             y += h + _GAP
         self.bottom = y - _GAP
 
-    def params(self, t: int) -> dict[str, float]:
+    def params(self, t: int) -> dict[str, Any]:
         """Return the parameters of the static view: everything is shown, and all of it is played."""
         steps = self.model.length
-        return {"t": t, "from": 0, "to": steps, "start": 0, "stop": steps, "live": 0}
+        found: dict[str, Any] = {"t": t, "from": 0, "to": steps, "start": 0, "stop": steps, "live": 0}
+        for i, strip in enumerate(self.model.strips):
+            if strip.scales:
+                found |= zip([f"{name}{i}" for name in _SCALE], own_scale(strip, self.envs[0]), strict=True)
+        return found
 
     def film(self, t: int) -> Display | None:
         """Draw frames, evenly over time and with that of step ``t``, or return None if there are none."""
@@ -80,7 +87,7 @@ class PlayerScene:
             for lane, env in enumerate(self.envs):
                 frames.draw(display, env * self.model.length + step, (x, y, wide, tall), still="still")
                 if self.model.parting:
-                    display.box(x + 6, y + 5, 9, 9, f"c{lane}")
+                    display.box(x + 6, y + 5, 9, 9, COMPARED[lane][0])
                     display.text(x + 19, y + 14, self.model.labels[env], bold=True)
                 y += tall + _BESIDE
             words = f"step {step}" if turns is None else f"{step}: {turns.at(self.envs[0], step, short=True)}"
@@ -96,7 +103,7 @@ class PlayerScene:
 
     def strips(self) -> Display:
         """Draw the episodes and all strips, then the playhead."""
-        display = Display(self.bottom + 24, self.columns)
+        display, self.letters = Display(self.bottom + 24, self.columns), Display(0, self.columns)
         labels = ("episodes", *(strip.label for strip in self.model.strips))
         for label, strip, (y, h) in zip(labels, (None, *self.model.strips), self.rows, strict=True):
             several = strip is not None and strip.kind in ("bands", "lanes")
@@ -116,14 +123,15 @@ class PlayerScene:
         with display.frame(LEFT, RIGHT, (Param("from"), Param("to"))):
             display.axis(self.bottom + 8, "count", integer=True)
         y, tall = _TOP - 4, self.bottom - _TOP + 6
+        # Below the numbers of episodes, which it would strike through.
+        top = self.rows[0][0] + self.rows[0][1]
         with display.frame(LEFT, RIGHT, (Param("from"), Param("to")), clip=True):
+            display.line(Param("t", 0.5), top, Param("t", 0.5), self.bottom + 2, stroke="ink", width=1.5)
+            display.add(self.letters.marks)
             # What is not played.
             display.rect(0, Param("start"), y, tall, fill="panel", opacity=0.75)
             display.rect(Param("stop"), self.model.length, y, tall, fill="panel", opacity=0.75)
         with display.frame(LEFT, RIGHT, (Param("from"), Param("to"))):
-            # Below the numbers of episodes, which it would strike through.
-            top = self.rows[0][0] + self.rows[0][1]
-            display.line(Param("t", 0.5), top, Param("t", 0.5), self.bottom + 2, stroke="ink", width=1.5)
             display.glyph(Param("t", 0.5), 4, "down", 9)
             # A drag may leave the strips; a tooltip is about one of them.
             display.hit(-_FAR, _FAR, -_FAR, 2 * _FAR)
@@ -144,12 +152,17 @@ class PlayerScene:
             display.text(LEFT - 9, middle + 3.5, name, size=10, anchor="end", within=42)
 
     def _scales(self, display: Display) -> None:
-        for strip, (y, h) in zip(self.model.strips, self.rows[1:], strict=True):
+        for i, (strip, (y, h)) in enumerate(zip(self.model.strips, self.rows[1:], strict=True)):
             if strip.kind != "line":
+                continue
+            with display.frame(LEFT, RIGHT):
+                display.line(0, y + h, 1, y + h, opacity=0.6)
+            if strip.scales:
+                for name, at in (("least", y + h), ("most", y + 8)):
+                    display.text(LEFT - 5, at, Param(f"{name}{i}"), fill="muted", size=10, anchor="end")
                 continue
             low, high = scale(strip)
             with display.frame(LEFT, RIGHT):
-                display.line(0, y + h, 1, y + h, opacity=0.6)
                 if low < 0 < high:
                     display.line(0, _y(0, low, high, y, h), 1, _y(0, low, high, y, h), opacity=0.6)
                 for limit in strip.limits:
@@ -171,7 +184,7 @@ class PlayerScene:
         y += lane * h
         starts, stops = self._runs(lane, self.numbers)
         tall = h - (len(self.envs) > 1)
-        display.spans([(starts, stops, "c1" if lane else "accent")], y, tall, gap=3, opacity=0.3)
+        display.spans([(starts, stops, COMPARED[1][0] if lane else "accent")], y, tall, gap=3, opacity=0.3)
         signed = False
         for kind, name in enumerate(RESETS):
             if not name or not (self.model.resets[list(self.envs)] == kind).any():
@@ -193,13 +206,13 @@ class PlayerScene:
         part = h / len(self.envs)
         for lane in range(len(self.envs)):
             if strip.kind == "line":
-                low, high = scale(strip)
+                low, high = (Param(f"low{i}"), Param(f"high{i}")) if strip.scales else scale(strip)
                 cuts = self._column("cuts", lane, self.numbers)
                 for k in range(count):
                     if len(self.envs) == 1:
                         role, dash = line_role(strip, k), _dash(strip.data, k)
                     else:  # the line says which of two rollouts it is
-                        role, dash = f"c{lane}", SECOND_DASH if lane else None
+                        role, dash = COMPARED[lane]
                     values = self._column("values", lane, strip.data[..., k])
                     display.curve(values, y, h, low, high, role, cuts=cuts, dash=dash)
                 continue
@@ -223,8 +236,8 @@ class PlayerScene:
             if rows > 1:
                 continue  # too low for letters
             for (starts, stops, role), name in zip(series, names, strict=True):
-                words = shorten(name, 16)
-                display.labels(starts, stops, y + h / 2 + 3.5, words, letters_on(role), size=10, anchor="middle")
+                words, fill = shorten(name, 16), letters_on(role)
+                self.letters.labels(starts, stops, y + h / 2 + 3.5, words, fill, 10, anchor="middle", halo=role)
 
     def _lane(self, display: Display, strip: Strip, k: int, lane: int, y: float, h: float) -> None:
         codes = strip.data[..., k]
@@ -292,6 +305,18 @@ def scale(strip: Strip) -> tuple[float, float]:
     return min([strip.low, *at]), max([strip.high, *at])
 
 
+def own_scale(strip: Strip, env: int) -> tuple[float, float, str, str]:
+    """Return the ends of the scale of an env, as numbers and in words."""
+    low, high = strip.scales[env]
+    return low, high, _end(low), _end(high)
+
+
+def scale_notes(model: PlayerModel) -> list[str]:
+    """Say which strips have a scale for each env."""
+    own = ", ".join(strip.label for strip in model.strips if strip.scales)
+    return [f"Each environment has its own scale of {own}: on one for all, some lines would be flat."] if own else []
+
+
 def _end(value: float) -> str:
     """Format an end of a scale with three significant digits, or in full where that is as short.
 
@@ -313,5 +338,6 @@ def player_svg(model: PlayerModel, title: str, t: int, env: int) -> Svg:
     notes = [model.frames.note] if model.frames.note and model.frames.kind != "pixels" else []
     if model.parting:
         notes.append(str(model.parting))
+    notes += scale_notes(model)
     parts: list[Part | None] = [*notes, scene.film(t), scene.strips(), player_legend(model, scene.envs) or None]
     return stacked(title, player_explanation(model), [part for part in parts if part], scene.params(t))

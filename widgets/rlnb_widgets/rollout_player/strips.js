@@ -3,6 +3,8 @@
 import { clamp, drag, h, surface, tellSlider, text } from "../_core/core.js";
 import { following, recipeColumns, zoomed } from "./columns.js";
 
+const SCALE = ["low", "high", "least", "most"]; // as in scene.py
+
 /**
  * Build the strips. `envs()` are the environments drawn (one, or two that are compared).
  *
@@ -12,11 +14,12 @@ import { following, recipeColumns, zoomed } from "./columns.js";
 export function stripsPanel(head, columns, playhead, envs) {
   const rules = Object.fromEntries(head.rules);
   let view = { from: 0, to: head.steps };
-  const valueIn = (i, e, t) => (i ? valueAt(head, columns, head.strips[i - 1], e, t) : episodeAt(head, columns, e, t));
+  const valueIn = (i, e, t, short) => (i ? valueAt(head, columns, head.strips[i - 1], e, t, short) : episodeAt(head, columns, e, t));
   const names = [...head.strips.keys(), head.strips.length].map((i) => `value${i}`);
-  const values = () => Object.fromEntries(names.map((name, i) => [name, valueIn(i, envs()[0], playhead.t)]));
+  const values = () => Object.fromEntries(names.map((name, i) => [name, valueIn(i, envs()[0], playhead.t, true)]));
+  const scales = () => Object.fromEntries(head.strips.flatMap((strip, i) => (strip.scales?.[envs()[0]] ?? []).map((value, k) => [`${SCALE[k]}${i}`, value])));
   const chart = surface(head.list, recipeColumns(head, columns, envs), {
-    params: () => ({ t: playhead.t, from: view.from, to: view.to, start: playhead.start, stop: playhead.stop, env: envs()[0], live: 1, ...values() }),
+    params: () => ({ t: playhead.t, from: view.from, to: view.to, start: playhead.start, stop: playhead.stop, env: envs()[0], live: 1, ...scales(), ...values() }),
     moving: ["t", "start", "stop", ...names], tipOf, class: "rlnb-strip rlnb-strips", tabindex: 0, role: "slider",
     "aria-label": "step of the rollout",
   });
@@ -53,11 +56,15 @@ export function namesAt(head, columns, e, t) {
   return [head.kinds[columns[head.code][e * head.steps + t]], head.resetKinds[columns[head.resets][e * head.steps + t]]];
 }
 
-/** What a strip shows at a step, written shortly; "" where there is nothing. */
-export function valueAt(head, columns, strip, e, t) {
+/** What a strip shows at a step, written shortly, and with `short` of lanes only how many act; "" where there is nothing. */
+export function valueAt(head, columns, strip, e, t, short = false) {
   const values = strip.columns.map((c) => columns[c][e * head.steps + t]);
   const none = strip.kind === "band" ? "" : "–";
-  if (strip.words) return values.map((v) => (v < 0 ? none : strip.words[v] ?? text(v))).join(", ");
+  if (strip.words) {
+    const words = values.map((v) => (v < 0 ? none : strip.words[v] ?? text(v)));
+    const act = words.filter((word) => word !== "waits" && word !== none);
+    return short && strip.kind === "lanes" && words.length > 1 ? `acting: ${act.length} of ${words.length}` : words.join(", ");
+  }
   if (values.every(Number.isNaN) && namesAt(head, columns, e, t)[0] === "padding") return "";
   if (strip.kind === "area") {
     const best = values.indexOf(Math.max(...values));

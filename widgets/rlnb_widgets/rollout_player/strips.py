@@ -17,6 +17,7 @@ from rlnb_widgets.scenes.scene import Limit
 _MOST_COMPONENTS = 4
 _MOST_LINES = 8
 _MOST_ACTIONS = 4
+_FLAT = 10.0  # a line is flat on a scale that is so many times as long as its range
 _PROBABILITIES = ("action_probs", "probs", "probabilities")
 _VALUES = ("state_value", "value", "action_value")
 
@@ -38,6 +39,7 @@ class Strip:
     values: tuple[str, ...] = ()  #: names of the categories of ``"bands"``
     numbers: tuple[int, ...] = ()  #: numbers of the agents that are shown, which determine the colours
     limits: tuple[Limit, ...] = ()  #: values that the env ends or clips at
+    scales: tuple[tuple[float, float], ...] = ()  #: smallest and largest value in each env that has a scale of its own
 
 
 def with_limits(strip: Strip, limits: Sequence[Limit]) -> Strip:
@@ -46,8 +48,22 @@ def with_limits(strip: Strip, limits: Sequence[Limit]) -> Strip:
     return replace(strip, limits=tuple(v for v in limits if v.role != "muted" or abs(v.value) <= far))
 
 
+def with_scales(strip: Strip) -> Strip:
+    """Return the strip with a scale for each env if the line of one would be flat on the scale of all.
+
+    Example:
+        >>> with_scales(lines("reward", np.array([[[0.0], [1.0]], [[0.0], [30.0]]]))).scales
+        ((0.0, 1.0), (0.0, 30.0))
+    """
+    if strip.kind != "line" or strip.limits or len(strip.data) == 1:
+        return strip
+    scales = tuple(_range(values) for values in strip.data)
+    flat = any(0 < high - low < (strip.high - strip.low) / _FLAT for low, high in scales)
+    return replace(strip, scales=scales) if flat else strip
+
+
 def line_role(strip: Strip, k: int) -> str:
-    """Return the colour of line, lane or band k: that of its agent, else c0, c2 and so on (c1 is the second rollout).
+    """Return the colour of line, lane or band k: that of its agent, else c0, c2 and so on (c1 is much like ends).
 
     Example:
         >>> bare = Strip("reward", "line", np.zeros((1, 1, 3)), 0.0, 0.0)
@@ -60,8 +76,8 @@ def line_role(strip: Strip, k: int) -> str:
 #: Colours of categories: that of lines comes last, and orange, which is much like an agent's, is left out.
 _CATEGORIES = ("c2", "c4", "c5", "c6", "c7", "c3", "c0")
 CATEGORY_COLORS = len(_CATEGORIES)
-#: Dashes of the second of two rollouts that are compared, whose lines would hide the first where they are equal.
-SECOND_DASH = (6.0, 4.0)
+#: Role and dashes of both rollouts that are compared: the second one's lines would hide the first where they are equal.
+COMPARED: tuple[tuple[str, tuple[float, float] | None], ...] = (("c0", None), ("other", (6.0, 4.0)))
 _MOST_ROWS = 4
 
 
@@ -279,11 +295,14 @@ def lines(
     label: str, data: np.ndarray, names: tuple[str, ...] = (), role: str = "", numbers: tuple[int, ...] = ()
 ) -> Strip:
     """Return a strip of the lines ``[E, T, K]``; several lines without names are numbered."""
-    good = data[np.isfinite(data)] if data.dtype.kind == "f" else data.ravel()
-    low, high = (float(good.min()), float(good.max())) if good.size else (0.0, 0.0)
     if not names and data.shape[-1] > 1:
         names = tuple(map(str, range(data.shape[-1])))
-    return Strip(label, "line", data, low, high, names, role, numbers=numbers)
+    return Strip(label, "line", data, *_range(data), names, role, numbers=numbers)
+
+
+def _range(data: np.ndarray) -> tuple[float, float]:
+    good = data[np.isfinite(data)] if data.dtype.kind == "f" else data.ravel()
+    return (float(good.min()), float(good.max())) if good.size else (0.0, 0.0)
 
 
 _MOST_AGENTS = 8
