@@ -138,6 +138,16 @@ def test_it_folds_and_unfolds_by_keyboard(explorer: Locator) -> None:
     expect(row(explorer, "step")).to_have_attribute("aria-selected", "true")
 
 
+def test_after_a_click_on_its_title_the_keys_are_its_own(lab: Lab, explorer: Locator) -> None:
+    for place in (".rlnb-title-text", ".rlnb-bar"):
+        lab.page.locator(".jp-InputPrompt").first.click()
+        explorer.locator(place).first.click(position={"x": 200, "y": 2})
+        lab.page.keyboard.press("?")
+        expect(explorer.locator(".rlnb-help")).to_be_visible()
+        lab.page.keyboard.press("?")
+        expect(explorer.locator(".rlnb-help")).to_be_hidden()
+
+
 def test_a_value_out_of_the_domain_gets_the_reason(lab: Lab, explorer: Locator) -> None:
     row(explorer, "group.observation").click()
     field = explorer.get_by_label("a value to try")
@@ -167,7 +177,7 @@ def test_a_click_on_the_picture_and_a_pick_are_tried(explorer: Locator) -> None:
 
 def test_drawing_again_takes_the_next_seed(lab: Lab, explorer: Locator) -> None:
     before = lab.kernel("explorer.samples")
-    explorer.get_by_role("button", name="draw 200 samples").click()
+    explorer.get_by_role("button", name="draw again").click()
     expect(explorer.locator(".spec-drawn")).to_have_text("200 random samples, seed 1")
     assert lab.kernel("explorer.seed") == "1" and lab.kernel("explorer.samples") != before
 

@@ -153,6 +153,23 @@ def test_nothing_moves_while_it_plays(page: Page, page_of: Path) -> None:
     assert {place: found for place, found in moved.items() if found} == {}
 
 
+@pytest.mark.parametrize("page_of", SPECIMENS, indirect=True, scope="module")
+def test_a_press_anywhere_gives_it_the_keys(page: Page, page_of: Path) -> None:
+    resize(page, 680)
+    opened(page, page_of)
+    found = {}
+    for place in (".rlnb-titlebar", ".rlnb-note", ".rlnb-bar", "select", "input[type=number]", "input[type=range]"):
+        for target in page.locator(f".rlnb {place}").all()[:1]:
+            page.evaluate("document.activeElement.blur()")
+            if target.is_visible():
+                target.click(force=True, position={"x": 2, "y": 2})
+                page.keyboard.press("Escape")  # closes a list
+                page.keyboard.press("?")
+                found[place] = page.locator(".rlnb-help").is_visible()
+                page.locator(".rlnb-titlebar button").first.evaluate("(ask) => ask.click()")
+    assert len(found) > 1 and all(found.values()), found
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_text_in_pictures_is_readable_on_what_is_below_it(page: Page, theme: Literal["light", "dark"]) -> None:
     page.set_viewport_size({"width": 800, "height": 3000})

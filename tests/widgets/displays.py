@@ -102,9 +102,9 @@ def _chain() -> Made:
 
 
 def _card() -> Made:
-    """A card in the page, with the cut after it and the arrows of a transform with an inverse."""
+    """A card in the page, with the cut before it and the arrows of a transform with an inverse."""
     card = card_displays(TransformInspector(_transformed(), seed=0).model)[2]
-    return card, {"chosen": 1, "cut": 1, "failed": 0, "unreached": 0}
+    return card, {"chosen": 1, "failed": 0, "unreached": 0}
 
 
 def _transformed() -> TransformedEnv:

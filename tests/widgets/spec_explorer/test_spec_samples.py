@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -97,3 +99,14 @@ def test_setting_the_seed_draws_anew_and_back_again_gives_the_same():
 def test_positions_of_the_widest_floats_do_not_overflow():
     lane = Lane("line", low=-1.7e308, high=1.7e308, view=(-1.7e308, 1.7e308))
     assert positions(lane, np.array([-1.7e308, 0.0, 1.7e308])).tolist() == [0.0, 0.5, 1.0]
+
+
+def test_no_number_is_told_for_all_where_large_values_were_drawn_less_often():
+    small, large = Bounded(-1, 1, shape=(2,)), Unbounded(shape=(BUDGET // 41,))
+    for spec, draws, words in (
+        (Composite(small=small), "200 draws", "200 random samples"),
+        (Composite(small=small, large=large), "draws", "random samples"),
+    ):
+        explorer = SpecExplorer(spec)
+        assert f"Bars: {draws} of rand() with seed 0" in str(explorer._svg())
+        assert json.loads(explorer.samples)["words"] == words

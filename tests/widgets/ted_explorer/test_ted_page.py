@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 import torch
+from PIL import Image
 from rlnb_widgets import TEDExplorer
 from rlnb_widgets.ted_explorer.scene import form_width
 from tensordict import TensorDict
@@ -13,24 +16,44 @@ from tests.widgets.pages import settle
 PLACES = [".rlnb-title-text", ".ted-words", "[aria-label='the selected entry']", ".rlnb-spacer [data-row='1']"]
 
 
-def test_a_click_gives_the_keyboard_to_the_tree(browse, ted):
-    def act(page):
-        found = []
-        for place in PLACES:
-            page.evaluate("document.activeElement.blur()")
-            page.locator(place).click()
-            page.keyboard.press("End")
-            page.keyboard.press(".")
-            settle(page)
-            focused = page.evaluate(
-                "[document.activeElement.getAttribute('role'), document.activeElement.dataset.lmSuppressShortcuts]"
-            )
-            chosen = page.locator("[role='treeitem'][aria-selected='true']").get_attribute("data-key")
-            found.append((place, focused, chosen, page.get_attribute("[data-rlnb]", "data-t")))
-        return found
+def keys_after_a_click(page, place, keys):
+    """Return the role of what has the focus, the entry that is selected, and the step, after a click and some keys."""
+    page.evaluate("document.activeElement.blur()")
+    page.locator(place).click()
+    for key in keys:
+        page.keyboard.press(key)
+    settle(page)
+    chosen = page.locator("[role='treeitem'][aria-selected='true']").get_attribute("data-key")
+    role, marked = page.evaluate("(({ role, dataset }) => [role, dataset.lmSuppressShortcuts])(document.activeElement)")
+    assert marked == "true"
+    return role, chosen, page.get_attribute("[data-rlnb]", "data-t")
 
-    found = browse(TEDExplorer(ted(6, (), {2: "terminated"})), act)
-    assert found == [(place, ["tree", "true"], "reward", str(nth)) for nth, place in enumerate(PLACES, 1)]
+
+def test_arrows_step_and_choose_rows_wherever_a_click_went(browse, ted):
+    def act(page):
+        keys = ("ArrowUp",) * 6 + ("ArrowDown", "Home", "ArrowRight", "ArrowRight", "ArrowLeft")
+        found = [keys_after_a_click(page, place, keys) for place in PLACES]
+        return found, keys_after_a_click(page, PLACES[-1], ("End",))
+
+    found, in_rows = browse(TEDExplorer(ted(6, (), {2: "terminated"})), act)
+    assert found[:3] == [("slider", "action", "1")] * 3
+    assert found[3] == ("tree", "observation", "2"), "in the rows, Home goes to the first one"
+    assert in_rows == ("tree", "reward", "2")
+
+
+def test_where_rows_fold_the_arrows_do_so_and_comma_and_dot_step(browse, ted):
+    td = ted(6)
+    td["agents"] = TensorDict({"action": torch.zeros(6)}, [6])
+
+    def act(page):
+        row = "[role='treeitem'][data-key='agents']"
+        found = [(keys_after_a_click(page, row, keys), page.locator(row).get_attribute("aria-expanded"))
+                 for keys in (["ArrowLeft", "."], ["ArrowRight", ".", ","])]  # fmt: skip
+        return found, keys_after_a_click(page, ".ted-words", ("ArrowRight",))
+
+    found, outside = browse(TEDExplorer(td), act)
+    assert found == [(("tree", "agents", "1"), "false"), (("tree", "agents", "1"), "true")]
+    assert outside == ("slider", "agents", "2")
 
 
 def test_a_click_leaves_the_search_alone(browse, ted):
@@ -55,11 +78,47 @@ def test_the_list_of_keys_says_where_each_works(browse, ted):
         page.keyboard.press("?")
         return found, page.locator(".rlnb-help").is_visible()
 
-    found, shown = browse(TEDExplorer(ted(6, (), {2: "terminated"})), act)
+    flat, nested = ted(6, (), {2: "terminated"}), ted(6)
+    nested["agents"] = TensorDict({"action": torch.zeros(6)}, [6])
+    found, shown = browse(TEDExplorer(flat), act)
     assert list(found) == ["", "in the tabs", "in the rows", "from one step to the next"] and not shown
     assert found[""]["first step"] == found["in the tabs"]["first tab"] == found["in the rows"]["first row"] == "Home"
+    assert list(found[""])[:5] == ["play or pause", "back 1 step", "forward 1 step", "previous row", "next row"]
+    assert list(found["in the rows"]) == ["ten rows up", "ten rows down", "first row", "last row"]
+    found, _ = browse(TEDExplorer(nested), act)
     assert found[""]["forward 1 step"] == "→" and found["in the rows"]["forward 1 step"] == "."
+    assert found["in the rows"]["unfold, or go to the first child"] == "→"
     assert "forward 10 steps" not in found["in the rows"]
+
+
+def test_the_keys_stand_in_as_many_columns_as_there_is_room_for(browse, ted):
+    def act(page):
+        columns = []
+        for width in (330, 448, 900):
+            page.set_viewport_size({"width": width, "height": 700})
+            if not columns:
+                page.get_by_role("button", name="keys", exact=True).click()
+            settle(page)
+            columns.append(page.locator(".rlnb-keys").first.evaluate(
+                "(keys) => new Set([...keys.children].map((key) => key.getBoundingClientRect().left)).size"
+            ))  # fmt: skip
+        return columns
+
+    assert browse(TEDExplorer(ted(6)), act) == [1, 2, 4]
+
+
+def test_the_ring_of_the_focus_is_over_the_rows(browse, ted):
+    def act(page):
+        page.get_by_role("tree").focus()
+        page.keyboard.press("End")
+        settle(page)
+        row = page.locator(".rlnb-odd").first.bounding_box()
+        image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+        left, y = round(row["x"]), round(row["y"] + row["height"] / 2)
+        return [image.getpixel((left + x, y)) for x in (0, 8)]
+
+    ring, paper = browse(TEDExplorer(ted(6)), act)
+    assert max(ring) - min(ring) > 100 > max(paper) - min(paper)
 
 
 IN_SIGHT = """() => {
@@ -208,19 +267,21 @@ def test_nothing_is_wider_than_a_narrow_page(browse, ted):
     assert max(browse(TEDExplorer(past(ted)), act)) <= 420
 
 
+WIDER = "(all) => all.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.dataset.form ?? 'all')"
+
+
 def test_the_forms_are_whole_where_there_is_little_room(browse, ted):
-    """They scroll sideways inside of their tab; the page does not."""
+    """Beside another visualizer nothing is cut; with less room long forms scroll sideways, and the page does not."""
 
     def act(page):
         found = []
-        for width in (352, 512):
+        for width in (352, 448):
             page.set_viewport_size({"width": width, "height": 800})
             page.get_by_role("tab", name="Forms").click()
             settle(page)
-            panel = page.locator(".ted-panel:has(.ted-form)")
             found.append((
                 page.evaluate("document.documentElement.scrollWidth") <= width,
-                panel.evaluate("(e) => e.scrollWidth > e.clientWidth"),
+                page.locator(".ted-panel:has(.ted-form), section[data-form]").evaluate_all(WIDER),
                 page.locator("section[data-form] .ted-form").evaluate_all("(all) => all.map((e) => e.clientWidth)"),
             ))  # fmt: skip
         said = page.locator("section[data-form='flat'] .ted-form").get_attribute("aria-label")
@@ -229,7 +290,7 @@ def test_the_forms_are_whole_where_there_is_little_room(browse, ted):
     explorer = TEDExplorer(ted(60, (), {1: "terminated", 40: "truncated"}))
     found, said = browse(explorer, act)
     needed = [form_width(explorer._layouts[form.name]) for form in explorer.forms() if form.nbytes is not None]
-    assert [scrolls for _, scrolls, _ in found] == [True, False] and all(fits for fits, _, _ in found)
+    assert [scrolls for _, scrolls, _ in found] == [["flat", "tuples"], []] and all(fits for fits, _, _ in found)
     for _, _, widths in found:
         assert all(wide >= need for wide, need in zip(widths, needed, strict=True))
     assert said.startswith("observation s0 s1 s1' s2 s3 … s40 s40'; action a0 a1 ")

@@ -10,12 +10,13 @@ from rlnb_widgets._core.measures import text_width
 from rlnb_widgets.transform_inspector import Change, Moment, inspector_model
 from rlnb_widgets.transform_inspector.chain import with_moment
 from rlnb_widgets.transform_inspector.payload import _inwards
-from rlnb_widgets.transform_inspector.scene import card_displays, inspector_svg
+from rlnb_widgets.transform_inspector.scene import card_displays, chain_display, inspector_svg
 from rlnb_widgets.transform_inspector.text import fate
 
 from rlnb.envs import CartPoleEnv, GymEnv
 from rlnb.envs.transforms import (
     Compose,
+    ObservationNorm,
     RenameTransform,
     RewardScaling,
     RewardSum,
@@ -140,9 +141,33 @@ def test_a_card_has_a_line_for_each_thing_that_its_box_does_and_the_room_for_all
         for mark in card.marks:
             if mark["kind"] == "text":
                 assert mark["y"] < card.height - 6
-                assert mark["x"] + text_width(mark["text"], 11) <= 136 or "within" in mark
+                assert mark["x"] + text_width(mark["text"], 11) <= 156 or "within" in mark
     words = [mark["text"] for mark in cards[1].marks if mark["kind"] == "text"]
     assert words == ["[0] RenameTransform", "reads", '"reward"', "writes", '"a reward with', 'a long name"']
+
+
+def test_the_way_to_a_box_and_the_cut_before_it_stand_beside_it_where_a_row_begins_too():
+    model = inspector_model(made(*[StepCounter() for _ in range(4)]))
+    first, *boxes = card_displays(model)
+    ways = [
+        [mark["points"] for mark in card.marks if "stroke" in mark and "points" in mark] for card in (first, *boxes)
+    ]
+    assert ways == [[], *[ways[1]] * 4] and max(x for x, _ in ways[1][0]) < boxes[0].marks[0]["x"]
+    picture = chain_display(model, chosen=3)
+    cuts = [card["at"][:2] for card in picture.marks if any("dash" in mark for mark in _all(card["marks"]))]
+    assert cuts == [(0, picture.height / 2 + 4)], "the fifth card is the first of the second row"
+
+
+def _all(marks):
+    """Return the marks that are shown, with those in groups."""
+    return [mark for outer in marks if outer.get("show") != 0 for mark in (outer, *_all(outer.get("marks", ())))]
+
+
+def test_a_title_ends_before_the_edge_of_its_card():
+    card = card_displays(inspector_model(made(ObservationNorm(0.0, 1.0, in_keys=["observation"]))))[1]
+    title = next(mark for mark in card.marks if mark.get("bold"))
+    assert text_width(title["text"], 11) < title["within"], "the name is whole"
+    assert title["x"] + 1.08 * title["within"] <= 160 - 6, "bold letters are wider"
 
 
 def test_page_and_picture_say_the_ways_of_the_data_in_the_same_words(browse):
@@ -199,6 +224,6 @@ def test_keys_move_through_boxes_and_moments_in_the_page(browse):
     boxes = ["1", "2", "2", "-1", "-1", "2", "2", "2"]
     assert found == list(zip(boxes, ["1"] * 6 + ["0", "1"], strict=True))
     assert changed == ["1", "2"]
-    line = "is what is left of the dashed line: CartPoleEnv with the box before this one."
+    line = "is what comes before the dashed line: CartPoleEnv with the box before this one."
     assert cut == f"env.transform[1].parent {line}"
     assert buttons == 2, "keys and whole window: a page without a kernel offers no step and no reset"

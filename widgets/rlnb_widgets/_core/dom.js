@@ -150,6 +150,7 @@ export function copier(status) {
 }
 
 const FOCUSABLE = "a[href], button, input, label, select, summary, textarea, [tabindex]";
+const TYPED = "textarea, input:not([type=number], [type=range], [type=checkbox])"; // where "?" is a letter
 
 /** Whether the focus must stay after a click on `target`: it lies in something that takes it, or text is being selected. */
 export function keepsFocus(root, target) {
@@ -159,14 +160,14 @@ export function keepsFocus(root, target) {
 
 const usable = (element) => element.isConnected && !element.disabled && element.tabIndex >= 0 && element.checkVisibility();
 
-/** Give the focus to `root` where what has it is disabled, hidden or removed. The page would take it, and with it the keys. */
+/** Give the focus to `root` where a press lands on nothing that takes it, and where what has it is disabled, hidden or removed. */
 export function holdFocus(root) {
+  root.tabIndex = -1;
   root.addEventListener("focusout", ({ target, relatedTarget }) => {
     if (relatedTarget) return;
     requestAnimationFrame(() => {
       const { activeElement, body } = root.ownerDocument;
       if (activeElement !== body || usable(target)) return;
-      root.tabIndex = -1;
       root.focus({ preventScroll: true });
     });
   });
@@ -176,16 +177,19 @@ export function holdFocus(root) {
 const told = new WeakMap();
 
 const PLACES = { tablist: "in the tabs", tree: "in the rows" };
+// The keys that play and move, as the help lists them before all others.
+const FIRST = [" ", "ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", "Enter", "Backspace"];
+const rank = ([key]) => (FIRST.includes(key) ? FIRST.indexOf(key) : FIRST.length);
 
 /**
  * The keys of a visualizer: a Map of where they work, empty for everywhere in it, to a Map of what they do to a list of
- * keys. What a key does everywhere is not listed again for one place.
+ * keys. What a key does everywhere is not listed again for one place. Those that play and move come first.
  */
 export function keysOf(root) {
   const found = new Map();
   for (const element of [root, ...root.querySelectorAll("[data-lm-suppress-shortcuts]")]) {
     const place = element === root ? "" : PLACES[element.getAttribute("role")] ?? element.getAttribute("aria-label") ?? "";
-    for (const [key, words, when] of told.get(element) ?? []) {
+    for (const [key, words, when] of (told.get(element) ?? []).toSorted((a, b) => rank(a) - rank(b))) {
       if (when && !when()) continue;
       if (place && found.get("")?.get(words)?.includes(key)) continue;
       if (!found.has(place)) found.set(place, new Map());
@@ -212,11 +216,10 @@ export function keyboard(root, actions, home = null) {
   if (home) root.addEventListener("click", (event) => { if (!keepsFocus(root, event.target)) home.focus({ preventScroll: true }); });
   root.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    const kind = event.target.tagName;
-    if (kind === "SELECT" || kind === "INPUT" || kind === "TEXTAREA") return;
-    if (kind === "BUTTON" && (event.key === " " || event.key === "Enter")) return;
+    if (event.target.matches(event.key === "?" ? TYPED : "select, input, textarea")) return;
+    if (event.target.tagName === "BUTTON" && (event.key === " " || event.key === "Enter")) return;
     const action = actions[event.key];
-    if (!action) return;
+    if (!action || action[2]?.() === false) return;
     event.preventDefault();
     event.stopPropagation();
     action[1](event);

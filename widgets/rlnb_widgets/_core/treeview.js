@@ -8,9 +8,9 @@ import { depthOf, foldable, label, move, shownKeys, siblings, visibleRows } from
 
 const NEAR = 700; // Pixels above and below the window where rows are made already.
 const KEYS = {
-  ArrowDown: "next row", ArrowUp: "previous row", ArrowLeft: "fold, or go to the parent", ArrowRight: "unfold, or go to the first child",
-  PageDown: "ten rows down", PageUp: "ten rows up", Home: "first row", End: "last row", Enter: "fold or unfold",
+  ArrowDown: "next row", ArrowUp: "previous row", PageDown: "ten rows down", PageUp: "ten rows up", Home: "first row", End: "last row",
 };
+const FOLDS = { ArrowLeft: "fold, or go to the parent", ArrowRight: "unfold, or go to the first child", Enter: "fold or unfold" };
 
 /** Make the element of a row with its key; `place` comes from the tree, `spoken` is what a screen reader says of it. */
 export function rowOf(row, i, place, { spoken, badges = [] }) {
@@ -144,6 +144,7 @@ export function treeView({ rows, name, heads, label: searched, traits, flags, fl
   } });
   const found = rows.filter(flagged).length;
 
+  const keysFor = (words, when) => Object.fromEntries(Object.entries(words).map(([key, text]) => [key, [text, onKey, when]]));
   const onKey = (event) => {
     const next = move(event.key, active, shown, rows, folded, searching());
     if (next.fold) setFold(...next.fold);
@@ -173,7 +174,7 @@ export function treeView({ rows, name, heads, label: searched, traits, flags, fl
       folds: canFold.size ? h("span", { class: "rlnb-group" }, foldAll("Expand all", []), foldAll("Collapse all", canFold)) : null,
       only: found ? toggle(`${flags[0]} (${found})`, flags[1], false, (on) => { filtering = on; filter(); }) : null,
     },
-    keys: Object.fromEntries(Object.entries(KEYS).map(([key, words]) => [key, [words, onKey]])),
+    keys: { ...keysFor(KEYS), ...(canFold.size ? keysFor(FOLDS, () => !opening()) : {}) },
     filter,
     find() { search.focus(); search.select(); },
     select(path) {

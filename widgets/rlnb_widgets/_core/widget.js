@@ -59,8 +59,8 @@ function frame(root, el, title) {
     found.get("").set("close this list, or go back to the page", ["Escape"]);
     help.replaceChildren(...(on ? [...found] : []).flatMap(([place, keys]) => [
       place ? h("p", { class: "rlnb-small" }, h("b", {}, place)) : null,
-      h("dl", { class: "rlnb-keys" }, ...[...keys].flatMap(([words, names]) => [
-        h("dt", {}, ...names.map((key) => h("kbd", {}, signOf(key)))), h("dd", {}, words)])),
+      h("dl", { class: "rlnb-keys" }, ...[...keys].map(([words, names]) =>
+        h("div", {}, h("dt", {}, ...names.map((key) => h("kbd", {}, signOf(key)))), h("dd", {}, words)))),
     ].filter(Boolean)));
     help.hidden = !on;
     ask.setAttribute("aria-expanded", String(on));

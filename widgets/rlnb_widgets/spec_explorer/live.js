@@ -64,9 +64,8 @@ export default visualizer("spec-explorer", async ({ model, root, own, listen }) 
     shapes.flat().some(([role]) => role !== "f") ? shapeLegend(shapes) : null), tree.el, details.el, inWords(data.words));
 
   const common = { c: ["copy the code", () => details.copy()], "/": ["search", tree.find], t: ["try a value", () => details.focus()] };
-  const inTree = (key) => [tree.keys[key][0], (event) => { if (!atLeaves) tree.keys[key][1](event); }];
-  keyboard(tree.focusable, { ...tree.keys, ArrowLeft: inTree("ArrowLeft"), ArrowRight: inTree("ArrowRight"), ...common });
-  keyboard(root, common);
+  keyboard(tree.focusable, tree.keys);
+  keyboard(root, common, tree.focusable);
   const select = (path) => {
     const row = rows.find((other) => other.path.join("\0") === path.join("\0"));
     if (atLeaves && path.length && row?.node && !row.diff) showWhole(true);
@@ -84,7 +83,7 @@ function sampleTools({ seed, kernel, words, show }) {
   field.addEventListener("change", () => { if (field.value !== "") seed.set(Number(field.value)); field.value = seed.value; });
   seed.subscribe((value) => { field.value = value; });
   const again = button({
-    text: "Draw 200 samples", label: "draw 200 samples", disabled: !kernel, onclick: () => seed.set((seed.value + 1) % MOST_SEED),
+    text: "Draw again", label: "draw again", disabled: !kernel, onclick: () => seed.set((seed.value + 1) % MOST_SEED),
     title: kernel ? "draw again, with the next seed" : "drawing again needs a Python kernel; these samples were stored",
   });
   return h("span", { class: "rlnb-group spec-tools" }, toggle("Random samples", "show random samples of the domains; they are not data of an environment", true, show), again,

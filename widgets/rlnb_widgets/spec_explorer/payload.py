@@ -91,16 +91,16 @@ def samples_json(model: SpecModel, samples: Mapping[Path, Samples]) -> str:
 
 
 def drawn_words(samples: Sequence[Samples]) -> str:
-    """Return how often the leaves were drawn; large ones are drawn less often.
+    """Return how often the leaves were drawn; without a number where large ones were drawn less often.
 
     Example:
         >>> drawn_words([Samples(200), Samples(0)]), drawn_words([Samples(200), Samples(1)]), drawn_words([])
-        ('200 random samples', 'up to 200 random samples', 'nothing drawn')
+        ('200 random samples', 'random samples', 'nothing drawn')
     """
     counts = [sample.draws for sample in samples if sample.draws]
     if not counts:
         return "nothing drawn"
-    return f"{'up to ' if min(counts) < max(counts) else ''}{plural(max(counts), 'random sample')}"
+    return plural(counts[0], "random sample") if min(counts) == max(counts) else "random samples"
 
 
 def _json(data: Any) -> str:

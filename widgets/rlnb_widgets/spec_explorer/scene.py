@@ -243,8 +243,9 @@ def _space(display: Display, row: Row) -> None:
 def spec_svg(model: SpecModel, samples: Mapping[Path, Samples], seed: int) -> Svg:
     """Return the static view: the first rows, and the first differences."""
     parts: list[Part] = [rows_display(model, samples)]
-    if drawn := max((s.draws for s in samples.values()), default=0):
-        parts.append(f"Bars: {plural(drawn, 'draw')} of rand() with seed {seed}, not data of an environment.")
+    if drawn := {s.draws for s in samples.values() if s.draws}:
+        draws = plural(max(drawn), "draw") if len(drawn) == 1 else "draws"  # large values are drawn less often
+        parts.append(f"Bars: {draws} of rand() with seed {seed}, not data of an environment.")
     if lines := difference_lines(model):
         parts.append(lines_display([(line, "bad") for line in lines], MAX_FINDINGS))
     return stacked(f"SpecExplorer: {spec_headline(model)}", spec_words(model), parts, {})

@@ -79,7 +79,8 @@ def layouts_of(runs: tuple[tuple[int, int], ...]) -> dict[str, tuple[Line, ...]]
             )
         ),
         "tuples": tuple(
-            Line(f"episode {k}", (("s" + str(part[0]), "seen"), GAP, *_steps(part))) for k, part in enumerate(every)
+            Line(f"episode {k}", (("s" + str(part[0]), "seen"), GAP, *_steps(_ends(part))))
+            for k, part in enumerate(every)
         ),
     }
 
@@ -88,6 +89,11 @@ def _shown(start: int, stop: int) -> list[int]:
     """Return the steps of a trajectory that are shown, with -1 for those left out."""
     steps = list(range(start, stop))
     return steps if len(steps) <= MOST_STEPS + 1 else [*steps[: MOST_STEPS - 1], -1, steps[-1]]
+
+
+def _ends(part: list[int]) -> list[int]:
+    """Return the first and the last of the steps that are shown: one has three boxes here."""
+    return part if len(part) <= MOST_STEPS else [part[0], -1, part[-1]]
 
 
 def _joined(parts: list[Boxes]) -> tuple[tuple[str, str], ...]:

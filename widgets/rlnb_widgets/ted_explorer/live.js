@@ -66,11 +66,14 @@ export default visualizer("ted-explorer", async ({ model, root, playhead, own })
   };
 
   const find = () => { shown.set("entries"); tree.find(); };
-  const moves = timed ? { ",": bar.keys.ArrowLeft, ".": bar.keys.ArrowRight } : {};
+  // In a tree the arrows fold; without anything to fold they step, as they do everywhere else.
+  const moves = timed && tree.tools.folds ? { ",": bar.keys.ArrowLeft, ".": bar.keys.ArrowRight } : {};
   keyboard(tree.focusable, { ...tree.keys, ...moves });
-  if (walk) keyboard(walk.focusable, { ...walk.keys, ArrowUp: tree.keys.ArrowUp, ArrowDown: tree.keys.ArrowDown });
-  const home = () => ({ steps: walk?.focusable, entries: tree.focusable })[root.dataset.view] ?? strip?.el ?? tree.focusable;
-  keyboard(root, { ...bar?.keys, c: ["copy the code", () => details.copy()], "/": ["search", find] }, { focus: (options) => home().focus(options) });
+  if (walk) keyboard(walk.focusable, walk.keys);
+  const choose = (key) => [...tree.keys[key].slice(0, 2), () => !details.el.hidden];
+  keyboard(root, {
+    ...bar?.keys, ArrowUp: choose("ArrowUp"), ArrowDown: choose("ArrowDown"), c: ["copy the code", () => details.copy()], "/": ["search", find],
+  }, strip?.el ?? tree.focusable);
 
   const update = () => {
     Object.assign(root.dataset, { t: view.t, element: view.element });

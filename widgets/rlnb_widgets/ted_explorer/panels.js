@@ -30,13 +30,13 @@ const textsOf = (mark) => (mark.marks ? mark.marks.flatMap(textsOf) : mark.text 
 /** The forms: the bytes of each, and what it stores of the first trajectories; own() keeps the pictures. */
 export function formsPanel({ parts, pictures, legend: kinds }, own) {
   const lists = unpacked(pictures);
-  const picture = (list, width) => {
+  const picture = (list, width = 0) => {
     const said = list.marks.map((line) => textsOf(line).join(" ")).join("; ");
     const { el } = own(surface(list, null, { class: "ted-form", "aria-label": said }));
     el.style.minWidth = `${width}px`;
     return el;
   };
-  return h("div", { class: "ted-panel" }, picture(lists.bytes, 440), legend(kinds), ...parts.map((form) =>
+  return h("div", { class: "ted-panel" }, picture(lists.bytes), legend(kinds), ...parts.map((form) =>
     h("section", { "data-form": form.name, "aria-label": form.name },
       h("div", {}, h("strong", {}, form.name), " ", h("code", { class: "rlnb-code" }, form.made)),
       h("p", { class: form.why ? "ted-bad" : "rlnb-note" }, form.why || form.stores),

@@ -45,7 +45,7 @@ export default visualizer("transform-inspector", async ({ model, root, own, list
   // Each box is a picture by itself, so that they wrap where there is less room.
   const cards = data.words.map((words, k) => {
     const i = k - 1;
-    const params = () => ({ chosen: Number(box.value === i), cut: Number(box.value === k), failed: 0, unreached: 0, [fateOf(i)]: 1 });
+    const params = () => ({ chosen: Number(box.value === i), failed: 0, unreached: 0, [fateOf(i)]: 1 });
     return own(surface(null, null, { params, class: "ti-box", role: "option", id: `${id}-${i}`, "data-box": i, title: words, onclick: () => box.set(i) }));
   });
   chain.append(...cards.map(({ el }) => el));
@@ -86,7 +86,8 @@ export default visualizer("transform-inspector", async ({ model, root, own, list
     if (!rows) return h("p", { class: "rlnb-note" }, `${title}: nothing arrived.`);
     const { told, quiet } = split(rows);
     const line = (row) => h("tr", { "data-kind": row[1], "data-key": row[0] },
-      h("th", { scope: "row" }, h("span", { class: "ti-sign", "aria-hidden": "true" }, SIGNS[row[1]]), row[0], row[1] === "same" ? null : h("span", { class: "rlnb-note" }, ` ${row[1]}`)),
+      h("th", { scope: "row" }, ...(row[1] === "same" ? [row[0]]
+        : [h("span", { class: "ti-sign", "aria-hidden": "true" }, SIGNS[row[1]]), row[0], h("span", { class: "rlnb-note" }, ` ${row[1]}`)])),
       cell(row[2]), cell(row[3]));
     const all = (some) => table(["key", ...heads], some.map(line));
     return section(title, told.length ? all(told) : h("p", { class: "rlnb-note" }, "nothing changes"),
@@ -121,7 +122,7 @@ export default visualizer("transform-inspector", async ({ model, root, own, list
     const inward = now && b.invertible ? grid(`${now.label}, into the env: values`, ["outside", "inside"], crossing(now.inverse[i + 1], now.inverse[i]), valueCell) : null;
     return [
       h("div", { class: "ti-head" }, h("code", {}, b.code), " ", h("b", {}, b.name), " ", h("span", { class: "rlnb-note" }, b.settings)),
-      h("p", { class: "ti-cut rlnb-note" }, h("code", {}, `${b.code}.parent`), ` is what is left of the dashed line: ${data.env}${i ? ` with ${i === 1 ? "the box" : `the ${i} boxes`} before this one` : " with no transform"}.`),
+      h("p", { class: "ti-cut rlnb-note" }, h("code", {}, `${b.code}.parent`), ` is what comes before the dashed line: ${data.env}${i ? ` with ${i === 1 ? "the box" : `the ${i} boxes`} before this one` : " with no transform"}.`),
       stopped(now, i), b.error ? h("div", { class: "rlnb-error", role: "alert" }, b.error) : null,
       h("div", { class: "ti-columns" },
         out, now?.what === "reset" && b.invertible ? h("p", { class: "rlnb-note" }, "A reset takes no action: the inverse has nothing to do.") : inward,

@@ -15,7 +15,7 @@ from rlnb_widgets.transform_inspector.text import box_keys, box_label, fate, spe
 
 MAX_BOXES, MAX_LINES = 24, 24
 MAX_KEYS = 3  # on a card; its tooltip in the page has all of them
-_CARD, _GAP, _PAD, _LINE, _IN_A_ROW = 140.0, 20.0, 6.0, 15.0, 4
+_CARD, _GAP, _PAD, _LINE, _IN_A_ROW = 144.0, 16.0, 6.0, 15.0, 4
 _ROOM = _CARD - 2 * _PAD
 _ROLES = {"new": "good", "removed": "bad", "changed": "accent", "same": "muted", "failed": "bad"}
 
@@ -45,7 +45,7 @@ def card_displays(model: InspectorModel) -> list[Display]:
     """Draw the base env and each box for the page, which knows the values of the parameters."""
     # What became of a box has a line as soon as one failed, so that no card grows from one moment to the next.
     stopped = any(moment.failed is not None for moment in model.moments)
-    states = {name: Param(name) for name in ("chosen", "cut", *(("failed", "unreached") if stopped else ()))}
+    states = {name: Param(name) for name in ("chosen", *(("failed", "unreached") if stopped else ()))}
     cards = [Display(_height(model, stopped)) for _ in range(len(model.boxes) + 1)]
     for k, card in enumerate(cards):
         _card(card, model, k - 1, card.height, states)
@@ -59,7 +59,7 @@ def chain_display(model: InspectorModel, chosen: int = -1, moment: Moment | None
     display = Display(-(-count // _IN_A_ROW) * (height + 8) - 8 + 20 * (rest > 0))
     for k in range(count):
         row, column = divmod(k, _IN_A_ROW)
-        states = {"chosen": int(k - 1 == chosen), "cut": int(k == chosen)}
+        states = {"chosen": int(k - 1 == chosen)}
         if moment is not None and stopped:
             states |= {name: int(name == fate(model, moment, k - 1)) for name in ("failed", "unreached")}
         with display.placed(((_CARD + _GAP) * column, (height + 8) * row, 0)):
@@ -103,31 +103,31 @@ def _card_lines(model: InspectorModel, i: int) -> list[tuple[str, str]]:
 
 
 def _card(display: Display, model: InspectorModel, i: int, height: float, states: Mapping[str, Number]) -> None:
-    """Draw a box, or the base env for -1, and the way to the next one."""
-    display.box(1, 1, _CARD - 2, height - 2, "panel", stroke="line", radius=6)
-    display.text(_PAD, 17, box_label(model, i), bold=True, within=_ROOM - 8)
+    """Draw a box with the way to it from the one before and the cut there, or the base env for -1, which is wider."""
+    start = 0.0 if i < 0 else _GAP
+    outline = (start + 1, 1, _CARD + _GAP - start - 2, height - 2)
+    display.box(*outline, "panel", stroke="line", radius=6)
+    left = start + _PAD
+    display.text(left, 17, box_label(model, i), bold=True, within=_ROOM - 10)  # bold letters are wider
     for k, (what, keys) in enumerate(_card_lines(model, i)):
         y, x = 33 + _LINE * k, 0.0
         if what:
             x = text_width(f"{what} ", 11)
-            display.text(_PAD, y, what, fill="muted")
+            display.text(left, y, what, fill="muted")
         if keys:
-            display.text(_PAD + x, y, cut_text(keys, _ROOM - x, 11))
+            display.text(left + x, y, cut_text(keys, _ROOM - x, 11))
     with display.shown(states["chosen"]):
-        display.box(1, 1, _CARD - 2, height - 2, stroke="accent", width=2, radius=6)
+        display.box(*outline, stroke="accent", width=2, radius=6)
+        if i >= 0:
+            display.line(_GAP / 2, 0, _GAP / 2, height, stroke="warn", width=2, dash=(6, 4))
     if "failed" in states:
         with display.shown(states["failed"]):
-            display.box(0, 0, 4, height, "bad", radius=2)
-            display.text(_PAD, height - 9, "stopped here", fill="bad", bold=True)
+            display.box(start, 0, 4, height, "bad", radius=2)
+            display.text(left, height - 9, "stopped here", fill="bad", bold=True)
         with display.shown(states["unreached"]):
-            display.text(_PAD, height - 9, "not reached", fill="muted")
-    if i + 1 == len(model.boxes):
-        return
-    after, left, right, middle = model.boxes[i + 1], _CARD + 2, _CARD + _GAP - 2, height / 2
-    with display.shown(states["cut"]):
-        display.line(_CARD + _GAP / 2, 0, _CARD + _GAP / 2, height, stroke="warn", width=2, dash=(6, 4))
-    for role, name, x, y in (("accent", "right", right - 4, middle - 8), ("c4", "left", left + 4, middle + 8)):
-        if name == "right" or after.invertible:
-            display.box(left, y - 6, right - left, 12, "paper")
-            display.line(left, y, right, y, stroke=role, width=2)
+            display.text(left, height - 9, "not reached", fill="muted")
+    for role, name, x, y in (("accent", "right", _GAP - 6, height / 2 - 8), ("c4", "left", 6, height / 2 + 8)):
+        if i >= 0 and (name == "right" or model.boxes[i].invertible):
+            display.box(2, y - 6, _GAP - 4, 12, "paper")
+            display.line(2, y, _GAP - 2, y, stroke=role, width=2)
             display.glyph(x, y, name, 8, role)
