@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from rlnb_widgets import TransformInspector
 from rlnb_widgets._core.measures import text_width
 from rlnb_widgets.transform_inspector import Change, Moment, inspector_model
-from rlnb_widgets.transform_inspector.chain import with_moment
+from rlnb_widgets.transform_inspector.model import with_moment
 from rlnb_widgets.transform_inspector.payload import _inwards
 from rlnb_widgets.transform_inspector.scene import card_displays, chain_display, inspector_svg
 from rlnb_widgets.transform_inspector.text import fate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlnb_widgets.transform_inspector.chain import inspector_model
+from rlnb_widgets.transform_inspector.model import inspector_model
 from rlnb_widgets.transform_inspector.schema import Box, Change, InspectorModel, Moment, Thumbnail, Value
 from rlnb_widgets.transform_inspector.widget import TransformInspector
 

@@ -15,7 +15,7 @@ from tensordict import TensorDictBase
 from rlnb.data.ted.step_mdp import step_mdp
 from rlnb.envs.batched.batched_env import BatchedEnvBase
 from rlnb.envs.transforms.transformed_env import TransformedEnv
-from rlnb_widgets.transform_inspector.chain import error_text
+from rlnb_widgets.transform_inspector.model import error_text
 from rlnb_widgets.transform_inspector.probe import Log, flat, probed
 from rlnb_widgets.transform_inspector.schema import Moment, Value, What
 from rlnb_widgets.transform_inspector.values import describe_values

@@ -14,7 +14,7 @@ from rlnb.data.ted.keys import as_tuple
 from rlnb.data.ted.leaves import leaf_keys
 from rlnb_widgets._core.images import as_rgb
 from rlnb_widgets._core.text import object_text, values_text, visible
-from rlnb_widgets.transform_inspector.chain import path_key
+from rlnb_widgets.transform_inspector.model import path_key
 from rlnb_widgets.transform_inspector.schema import ChangeKind, Thumbnail, Value
 
 MAX_SIDE = 132  # pixels of a thumbnail, which several frames share

@@ -15,7 +15,7 @@ from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.packing import AS_JSON
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.visualizer import Visualizer
-from rlnb_widgets.transform_inspector.chain import assert_inspectable, inspector_model, with_moment
+from rlnb_widgets.transform_inspector.model import assert_inspectable, inspector_model, with_moment
 from rlnb_widgets.transform_inspector.payload import inspector_payload
 from rlnb_widgets.transform_inspector.scene import inspector_svg
 from rlnb_widgets.transform_inspector.schema import InspectorModel, Moment, What
