@@ -214,7 +214,7 @@ export function keyboard(root, actions, home = null) {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     const kind = event.target.tagName;
     if (kind === "SELECT" || kind === "INPUT" || kind === "TEXTAREA") return;
-    if (kind === "BUTTON" && (event.key === " " || event.key === "Enter")) return;
+    if ((kind === "BUTTON" || kind === "SUMMARY") && (event.key === " " || event.key === "Enter")) return;
     const action = actions[event.key];
     if (!action) return;
     event.preventDefault();

@@ -14,8 +14,9 @@ const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16];
  *
  * marks() returns an object of kind -> sorted steps, at this moment; unit is what the playhead counts, and place(), if it
  * is given, says where it stands in other words. Where the arrow keys move in something else, `page(by)` moves by one: Page
- * Up and Page Down call it. The buttons that jump to marks are the last part of the bar, unless the caller puts
- * them elsewhere. Returns { el, jumps, keys, paint, destroy }; hand `keys` to `keyboard` on the root.
+ * Up and Page Down call it. The last parts of the bar are those for speed and range, `pace`, and those that jump to marks,
+ * `jumps`, unless the caller puts them elsewhere. Returns { el, pace, jumps, keys, paint, destroy }; hand `keys` to `keyboard`
+ * on the root.
  */
 export function timelineBar(playhead, marks = () => ({}), unit = "step", place = null, page = null) {
   const keys = {};
@@ -54,8 +55,8 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   const whole = limit("\\", "×", "play all", "all");
   const jumps = h("span", { class: "rlnb-group", role: "group", "aria-label": "jump to a mark" }, before, kind, after);
 
-  const el = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "playback" },
-    moves, where, h("span", { class: "rlnb-group" }, speed, loop, ...limits, whole), jumps);
+  const pace = h("span", { class: "rlnb-group", role: "group", "aria-label": "speed and range" }, speed, loop, ...limits, whole);
+  const el = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "playback" }, moves, where, pace, jumps);
 
   let shownKinds = "";
   let shownPlaying = null;
@@ -94,7 +95,7 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   const stop = playhead.subscribe(paint);
   jumps.hidden = true;
   paint();
-  return { el, jumps, keys, paint, destroy: stop };
+  return { el, pace, jumps, keys, paint, destroy: stop };
 }
 
 /** The strip of a display list; marks() gives kind -> steps, the list's columns. Returns { el, show(list), update, destroy }. */
