@@ -108,6 +108,14 @@ def test_the_buttons_let_the_search_work(lab: Lab, explorer: Locator) -> None:
     lab.expect_kernel("search.simulations, explorer.t, len(search.history.records)", "(100, 100, 100)")
 
 
+def test_the_toolbar_has_two_rows_and_three_in_half_a_window(explorer: Locator) -> None:
+    for width, rows in ((680, 2), (480, 3)):
+        explorer.evaluate("(root, width) => { root.style.width = `${width}px`; }", width)
+        tops = explorer.locator(".tx-controls :is(button, input)").evaluate_all("(all) => all.map((e) => e.offsetTop)")
+        assert len({round(top / 16) for top in tops}) == rows
+    explorer.evaluate("(root) => { root.style.width = ''; }")
+
+
 def test_advancing_keeps_the_subtree_and_says_so(lab: Lab, explorer: Locator) -> None:
     explorer.locator(".tx-tree").press("Home")
     button(explorer, "take an action at the root and keep its subtree").click()
@@ -132,6 +140,7 @@ def test_what_cannot_be_done_is_said_in_the_page(lab: Lab, explorer: Locator) ->
 
 def test_a_search_that_ran_elsewhere_is_shown_on_refresh(lab: Lab, explorer: Locator) -> None:
     lab.kernel("search.run(simulations=5, record=True) and None")
+    explorer.get_by_text("View", exact=True).click()
     button(explorer, "show the search as it is now").click()
     expect(explorer).to_have_attribute("data-nodes", lab.kernel("int(search.nodes.count[0])"))
 

@@ -40,7 +40,7 @@ def test_every_control_has_a_name_and_one_place_is_in_the_tab_order(browse, game
 
     names, stops, at, shielded = browse(game, act)
     assert len(names) == 16 and all(names) and len(set(names)) == 16
-    assert (stops, at, shielded) == (1, "row 1, column 1, X", "true")
+    assert (stops, at, shielded) == (1, "cell 4, row 1, column 1, X", "true")
 
 
 @pytest.mark.parametrize(("scheme", "paper"), [("light", [255, 255, 255]), ("dark", [22, 26, 31])])

@@ -86,7 +86,7 @@ def test_the_page_is_told_how_it_stands(game):
     assert [target["action"] for target in head["targets"]] == list(range(9)) and head["two"]
     assert state["status"] == "O played 0. Your turn: X." and state["steps"] == 2
     assert state["legal"] == [k not in (0, 4) for k in range(9)]
-    assert state["places"][4] == "row 1, column 1, X"
+    assert state["places"][4] == "cell 4, row 1, column 1, X"
     assert len(state["frames"]) == 2, "your move, then the answer"
     assert all(len(frame) == len(head["scene"]["parts"]) for frame in state["frames"])
     assert state["thought"]["words"][0] == "64%" and state["thought"]["words"][4] == ""
@@ -99,8 +99,12 @@ def test_clicks_do_what_they_say(game):
     assert game.match.movers == ["you", "policy"] * 2
     click(game, "take_back")
     assert game._state["steps"] == 2 and len(game._state["frames"]) == 1
+    assert game._state["status"] == "Your last move is taken back. Your turn: X."
+    click(game, "act", action=2)
+    assert game._state["status"].startswith("O played ")
+    click(game, "take_back")
     click(game, "swap")
-    assert game.match.you == 1 and game._state["steps"] == 3
+    assert game.match.you == 1 and game._state["steps"] == 3 and game._state["status"].startswith("X played ")
     click(game, "let_policy")
     click(game, "new")
     assert game._state["steps"] == 1 and game.match.you == 1

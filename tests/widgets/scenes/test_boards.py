@@ -159,7 +159,7 @@ def test_every_action_has_its_place(make):
 
 def test_places_say_what_is_there():
     assert Board().words([[0, 1, -1], [-1] * 3, [-1] * 3])[:3] == (
-        "row 0, column 0, X", "row 0, column 1, O", "row 0, column 2, empty",
+        "cell 0, row 0, column 0, X", "cell 1, row 0, column 1, O", "cell 2, row 0, column 2, empty",
     )  # fmt: skip
     assert Board(2, 2, 2, drops=True).words([[-1, 0], [-1, 1]]) == ("column 0, 2 free", "column 1, full")
 

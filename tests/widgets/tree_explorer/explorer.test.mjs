@@ -149,11 +149,17 @@ test("the phases in words, and marks to jump to", () => {
   assert.equal(say(0, 0), "Before the first recorded simulation.");
   assert.equal(say(2, 1), "Simulation 3, select: from the root 0 → 2, by the best score in each node.");
   assert.equal(say(2, 2), "Simulation 3, expand: a new node is added after 0 → 2.");
-  assert.equal(say(2, 3), "Simulation 3, evaluate: the episode ends after 0 → 2, with a reward of 1 for the player who moved there.");
-  assert.equal(say(1, 3), "Simulation 2, evaluate: 1 is worth −1 to the player to move.");
-  assert.deepEqual([1, 2].map((r) => records.found(r)), [{ found: -1, ended: false, turned: true }, { found: 1, ended: true, turned: true }]);
-  assert.equal(say(3, 0), "Simulation 3, back up: the reward of 1 goes up along 0 → 2; 3 nodes gain one visit each.");
-  assert.deepEqual(marksOf(tree, records, 1), { "end of an episode": [3], "by the selected node": [1, 3] });
+  assert.equal(say(2, 3), "Simulation 3, evaluate: the episode ends after 0 → 2, with a reward of 1 for player1, who moved there.");
+  assert.equal(say(1, 3), "Simulation 2, evaluate: 1 is worth −1 to player1, who is to move.");
+  assert.deepEqual([1, 2].map((r) => records.found(r)), [{ found: -1, ended: false, by: 1, turned: true }, { found: 1, ended: true, by: 1, turned: true }]);
+  assert.equal(say(3, 0), "Simulation 3, back up: player1's reward of 1 goes up along 0 → 2, as −1 where the other player moves; 3 nodes gain one visit each.");
+  assert.equal(say(2, 0), "Simulation 2, back up: player1's value of −1 goes up along 1, as 1 where the other player moves; 2 nodes gain one visit each.");
+  const alone = sample({ players: false });
+  const told = (t, phase) => phaseWords(alone.tree, alone.records, t, phase).split(": ")[1];
+  assert.deepEqual([told(2, 3), told(1, 3)], ["the episode ends after 0 → 2, with a reward of 1.", "1 is worth −1."]);
+  assert.equal(told(3, 0), "the reward of 1 goes up along 0 → 2; 3 nodes gain one visit each.");
+  // After the second simulation both actions have one visit, and action 1 has the better mean.
+  assert.deepEqual(marksOf(records, 1), { "best action changes": [2, 3], "end of an episode": [3], "by the selected node": [1, 3] });
 });
 
 test("a tree without a record is whole", () => {

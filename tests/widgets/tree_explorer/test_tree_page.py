@@ -285,7 +285,7 @@ def test_the_record_and_the_whole_main_line_are_seen_at_once_in_a_small_window(b
         return place, boxes, toolbar
 
     place, boxes, toolbar = browse(explorer, act, reduced_motion="reduce")
-    assert place["y"] + place["height"] <= 560 and max(toolbar) < 72
+    assert place["y"] + place["height"] <= 560 and max(toolbar) < 64
     for box in boxes:
         assert place["x"] <= box["x"] and box["x"] + box["width"] <= place["x"] + place["width"]
         assert place["y"] <= box["y"] and box["y"] + box["height"] <= place["y"] + place["height"]
@@ -304,7 +304,7 @@ def test_what_is_below_the_record_stays_in_its_place_while_it_plays(browse):
 
 
 def test_the_controls_stay_in_their_places_while_it_plays(browse):
-    controls = ".tx-phase, .tx-time :is(button, select), .tx-steps select"
+    controls = ".tx-controls :is(button, input, output), .tx-filters"
     places = "(all) => JSON.stringify(all.map((e) => [e.offsetLeft, e.offsetTop, e.offsetWidth]))"
 
     def act(page):
@@ -330,3 +330,76 @@ def test_ten_thousand_nodes_put_little_into_the_page(browse):
 
     elements, nodes = browse(explorer, act, reduced_motion="reduce")
     assert 5 < nodes < 200 and elements < 2_500
+
+
+@pytest.mark.parametrize(("width", "rows"), [(480, 2), (680, 1), (1280, 1)])
+def test_the_record_has_few_rows_and_what_is_seldom_needed_opens_over_the_picture(browse, width, rows):
+    def act(page):
+        page.set_viewport_size({"width": width, "height": 700})
+        settle(page)
+        tops = page.locator(".tx-controls :is(button, output)").evaluate_all("(all) => all.map((e) => e.offsetTop)")
+        place = "(e) => [e.offsetTop, e.offsetHeight]"
+        before = page.locator(".tx-tree").evaluate(place)
+        view = page.locator(".tx-more summary")
+        view.press("Enter")
+        settle(page)
+        after = page.locator(".tx-tree").evaluate(place)
+        box = page.locator(".tx-moreBox").bounding_box()
+        view.press("Tab")
+        page.get_by_label("speed", exact=True).select_option("2")
+        page.get_by_role("button", name="play from here").press("Enter")
+        return len({round(top / 20) for top in tops}), before == after, box, page.get_by_label("play all").is_visible()
+
+    found, kept, box, limited = browse(TreeExplorer(search(simulations=400)), act, reduced_motion="reduce")
+    assert found <= rows and kept and limited
+    assert box["x"] >= 0 and box["x"] + box["width"] <= width
+
+
+@pytest.mark.parametrize("width", [480, 680, 1280])
+def test_to_select_a_node_with_fewer_actions_or_none_moves_nothing(browse, width):
+    explorer = TreeExplorer(search(simulations=400))
+    nodes = explorer.model.nodes
+    end = nodes.terminal.argmax()
+    assert nodes.terminal[end] and nodes.depth[end] > 2
+
+    def act(page):
+        page.set_viewport_size({"width": width, "height": 700})
+        settle(page)
+        heights = []
+        for length in range(nodes.depth[end] + 1):
+            field = page.locator(".tx-search")
+            field.fill(" ".join(str(action) for action in explorer.model.path(end)[:length]))
+            field.press("Enter") if length else press(page, "Home")
+            settle(page)
+            heights.append(page.locator(".tx-panel").evaluate("(e) => e.offsetHeight"))
+        return heights, at(page, "node")
+
+    heights, node = browse(explorer, act, reduced_motion="reduce")
+    assert node == (str(end),) and len(set(heights)) == 1
+
+
+def test_the_root_tab_has_in_bold_what_the_search_would_play_at_each_moment(browse):
+    tree, best = search(UCB1(), 24, seed=5), []
+    while tree.history.position:
+        best.append(str(tree.best_action))
+        tree.back()
+
+    def act(page):
+        page.get_by_role("tab", name="Root").click()
+        found = []
+        for _ in best:
+            found.append(page.locator(".tx-best").get_attribute("data-action"))
+            press(page, "PageUp")
+        return found
+
+    assert browse(TreeExplorer(search(UCB1(), 24, seed=5)), act, reduced_motion="reduce") == best
+    assert len(set(best)) > 1
+
+
+def test_the_label_of_the_root_keeps_off_the_border(browse):
+    def act(page):
+        place = page.locator(".tx-tree").bounding_box()
+        return [place["x"], page.locator('.tx-node[data-node="0"]').bounding_box()["x"]]
+
+    left, label = browse(TreeExplorer(search(simulations=1_500)), act, reduced_motion="reduce")
+    assert label >= left + 4

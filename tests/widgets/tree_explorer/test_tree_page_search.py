@@ -121,13 +121,15 @@ def test_the_record_goes_by_phases_forwards_and_backwards(browse):
         ("0", "0"), ("0", "1"), ("0", "2"), ("0", "3"), ("1", "0"), ("0", "3"), ("1", "0"), ("0", "0"),
     ]  # fmt: skip
     assert [nodes for *_, nodes in found] == [1, 1, 2, 2, 2, 2, 2, 1]
-    value = f"{int(explorer.model.records.value[0])}".replace("-", MINUS)
+    worth = int(explorer.model.records.value[0])
+    value = f"{worth}".replace("-", MINUS)
+    turned = f", as {-worth} where the other player moves".replace("-", MINUS) if worth else ""
     assert [words for _, words, _ in found[:5]] == [
         "Before the first recorded simulation.",
         "Simulation 1, select: from the root 0, by the best score in each node.",
         "Simulation 1, expand: a new node is added after 0.",
-        f"Simulation 1, evaluate: 0 is worth {value} to the player to move.",
-        f"Simulation 1, back up: {value} goes up along 0; 2 nodes gain one visit each.",
+        f"Simulation 1, evaluate: 0 is worth {value} to player1, who is to move.",
+        f"Simulation 1, back up: player1's value of {value} goes up along 0{turned}; 2 nodes gain one visit each.",
     ]
 
 
@@ -153,7 +155,7 @@ def test_the_simulation_has_one_number_in_every_phase(browse):
         for _ in range(6):
             press(page, ",")
             bar, words = page.locator(".rlnb-where").inner_text(), page.locator(".tx-words").inner_text()
-            found.append((bar.split()[1], words.split()[1].rstrip(",")))
+            found.append((bar.split()[0], words.split()[1].rstrip(",")))
         return found
 
     found = browse(TreeExplorer(search(simulations=12)), act, reduced_motion="reduce")
@@ -243,14 +245,14 @@ def test_the_legend_explains_what_the_chosen_view_draws(browse):
     assert all(icicle[words] != folded[words] for words in icicle), "but of signs that look different"
 
 
-def test_half_of_a_laptops_cell_holds_the_phases_and_escape_closes_the_filter(browse):
+def test_half_of_a_laptops_cell_holds_the_phases_and_escape_closes_the_box_of_the_view(browse):
     def act(page):
         page.set_viewport_size({"width": 364, "height": 800})
         settle(page)
         out = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        page.get_by_text("Filter").click()
+        page.get_by_text("View").click()
         page.locator(".tx-number").first.focus()
         page.keyboard.press("Escape")
         return out, page.evaluate("[document.querySelector('.tx-more').open, document.activeElement.textContent]")
 
-    assert browse(TreeExplorer(search(simulations=20)), act) == (0, [False, "Filter"])
+    assert browse(TreeExplorer(search(simulations=20)), act) == (0, [False, "View"])

@@ -185,19 +185,15 @@ def test_a_record_goes_in_stages():
     assert "evaluation" in names and columns["recStage"][-1] == len(names)
 
 
-def test_the_marks_of_a_record_are_the_changes_of_the_best_action_and_the_ends():
+def test_the_marks_of_a_record_are_the_ends():
     search = endgame_search(12)
     marks = read(tree_model(search))[0]["records"]["marks"]
-    best, ends = [], []
+    ends = []
     while search.history.position:
         leaf = search.history.records[search.history.position - 1].leaves[0]
-        best.append(int(search.nodes.edge_visits[0, 0].argmax()))
         ends += [search.history.position] if search.nodes.terminal[0, leaf] else []
         search.back()
-    best.reverse()
-    changed = [at + 1 for at in range(1, len(best)) if best[at] != best[at - 1]]
-    assert marks == {"best action changes": changed, "end of an episode": ends[::-1]}
-    assert changed and ends
+    assert ends and marks == {"end of an episode": ends[::-1]}
 
 
 @pytest.mark.parametrize(("record", "begins"), [(True, "Final best action: "), (False, "Best action: ")])

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import torch
 from rlnb_widgets import TreeExplorer
+from rlnb_widgets._core.display_svg import WIDTH
 from rlnb_widgets._core.measures import text_width
-from rlnb_widgets.tree_explorer.scene import tree_display
+from rlnb_widgets.tree_explorer.scene import root_display, tree_display
 from tensordict import TensorDict
 
 from rlnb.search import EXP3, PUCT, Gumbel, UCB1Tuned
@@ -213,3 +214,16 @@ def test_no_line_of_the_picture_is_cut():
     words = head.partition(": ")[2]
     assert len(words) > 100 and words in " ".join(lines) and "Gumbel(simulations=24, considered=4, c_visit=50," in head
     assert "children that are not drawn" in lines and max(map(len, lines)) <= 140
+
+
+def test_beside_the_position_of_the_root_its_actions_keep_to_their_room():
+    explorer = TreeExplorer(learned_search(n=64))
+    board = explorer._positions.drawing(0)
+    assert board is not None
+    texts = [mark for mark in root_display(explorer.model, None).marks if mark["kind"] == "text"]
+    beside = [mark for mark in root_display(explorer.model, board).marks if mark["kind"] == "text"]
+    means = [mark for mark in beside if mark["text"].startswith("mean ")]
+    assert len(means) == 9 and len(texts) == len(beside)
+    assert all(mark["x"] + text_width(mark["text"], 11) <= WIDTH - 188 - 8 for mark in means)
+    shares = [mark for mark in beside if mark["text"].endswith("%")]
+    assert all(mark["x"] + text_width(mark["text"], 10) < means[0]["x"] for mark in shares)

@@ -217,7 +217,7 @@ export function keyboard(root, actions, home = null) {
   root.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.matches(event.key === "?" ? TYPED : "select, input, textarea")) return;
-    if (event.target.tagName === "BUTTON" && (event.key === " " || event.key === "Enter")) return;
+    if (event.target.matches("button, summary") && (event.key === " " || event.key === "Enter")) return;
     const action = actions[event.key];
     if (!action || action[2]?.() === false) return;
     event.preventDefault();

@@ -14,8 +14,9 @@ const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16];
  *
  * marks() returns an object of kind -> sorted steps, at this moment; unit is what the playhead counts, and place(), if it
  * is given, says where it stands in other words. Where the arrow keys move in something else, `page(by)` moves by one: Page
- * Up and Page Down call it. The buttons that jump to marks are the last part of the bar, unless the caller puts
- * them elsewhere. Returns { el, jumps, keys, paint, destroy }; hand `keys` to `keyboard` on the root.
+ * Up and Page Down call it. The last parts of the bar are those for speed and range, `pace`, and those that jump to marks,
+ * `jumps`, unless the caller puts them elsewhere. Returns { el, pace, jumps, keys, paint, destroy }; hand `keys` to `keyboard`
+ * on the root.
  */
 export function timelineBar(playhead, marks = () => ({}), unit = "step", place = null, page = null) {
   const keys = {};
@@ -54,8 +55,8 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   const whole = limit("\\", "×", "play all", "all");
   const jumps = h("span", { class: "rlnb-group", role: "group", "aria-label": "jump to a mark" }, before, kind, after);
 
-  const settings = h("span", { class: "rlnb-group" }, speed, loop, ...limits, whole);
-  const el = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "playback" }, moves, where, settings, jumps);
+  const pace = h("span", { class: "rlnb-group", role: "group", "aria-label": "speed and range" }, speed, loop, ...limits, whole);
+  const el = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "playback" }, moves, where, pace, jumps);
   // Of a single moment nothing is played.
   const plays = () => playhead.last > 0;
   for (const action of Object.values(keys)) action[2] ??= plays;
@@ -72,7 +73,7 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
       kind.replaceChildren(...kinds.map((k, i) => h("option", { value: k }, labels[i])));
       kind.value = chosen;
     }
-    for (const part of [moves, where, settings]) part.hidden = !plays();
+    for (const part of [moves, where, pace]) part.hidden = !plays();
     jumps.hidden = !plays() || kinds.length === 0;
     const list = all[kind.value] ?? [];
     before.disabled = nextMark(list, playhead.t, -1) === null;
@@ -97,7 +98,7 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   };
   const stop = playhead.subscribe(paint);
   paint();
-  return { el, jumps, keys, paint, destroy: stop };
+  return { el, pace, jumps, keys, paint, destroy: stop };
 }
 
 /** The strip of a display list; marks() gives kind -> steps, the list's columns. Returns { el, show(list), update, destroy }. */

@@ -156,7 +156,7 @@ function boardPlaces(head, ask) {
     update(state, thought) {
       cells.forEach((cell, i) => {
         const { action } = targets[i];
-        const words = state.places[i] ?? targets[i].label;
+        const words = state.places[i] ?? `action ${action}`;
         cell.setAttribute("aria-label", thought?.words[action] ? `${words}, policy ${thought.words[action]}` : words);
         cell.setAttribute("aria-disabled", String(!state.legal[action]));
         cell.replaceChildren(...bar(thought, action));

@@ -42,6 +42,7 @@ class Match:
         root: the root of the next step.
         thought: what the policy wrote about its last move; None if it wrote nothing.
         problem: the error of the policy at your last action, or an empty text.
+        taken_back: whether the last thing that happened is that you took a move back.
 
     Raises:
         TypeError: If ``env`` is not an env, or has several actions or one that is not discrete.
@@ -73,6 +74,7 @@ class Match:
         self._roots: list[TensorDictBase] = []
         self.thought: Thought | None = None
         self.problem = ""
+        self.taken_back = False
         #: Called before the policy chooses its answer.
         self.before_answer: Callable[[], None] = lambda: None
         self.root: TensorDictBase = TensorDict({})
@@ -146,7 +148,7 @@ class Match:
         """Start a new game or episode; if it is not your turn, the policy moves."""
         root = self.env.reset(None if self._start is None else self._start.clone())
         self.root, self.steps, self.movers, self._roots = root, [], [], []
-        self.thought, self.problem = None, ""
+        self.thought, self.problem, self.taken_back = None, "", False
         self._answer()
 
     def act(self, action: int) -> None:
@@ -190,7 +192,7 @@ class Match:
         at = len(self.movers) - 1 - self.movers[::-1].index("you")
         self.root = self._roots[at]
         del self.steps[at:], self.movers[at:], self._roots[at:]
-        self.thought, self.problem = None, ""
+        self.thought, self.problem, self.taken_back = None, "", True
 
     def swap(self) -> None:
         """Change sides with the policy, which moves if it then is its turn.
@@ -200,7 +202,7 @@ class Match:
         """
         if not self.can_swap:
             raise ValueError(f"{type(self.env).__name__} has no other side to change to.")
-        self.you, self.problem = 1 - self.you, ""
+        self.you, self.problem, self.taken_back = 1 - self.you, "", False
         self._answer()
 
     def _assert_your_turn(self) -> None:
@@ -236,6 +238,7 @@ class Match:
         root, step = self.root, self.env.step(data)
         env = self.env
         self.root = step_mdp(step, reward_keys=env.reward_keys, done_keys=env.done_keys, action_keys=env.action_keys)
+        self.taken_back = False
         self.steps.append(step)
         self.movers.append(mover)
         self._roots.append(root)

@@ -42,7 +42,9 @@ def status(match: Match) -> str:
 
 
 def _last_move(match: Match) -> str:
-    """Return the last move of the other side as a sentence."""
+    """Return in a sentence that you took a move back, or the last move of the other side."""
+    if match.taken_back:
+        return "Your last move is taken back. "
     if not match.steps or match.movers[-1] != "policy":
         return ""
     action = match.steps[-1].get(match.env.action_key)

@@ -169,7 +169,7 @@ class Game(Visualizer):
         targets = self._spec.targets() if hasattr(self._spec, "targets") and seen.scene is not None else ()  # type: ignore[union-attr]
         return {
             "scene": None if seen.scene is None else seen.scene.to_dict(),
-            "targets": [asdict(target) for target in targets],
+            "targets": [{key: x for key, x in asdict(target).items() if key != "label"} for target in targets],
             "actions": [{"name": a.name, "keys": list(a.keys), "hint": a.hint} for a in self._actions],
             "two": self.match.two_players,
             "note": seen.note,

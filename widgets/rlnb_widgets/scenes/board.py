@@ -69,9 +69,8 @@ class Board:
                 Target(c, c * self.cell, 0.0, self.cell, self.height, f"column {c}") for c in range(self.columns)
             )
         return tuple(
-            Target(r * self.columns + c, c * self.cell, r * self.cell, self.cell, self.cell, f"row {r}, column {c}")
-            for r in range(self.rows)
-            for c in range(self.columns)
+            Target(k, c * self.cell, r * self.cell, self.cell, self.cell, f"cell {k}, row {r}, column {c}")
+            for k, (r, c) in enumerate(np.ndindex(self.rows, self.columns))
         )
 
     def words(self, board: Any) -> tuple[str, ...]:

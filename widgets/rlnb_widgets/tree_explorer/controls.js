@@ -66,10 +66,11 @@ export function actionOf(tree, word) {
 }
 
 /**
- * The filters, the search and the zoom, in one row: onFind(text) returns a message, empty if the node was found;
- * onFilter(change), onFollow(on), onZoom(factor), which is 0 for the whole tree.
+ * What stands beside the tabs: the search, a button that fits the tree, and "View", which unfolds over the picture what is
+ * seldom needed: `playback`, parts of the bar of the record, zoom, filters and `further`. onFind(text) returns a message, empty
+ * if the node was found; onFilter(change), onFollow(on), onZoom(factor), which is 0 for the whole tree.
  */
-export function filterBar({ count, onFind, onFilter, onFollow, onZoom }) {
+export function viewBar({ count, playback, further, onFind, onFilter, onFollow, onZoom }) {
   const search = h("input", {
     type: "search", class: "rlnb-field tx-search", placeholder: "actions: 0 4 8", "aria-label": "find a node by its path of actions",
   });
@@ -81,10 +82,16 @@ export function filterBar({ count, onFind, onFilter, onFollow, onZoom }) {
   const about = "unfold the path of the simulation that is shown";
   const followed = h("label", { class: "tx-field", title: about }, box, " follow the simulation");
   box.addEventListener("change", () => onFollow(box.checked));
-  const more = h("details", { class: "tx-more" }, h("summary", { class: "rlnb-button" }, "Filter"), h("div", { class: "tx-moreBox" },
+  const zoom = (text, label, by) => button({ text, label, onclick: () => onZoom(by) });
+  const zooms = h("span", { class: "rlnb-group tx-field", role: "group", "aria-label": "zoom" },
+    "zoom", zoom("in", "zoom in", 1.25), zoom("out", "zoom out", 0.8));
+  const fit = zoom("fit", "show the whole tree", 0);
+  const recorded = [...playback, followed];
+  const more = h("details", { class: "tx-more" }, h("summary", { class: "rlnb-button" }, "View"), h("div", { class: "tx-moreBox" },
+    ...recorded, zooms,
     number("children", "children drawn per node", count, 1, (n) => onFilter({ count: n ?? count })),
     number("visits ≥", "only nodes with at least this many visits", "", 0, (n) => onFilter({ least: n ?? 0 })),
-    number("depth ≤", "only nodes up to this depth", "", 1, (n) => onFilter({ deepest: n ?? Infinity })), followed));
+    number("depth ≤", "only nodes up to this depth", "", 1, (n) => onFilter({ deepest: n ?? Infinity })), further));
   more.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !more.open) return;
     more.open = false;
@@ -92,15 +99,12 @@ export function filterBar({ count, onFind, onFilter, onFollow, onZoom }) {
     event.preventDefault();
     event.stopPropagation();
   });
-  const zoom = (text, label, by) => button({ text, label, onclick: () => onZoom(by) });
-  const zooms = h("span", { class: "rlnb-group tx-field", role: "group", "aria-label": "zoom" },
-    "zoom", zoom("in", "zoom in", 1.25), zoom("out", "zoom out", 0.8), zoom("all", "show the whole tree", 0));
-  const el = h("div", { class: "tx-filters" }, said, search, more, zooms);
+  const el = h("div", { class: "tx-filters" }, search, fit, more, said);
   return {
     el,
     update(name, hasRecords) {
-      followed.hidden = !hasRecords;
-      zooms.hidden = name !== "tree";
+      for (const part of recorded) part.hidden = !hasRecords;
+      fit.hidden = zooms.hidden = name !== "tree";
     },
     focusSearch: () => search.focus(),
   };
@@ -110,7 +114,7 @@ export function filterBar({ count, onFind, onFilter, onFollow, onZoom }) {
  * The buttons that let the search work; ask(message) sends one to the kernel; null without a kernel.
  *
  * update(waiting, nameOf, actions): waiting is 0, 1 while an answer is awaited, 2 when that takes long; actions are those
- * that can be taken.
+ * that can be taken. `refresh` is a button to place elsewhere.
  */
 export function searchBar({ ask, head, chosenAction }) {
   const many = h("input", {
@@ -129,13 +133,14 @@ export function searchBar({ ask, head, chosenAction }) {
   ]);
   const note = h("span", { class: "rlnb-note rlnb-small tx-kernel" });
   const problem = h("p", { class: "rlnb-error tx-problem", role: "alert" });
-  const buttons = ask ? [made.step, made.back, made.run, many, made.advance, made.refresh] : [];
+  const buttons = ask ? [made.step, made.back, made.run, many, made.advance] : [];
   const el = h("div", {}, h("div", { class: "tx-row", role: "toolbar", "aria-label": "search" }, ...buttons, note), problem);
   return {
     el,
+    refresh: made.refresh,
     update(waiting, nameOf, actions) {
       const { can, problem: words, kind } = head();
-      el.hidden = kind !== "search";
+      el.hidden = made.refresh.hidden = kind !== "search";
       for (const [name, one] of Object.entries(made)) one.disabled = !ask || waiting > 0 || !(can?.[name] || name === "refresh");
       const action = chosenAction();
       const advance = (by) => `Take action ${nameOf(by)}`;
@@ -144,7 +149,7 @@ export function searchBar({ ask, head, chosenAction }) {
       made.advance.style.minWidth = `calc(${(1.12 * Math.max(...actions.map((by) => textWidth(advance(by), 1)), 0)).toFixed(2)}em + 26px)`;
       if (action < 0) made.advance.disabled = true;
       const now = ["", "The search is running.", "No answer yet: the kernel is busy, or gone."][waiting];
-      note.textContent = ask ? now : "To continue the search, run this cell.";
+      note.textContent = note.title = ask ? now : "To continue the search, run this cell.";
       problem.hidden = !words;
       if (problem.textContent !== (words ?? "")) problem.textContent = words ?? "";
     },

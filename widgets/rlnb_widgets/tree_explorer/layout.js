@@ -1,5 +1,6 @@
 // What is unfolded, and where it is drawn: a tidy tree that grows to the right, a column for each step.
 
+import { textWidth } from "../_core/core.js";
 import { bestEdge, childEdges, edgesTo } from "./store.js";
 
 /** Sizes at zoom 1, in pixels: a column for each step, a row for each leaf, and an inner node with what is below it. */
@@ -7,7 +8,7 @@ export const COLUMN = 124;
 const NARROW = 66;
 export const ROW = 22;
 const INNER = 42;
-const LEFT = 46;
+const LEFT = 46; // at least: as much as half of what is written below the root, such as 60→61 · −0.75
 const RIGHT = 92; // room for what is written beside the last node, such as 23→24 · −0.75
 /** Children drawn of a node at first, and of the root. */
 export const CHILDREN = 2;
@@ -69,9 +70,11 @@ export function layOut(tree, folds, forced = new Set(), ways = forced, room = In
   };
   const height = rows(grow(0, -1, null), ROW);
   const deepest = items.reduce((most, item) => Math.max(most, item.depth), 0);
-  const column = Math.min(Math.max((room - LEFT - RIGHT) / Math.max(deepest, 1), NARROW), COLUMN);
-  for (const item of items) item.x = LEFT + item.depth * column;
-  return { items, at, links: furtherLinks(tree, items, at), width: LEFT + deepest * column + RIGHT, height, column };
+  const [visits] = tree.finalVisits;
+  const left = Math.max(LEFT, textWidth(`${visits}→${visits} · −0.75`, 11) * 0.55 + 8);
+  const column = Math.min(Math.max((room - left - RIGHT) / Math.max(deepest, 1), NARROW), COLUMN);
+  for (const item of items) item.x = left + item.depth * column;
+  return { items, at, links: furtherLinks(tree, items, at), width: left + deepest * column + RIGHT, height, column };
 }
 
 /** Put leaves into rows from `top` on and parents between their children; returns where the next row begins. */

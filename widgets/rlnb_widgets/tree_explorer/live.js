@@ -1,14 +1,14 @@
 // The TreeExplorer: a search tree unfolded and as a whole, its record under a playhead, and the selected node opened.
 
 import { Channel, button, clamp, framed, guarded, h, keyboard, noteList, tabs, timelineBar, uniqueId, visualizer } from "../_core/core.js";
-import { filterBar, followPath, legendPanel, phaseBar, searchBar } from "./controls.js";
+import { followPath, legendPanel, phaseBar, searchBar, viewBar } from "./controls.js";
 import { icicle } from "./icicle.js";
 import { CHILDREN } from "./layout.js";
 import { looked, lookedAtOther, opened } from "./look.js";
 import { nodeLink } from "./nodelink.js";
 import { nodePanel, summaryPanel } from "./panel.js";
 import { marksOf, moments, phaseWords } from "./records.js";
-import { actionName, bestEdge, edgesOf, mainLine, pathTo } from "./store.js";
+import { actionName, bestAction, edgesOf, mainLine, pathTo } from "./store.js";
 
 const VIEWS = ["tree", "icicle"];
 const PATIENCE = 5000;
@@ -49,13 +49,9 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   const panel = own(nodePanel({ look, onSelect: select, onC: (c) => constant.set(c) }));
   const summary = summaryPanel({ look, onSelect: select });
   const key = legendPanel({ look, whole: () => large.value === "icicle", further: () => trees.some((one) => one.further()) });
-  const marked = () => (marks ??= marksOf(data.tree, data.records, selection.value));
-  const bar = own(timelineBar(playhead, marked, "simulation", where, time.simulation));
+  const marked = () => (marks ??= marksOf(data.records, selection.value));
+  const bar = own(timelineBar(playhead, marked, "", where, time.simulation));
   const phases = phaseBar({ onPhase: time.toPhase, onStep: time.step });
-  const filters = filterBar({
-    count: CHILDREN, onFind: find, onFilter,
-    onFollow: (on) => { following = on; update(); }, onZoom: (by) => trees.forEach((one) => one.zoom(by)),
-  });
   const wait = (how) => {
     waiting = how;
     clearTimeout(patience);
@@ -64,13 +60,18 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
   };
   const ask = kernel ? (message) => { wait(1); model.send(message); } : null;
   const search = searchBar({ ask, head: () => data.head, chosenAction });
+  const filters = viewBar({
+    count: CHILDREN, playback: [bar.pace, bar.jumps].map((part) => h("div", {}, part)), further: kernel ? search.refresh : null,
+    onFind: find, onFilter,
+    onFollow: (on) => { following = on; update(); }, onZoom: (by) => trees.forEach((one) => one.zoom(by)),
+  });
 
   const insight = h("p", { class: "tx-insight" });
   const reuse = h("p", { class: "rlnb-note tx-reuse" });
   const words = h("p", { class: "tx-words", "aria-live": "polite" });
   const parting = h("p", { class: "tx-parting" });
   const notes = noteList();
-  const record = h("div", { class: "tx-time" }, bar.el);
+  const record = h("div", { class: "tx-time" }, bar.el, phases.el);
   const named = trees.map((one, i) =>
     h("p", { class: "rlnb-small", hidden: !there }, h("b", {}, names?.[i]), " ", h("span", { class: "rlnb-note" })));
   const panes = trees.map((one, i) => h("div", { class: "tx-pane" }, named[i], one.el));
@@ -79,22 +80,21 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     { name: "icicle", title: `Whole tree${names ? ` (${names[0]})` : ""}`, el: ice.el },
   ], { label: "large view", onchoose: (name) => large.set(name) });
   views.el.classList.add("tx-views");
-  views.el.append(filters.el);
+  views.el.firstChild.after(filters.el);
   const sides = tabs([
     { name: "node", title: "Selected node", el: h("div", {}, panel.el) },
     { name: "root", title: "Root", el: h("div", {}, summary.el) },
   ], { label: "details" });
-  const steps = h("div", { class: "tx-steps" }, phases.el, bar.jumps);
-  const controls = h("div", { class: "tx-controls" }, steps, kernel ? search.el : null);
+  const controls = h("div", { class: "tx-controls" }, record, kernel ? search.el : null);
   const main = h("div", { class: `tx-main${there ? " tx-two" : ""}` }, h("div", {}, views.el, words, key.el), sides.el);
-  root.append(...[insight, reuse, parting, record, controls, main, notes.el, kernel ? null : search.el].filter(Boolean));
+  root.append(...[insight, reuse, parting, controls, main, notes.el, kernel ? null : search.el].filter(Boolean));
 
-  /** The simulation that is looked at, by the number that the words below use. */
+  /** The simulation that is looked at, by the number that the words below the tree use. */
   function where() {
     const { count, current } = data.records;
     const { first = 0 } = data.head.records ?? {};
     const [at, of] = [current(time.t(), time.phase()) + 1, count].map((n) => (first + n).toLocaleString("en"));
-    return `simulation ${at} of ${of}`;
+    return `${at} of ${of}`;
   }
   function find(text) {
     if (!text.trim()) return "";
@@ -108,12 +108,10 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     for (const one of trees) one.filter(change);
     update();
   }
-  /** The action at the root that leads to the selected node; at the root itself the one visited most. */
+  /** The action at the root that leads to the selected node; at the root itself the best one. */
   function chosenAction() {
     const { tree: shown, selected } = look();
-    if (selected !== 0) return pathTo(shown, selected)[0];
-    if (time.t() === data.records.count && data.head.best >= 0) return data.head.best;
-    return shown.edgeAction[bestEdge(shown, 0)] ?? -1;
+    return selected === 0 ? bestAction(shown, time.t() === data.records.count) : pathTo(shown, selected)[0];
   }
   keyboard(root, {
     ...bar.keys, ...tree.keys, ...phases.keys,
@@ -129,7 +127,7 @@ export default visualizer("tree-explorer", ({ model, root, playhead, own, listen
     view = null;
     const { tree: shown, records, head } = data;
     const { selected, t, phase } = look();
-    record.hidden = steps.hidden = words.hidden = records.count === 0;
+    record.hidden = words.hidden = records.count === 0;
     if (views.shown !== large.value) views.show(large.value);
     bar.paint();
     const said = records.count ? phaseWords(shown, records, t, phase) : "";

@@ -6,7 +6,7 @@ import { sceneView } from "../_core/scene.js";
 import { ranking, scored, written } from "./formulas.js";
 import { fixed, math, short } from "./notation.js";
 import { changedMean, keyOf } from "./records.js";
-import { TERMINAL, actionName, edgesTo, hasFlag, isKept, isThere, pathWords } from "./store.js";
+import { TERMINAL, actionName, bestAction, edgesTo, hasFlag, isKept, isThere, pathWords } from "./store.js";
 
 const WAYS = 6; // to a node, written at the most
 const ROWS = 60; // of the table, at the most
@@ -37,6 +37,7 @@ export function factsOf(tree, node) {
 export function nodePanel({ look, onSelect, onC }) {
   let picked = -1; // the action whose formula is written; -1: the best one
   let seen = -1;
+  let wide = 0;
   const title = h("h4", { tabindex: -1 });
   const scene = sceneBox();
   const facts = h("dl", { class: "rlnb-facts" });
@@ -70,7 +71,8 @@ export function nodePanel({ look, onSelect, onC }) {
     const state = look();
     const { tree, selected: node, c, own } = state;
     const { rule } = tree.head;
-    if (node !== seen) { seen = node; picked = -1; }
+    const moved = node !== seen;
+    if (moved) { seen = node; picked = -1; }
     const board = state.boards?.[node];
     title.textContent = pathWords(tree, node) + (board?.label ? `: ${board.label}` : "");
     scene.show(board, tree.head.scene);
@@ -106,10 +108,19 @@ export function nodePanel({ look, onSelect, onC }) {
       reset.disabled = c === own;
     }
     paintFormula(formula, tree, node, chosen);
+    if (moved) settle();
     el.setAttribute("data-node", String(node));
     el.setAttribute("data-order", order.map((i) => rows[i].action).join(" "));
   }
-  return { el, update, destroy: scene.destroy };
+  /** Never be lower than for the nodes before, so that what is below stays in its place; in another width it begins anew. */
+  function settle() {
+    if (!el.clientWidth) return;
+    if (el.clientWidth !== wide) { wide = el.clientWidth; el.style.minHeight = ""; }
+    el.style.minHeight = `${Math.ceil(el.getBoundingClientRect().height)}px`;
+  }
+  const observer = new ResizeObserver(() => { if (el.clientWidth !== wide) settle(); });
+  observer.observe(el);
+  return { el, update, destroy() { scene.destroy(); observer.disconnect(); } };
 }
 
 /** The columns of the table: [head, what it is, cell of a row]. */
@@ -244,8 +255,7 @@ export function summaryPanel({ look, onSelect }) {
     const larger = (a, b) => b.n - a.n || (b.prior ?? 0) - (a.prior ?? 0);
     const shown = rows.length <= BARS ? rows : [...rows].sort(larger).slice(0, BARS);
     const most = Math.max(...shown.flatMap((row) => [row.share, row.prior ?? 0, row.improved ?? 0, shareThere(row)]), 1e-9);
-    const ended = t === records.count && rows.find((row) => row.action === head.best);
-    const best = ended || shown.reduce((a, b) => (b.n > a.n ? b : a), shown[0]);
+    const best = bestAction(tree, t === records.count);
     const bar = (role, share) => {
       const height = `${((100 * share) / most).toFixed(1)}%`;
       return share === null ? null : h("i", { class: "tx-bar", style: `background:var(--rlnb-${role});height:${height}` });
@@ -263,7 +273,7 @@ export function summaryPanel({ look, onSelect }) {
       ].filter(Boolean).join(", ");
       const bars = [bar("c7", row.prior), bar("c0", row.share), bar("c4", there ? shareThere(row) : null), bar("c2", row.improved)];
       const made = h("button", {
-        type: "button", class: `tx-barbutton${row === best && row.n ? " tx-best" : ""}`, "data-action": row.action,
+        type: "button", class: `tx-barbutton${row.action === best && row.n ? " tx-best" : ""}`, "data-action": row.action,
         "aria-label": words, title: words, disabled: row.child < 0, onclick: () => onSelect(row.child),
       }, h("span", { class: "tx-columns" }, ...bars),
       h("span", { class: "tx-percent" }, percent(row.improved ?? row.share)), h("span", { class: "tx-barname" }, name));

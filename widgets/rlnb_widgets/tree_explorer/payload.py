@@ -23,7 +23,7 @@ from rlnb_widgets.tree_explorer.words import (
 TERMINAL, SHARED, REUSED = 1, 2, 4
 
 
-#: Columns by name: dtype and array of each.
+#: Columns by name: dtype and array of each; "i" is the smallest type of integers that holds what the page only reads.
 _Columns = dict[str, tuple[str, Any]]
 
 
@@ -47,7 +47,7 @@ def tree_payload(model: TreeModel, comparison: Comparison | None = None) -> tupl
 def _tree(model: TreeModel, blob: bytearray, match: np.ndarray | None = None) -> dict[str, Any]:
     """Describe one tree, whose columns are appended to the bytes."""
     records, values = model.records, model.values
-    columns: _Columns = {} if match is None else {"match": ("i4", match)}
+    columns: _Columns = {} if match is None else {"match": ("i", match)}
     columns |= {**_nodes(model), **_edges(model), **({} if records is None else _records(records))}
     return {
         "kind": model.kind,
@@ -78,6 +78,9 @@ def _tree(model: TreeModel, blob: bytearray, match: np.ndarray | None = None) ->
 def _put(blob: bytearray, kind: str, array: Any) -> list[Any]:
     """Append a column; return its dtype, first byte and length."""
     start = len(blob)
+    if kind == "i":
+        largest = int(np.max(array, initial=0))
+        kind = "i1" if largest < 2**7 else "i2" if largest < 2**15 else "i4"
     blob += np.ascontiguousarray(array).astype(f"<{kind}").tobytes()
     return [kind, start, len(array)]
 
@@ -87,13 +90,13 @@ def _nodes(model: TreeModel) -> _Columns:
     flags = TERMINAL * nodes.terminal.astype(np.uint8) + SHARED * nodes.shared.astype(np.uint8)
     flags[: model.reused] += REUSED
     return {
-        "parent": ("i4", nodes.parent),
-        "action": ("i4", nodes.action),
-        "edge": ("i4", nodes.edge),
-        "depth": ("i4", nodes.depth),
+        "parent": ("i", nodes.parent),
+        "action": ("i", nodes.action),
+        "edge": ("i", nodes.edge),
+        "depth": ("i", nodes.depth),
         "toPlay": ("i1", nodes.to_play),
         "flags": ("u1", flags),
-        "steps": ("i4", nodes.steps),
+        "steps": ("i", nodes.steps),
         "visits": ("i4", nodes.size),
         "valueSum": ("f8", _known(model, nodes.value_sum)),
         "evaluation": ("f8", nodes.evaluation),
@@ -106,9 +109,9 @@ def _nodes(model: TreeModel) -> _Columns:
 def _edges(model: TreeModel) -> _Columns:
     edges = model.edges
     found: _Columns = {
-        "edgeStart": ("i4", edges.first),
-        "edgeAction": ("i4", edges.action),
-        "edgeChild": ("i4", edges.child),
+        "edgeStart": ("i", edges.first),
+        "edgeAction": ("i", edges.action),
+        "edgeChild": ("i", edges.child),
         "edgeVisits": ("i4", weights(model)),
         "edgeSum": ("f8", _known(model, edges.value_sum)),
         "edgePrior": ("f4", edges.prior),
@@ -130,27 +133,23 @@ def _records(records: Records) -> _Columns:
     stage += np.where(records.phase == 1, 2, evaluates)
     order = np.argsort(stage, kind="stable")
     return {
-        "recPathStart": ("i4", records.path_start),
-        "recEdge": ("i4", records.edge),
-        "recLeaf": ("i4", records.leaf),
+        "recPathStart": ("i", records.path_start),
+        "recEdge": ("i", records.edge),
+        "recLeaf": ("i", records.leaf),
         "recAdded": ("u1", records.added),
         "recValue": ("f8", records.value),
-        "recStage": ("i4", np.searchsorted(stage[order], np.arange(3 * len(records) + 1))),
+        "recStage": ("i", np.searchsorted(stage[order], np.arange(3 * len(records) + 1))),
         "chName": ("u1", records.name[order]),
-        "chPlace": ("i4", np.where(records.change_edge >= 0, records.change_edge, records.node)[order]),
+        "chPlace": ("i", np.where(records.change_edge >= 0, records.change_edge, records.node)[order]),
         "chBefore": ("f8", records.before[order]),
         "chAfter": ("f8", records.after[order]),
     }
 
 
 def _record_facts(model: TreeModel, records: Records) -> dict[str, Any]:
-    """Describe the record, with the simulations after which another action is visited most, and that came to an end."""
-    first = records.edge[records.path_start[:-1]][:, None] == np.arange(len(model.edges.of(0)))
-    visits = model.edges.visits[: first.shape[1]] - first.sum(0) + first.cumsum(0)
-    changes = np.flatnonzero(np.diff(visits.argmax(1))) + 2 if len(records) else np.zeros(0)
+    """Describe the record, with the simulations that came to an end of the episode."""
     ends = np.flatnonzero(model.nodes.terminal[records.leaf]) + 1
-    marks = {"best action changes": changes.tolist(), "end of an episode": ends.tolist()}
-    return {"count": len(records), "first": records.first, "marks": marks}
+    return {"count": len(records), "first": records.first, "marks": {"end of an episode": ends.tolist()}}
 
 
 def _rule(rule: RuleFacts) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import { clamp } from "../_core/core.js";
 import { short } from "./notation.js";
-import { TERMINAL, actionName, hasFlag, isTurned, pathWords } from "./store.js";
+import { TERMINAL, actionName, bestAction, hasFlag, isTurned, pathWords } from "./store.js";
 
 /** What is shown between one simulation and the next; "back up" is the picture once its numbers are in. */
 export const PHASES = ["back up", "select", "expand", "evaluate"];
@@ -37,19 +37,22 @@ export function recordsOf(tree) {
     tree.now = count === 0 ? Infinity : Math.ceil(position / 3);
   };
   seek(count);
+  const bests = Array.from({ length: count }, (_, r) => { seek(r + 1); return bestAction(tree, r + 1 === count); });
+  const changes = [...bests.keys()].filter((r) => r > 0 && bests[r] !== bests[r - 1]).map((r) => r + 1);
 
   const path = (r) => {
     const edges = [...tree.recEdge.subarray(tree.recPathStart[r], tree.recPathStart[r + 1])];
     return { edges, nodes: edges.map((e) => tree.edgeFrom[e]), actions: edges.map((e) => tree.edgeAction[e]), leaf: tree.recLeaf[r] };
   };
   /**
-   * What a simulation found: the reward of the step to an end, or the value of the leaf; `turned` if what is
-   * good there is bad for the player at the root.
+   * What a simulation found: the reward of the step to an end, for the player who moved there, or the value of the leaf, for
+   * the one to move; `by` is this player, `turned` if what is good for it is bad for the player at the root.
    */
   const found = (r) => {
     const leaf = tree.recLeaf[r];
-    if (!hasFlag(tree, leaf, TERMINAL)) return { found: tree.recValue[r], ended: false, turned: isTurned(tree, leaf) };
-    return { found: tree.reward[leaf], ended: true, turned: leaf > 0 && isTurned(tree, tree.parent[leaf]) };
+    const ended = hasFlag(tree, leaf, TERMINAL);
+    const node = ended && leaf > 0 ? tree.parent[leaf] : leaf;
+    return { found: ended ? tree.reward[leaf] : tree.recValue[r], ended, by: tree.toPlay[node], turned: isTurned(tree, node) };
   };
   /** The simulation that is looked at, or -1 before the first. */
   const current = (t, phase) => (phase === 0 ? t - 1 : t);
@@ -62,7 +65,7 @@ export function recordsOf(tree) {
     }
     return all;
   };
-  return { count, seek, path, found, current, changed };
+  return { count, seek, path, found, current, changed, marks: { "best action changes": changes, ...head.records?.marks } };
 }
 
 /** The key of a changed number: its name, and the node or the edge that it belongs to. */
@@ -74,10 +77,10 @@ export function changedMean(changed, sumKey, countKey, sum, count) {
   return sums || counts ? [0, 1].map((i) => (sums?.[i] ?? sum) / (counts?.[i] ?? count)) : null;
 }
 
-/** Where the playhead may jump to: what Python found, and the simulations that came by a node. */
-export function marksOf(tree, { count, path }, node = 0) {
+/** Where the playhead may jump to: what is known of the record, and the simulations that came by a node. */
+export function marksOf({ count, path, marks: known }, node = 0) {
   const passes = ({ nodes, leaf }) => leaf === node || nodes.includes(node);
-  const marks = { ...tree.head.records?.marks };
+  const marks = { ...known };
   if (node > 0) marks["by the selected node"] = Array.from({ length: count }, (_, r) => r + 1).filter((t) => passes(path(t - 1)));
   return marks;
 }
@@ -87,15 +90,18 @@ export function phaseWords(tree, records, t, phase) {
   const r = records.current(t, phase);
   if (r < 0) return "Before the first recorded simulation.";
   const { actions, leaf } = records.path(r);
-  const { found, ended } = records.found(r);
+  const { found, ended, by } = records.found(r);
   const way = actions.map((action) => actionName(tree, action)).join(" → ");
   const at = leaf === 0 ? "the root" : pathWords(tree, leaf);
+  const { players } = tree.head;
+  const what = `${players ? `player${by}'s` : "the"} ${ended ? "reward" : "value"} of ${short(found)}`;
+  const turned = players && found ? `, as ${short(-found)} where the other player moves` : "";
   const words = {
     select: `from the root ${way}, by the best score in each node`,
     expand: tree.recAdded[r] ? `a new node is added after ${way}` : `nothing to add, ${at} is an end of the episode`,
-    evaluate: ended ? `the episode ends after ${at}, with a reward of ${short(found)} for the player who moved there`
-      : `${at} is worth ${short(found)} to the player to move`,
-    "back up": `${ended ? "the reward of " : ""}${short(found)} goes up along ${way}; ${actions.length + 1} nodes gain one visit each`,
+    evaluate: ended ? `the episode ends after ${at}, with a reward of ${short(found)}${players ? ` for player${by}, who moved there` : ""}`
+      : `${at} is worth ${short(found)}${players ? ` to player${by}, who is to move` : ""}`,
+    "back up": `${what} goes up along ${way}${turned}; ${actions.length + 1} nodes gain one visit each`,
   };
   return `Simulation ${((tree.head.records.first ?? 0) + r + 1).toLocaleString("en")}, ${PHASES[phase]}: ${words[PHASES[phase]]}.`;
 }

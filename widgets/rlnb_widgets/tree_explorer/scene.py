@@ -115,17 +115,21 @@ def root_display(model: TreeModel, board: Scene | None) -> Display:
     if model.rule is not None:
         bars.insert(0, ("prior", "c7", [row.prior or 0.0 for row in rows]))
         bars.append(("improved policy", "c2", [row.improved or 0.0 for row in rows]))
+    means = ["" if row.value is None else f"mean {_written(row.value)}" for row in rows]
+    # Beside a position there is less room for the bars.
+    beside = scale * board.width + 16 if board is not None else 0.0
+    room = WIDTH - beside - 96 - max(text_width(mean, _TEXT) for mean in means)
+    step = min(room / len(bars), 126.0)
     display.text(0, 12, "root action", bold=True)
     for i, (name, role, shares) in enumerate(bars):
-        x, most = 92.0 + 126 * i, max(max(shares), 1e-12)
+        x, most, wide = 92.0 + step * i, max(max(shares), 1e-12), step - 46
         display.text(x, 12, name, fill="muted")
         for k, share in enumerate(shares):
-            display.box(x, 18 + 15 * k, 80 * share / most, 10, role, radius=2)
-            display.text(x + 80 * share / most + 4, 27 + 15 * k, f"{share:.0%}", size=_LABEL)
-    for k, row in enumerate(rows):
+            display.box(x, 18 + 15 * k, wide * share / most, 10, role, radius=2)
+            display.text(x + wide * share / most + 4, 27 + 15 * k, f"{share:.0%}", size=_LABEL)
+    for k, (row, mean) in enumerate(zip(rows, means, strict=True)):
         display.text(0, 27 + 15 * k, shorten(model.action_text(row.action), 12), bold=row.action == model.best)
-        if row.value is not None:
-            display.text(96.0 + 126 * len(bars), 27 + 15 * k, f"mean {_written(row.value)}")
+        display.text(96.0 + step * len(bars), 27 + 15 * k, mean)
     return display
 
 

@@ -73,6 +73,11 @@ export function bestEdge(tree, node) {
   return best;
 }
 
+/** The action to play at the moment: at the end of the record the one that the search names, before it that of `bestEdge`; or -1. */
+export function bestAction(tree, ended) {
+  return ended && tree.head.best >= 0 ? tree.head.best : tree.edgeAction[bestEdge(tree, 0)] ?? -1;
+}
+
 /** The edges that follow one another from the root on, each the best of its node. */
 export function mainLine(tree) {
   const line = [];
