@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlnb_widgets.game.match import Match
+from rlnb_widgets.game.model import Match
 from rlnb_widgets.game.widget import Game, play
 
 __all__ = ["Game", "Match", "play"]

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 
 from rlnb_widgets._core.text import key_text
-from rlnb_widgets.game.match import Match
+from rlnb_widgets.game.model import Match
 from rlnb_widgets.scenes.scene import Scene
 
 

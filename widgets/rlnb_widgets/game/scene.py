@@ -7,7 +7,7 @@ from rlnb_widgets._core.display_svg import MARGIN, draw_display
 from rlnb_widgets._core.measures import cut_text
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets.game.actions import Action
-from rlnb_widgets.game.match import Match
+from rlnb_widgets.game.model import Match
 from rlnb_widgets.game.picture import MatchDrawing
 from rlnb_widgets.game.text import match_explanation, match_headline, status
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlnb.envs.custom.boards import board_text
 from rlnb_widgets._core.text import number, plural
 from rlnb_widgets.game.actions import Action
-from rlnb_widgets.game.match import SIDES, Match
+from rlnb_widgets.game.model import SIDES, Match
 from rlnb_widgets.game.picture import MatchDrawing
 
 

@@ -14,7 +14,7 @@ from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.svg import Svg
 from rlnb_widgets._core.visualizer import Visualizer
 from rlnb_widgets.game.actions import actions_of
-from rlnb_widgets.game.match import Match
+from rlnb_widgets.game.model import Match
 from rlnb_widgets.game.picture import picture
 from rlnb_widgets.game.scene import game_svg
 from rlnb_widgets.game.text import game_text, match_explanation, match_headline, status
