@@ -120,6 +120,7 @@ TrainingMonitor: 400 of 400 frames, finished
   return   23 values  last 24    best 30    goal 25  ▁▁▃▂▆▅▆▅▄▃▄▆▆▇▅▆▅▇▇▆█▇▇
   loss     20 values  last 0.05  best 0.05           █▄▃▂▂▂▂·▁▁▁▁▁▁▁▁▁▁▁▁  1 not finite
   epsilon  20 values  last 0.05                      ██▇▇▇▆▆▅▅▅▄▄▄▃▃▂▂▂▁▁
+  return: no clear change, about 17; best 30.
   before: 13 steps, return 13, after 0 frames
   latest episode: 28 steps, return 28, after 400 frames
   values of 2 x 2 states, with greedy actions"""
@@ -130,11 +131,11 @@ def test_the_words_say_what_the_picture_shows(trained):
     trained.log_hparams({"gamma": 0.99, "env": "<b>"})
     words = trained.explain().split("\n\n")
     assert words[0] == "A training, 400 of 400 frames, finished."
-    assert (
-        words[2]
-        == "loss: 20 values between 0.05 and 1, the last one 0.05 at frames 400. 1 value not finite, at the crosses."
+    assert words[2] == (
+        "loss: fell from about 0.75 to 0.05, no clear change in the last 15 values; best 0.05. 20 values between "
+        "0.05 and 1, the last one 0.05 at frames 400. 1 value not finite, at the crosses."
     )
-    assert words[1].endswith("The dashed line is the goal, 25.")
+    assert words[1].endswith("The goal is 25.")
     assert words[-2].startswith("The value map shows 3 states with values from 0 to 1; an arrow is")
     assert words[-1] == "Hyperparameters: gamma = 0.99, env = <b>."
 
@@ -154,7 +155,7 @@ def test_the_picture_is_small_and_the_same_each_time_but_for_the_times(trained):
     ElementTree.fromstring(svg)
     for words in (
         "return",
-        "last 24, best 30, goal 25 (dashed)",
+        "last 24, best 30, goal 25",
         "before",
         "latest episode",
         "ended",
@@ -171,11 +172,27 @@ def test_frames_of_rollouts_show_no_actions_and_share_their_parts(trained):
     assert frames.acting and held == ["agent0-still", *shown]
 
 
-def test_the_page_says_what_its_lines_are_as_the_picture_does(trained):
-    note = trained._head["note"]
-    assert note.startswith("The thin line shows the values") and note in trained.to_svg()
-    assert "goal 25 (dashed)" in trained._head["curves"][0]["label"]
-    assert TrainingMonitor()._head["note"] == ""
+def test_all_views_say_what_the_return_did_and_a_legend_what_the_marks_are(browse, trained):
+    words = f"return: {trained.model.curves[0].trend}; best 30."
+    meanings = ["values", "moving mean", "goal", "not finite"]
+
+    def act(page):
+        return page.locator(".tm-insight").inner_text(), page.locator(".tm-key li").all_inner_texts()
+
+    assert browse(trained, act) == (words, meanings)
+    assert f"\n  {words}\n" in repr(trained) and words in trained.explain()
+    drawn = re.findall(r"<text[^>]*>(.*?)</text>", trained.to_svg())
+    assert {words, *meanings} <= set(drawn)
+    empty = TrainingMonitor()
+    assert (empty._head["insight"], empty._legend) == ("", [])
+
+
+def test_what_is_said_is_the_return_whatever_was_logged_first():
+    with TrainingMonitor() as monitor:
+        monitor.log(loss=1.0)
+        assert "\n  loss: 1, its only value." in repr(monitor)
+        monitor.log({"episode return": 3.0})
+        assert "\n  episode return: 3, its only value." in repr(monitor)
 
 
 def test_the_cross_of_a_first_value_is_whole():
@@ -432,7 +449,8 @@ def test_a_finished_run_is_read_from_a_csv_logger(tmp_path):
         == """\
 TrainingMonitor: a finished run, 400 steps
   loss          5 values  last 0.2  best 0.2    █▆·▃▁  1 not finite
-  train/return  5 values  last 40   best 40     ▁▃▅▆█"""
+  train/return  5 values  last 40   best 40     ▁▃▅▆█
+  train/return: went from 0 to 40 in 5 values; best 40."""
     )
     alone = TrainingMonitor.read(logger.folder / "scalars" / "train" / "return.csv")
     assert alone["return"][1].tolist() == [0, 10, 20, 30, 40]

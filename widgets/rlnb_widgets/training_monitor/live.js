@@ -1,6 +1,6 @@
 // The TrainingMonitor: progress, a panel for each curve with what is read off it, the agents under one playhead, and the value map.
 
-import { bytes, clamp, columnsOf, framed, h, inflated, keyboard, search, surface, tellSlider, text, timelineBar, visualizer } from "../_core/core.js";
+import { bytes, clamp, columnsOf, framed, h, inflated, keyboard, legend, search, surface, tellSlider, text, timelineBar, visualizer } from "../_core/core.js";
 import { frameSource, frameView } from "../rollout_player/frames.js";
 
 export default visualizer("training-monitor", async ({ model, root, playhead, own, listen }) => {
@@ -9,7 +9,8 @@ export default visualizer("training-monitor", async ({ model, root, playhead, ow
   const progress = own(surface(null, null, { class: "tm-bar", role: "progressbar", "aria-valuemin": "0" }));
   const curves = h("div", { class: "tm-curves", role: "group", "aria-label": "curves" });
   const reading = h("p", { class: "tm-reading", "aria-live": "polite" });
-  const note = h("p", { class: "rlnb-note rlnb-small tm-note" });
+  const insight = h("p", { class: "tm-insight" });
+  const key = h("div", { class: "tm-key" });
   const panels = new Map(); // of each curve: its chart, its name, and the list and the columns that it shows
   const screens = h("div", { class: "tm-screens" });
   const bar = own(timelineBar(playhead, () => ({})));
@@ -19,7 +20,7 @@ export default visualizer("training-monitor", async ({ model, root, playhead, ow
   let shown = [];
 
   root.append(
-    h("p", { class: "tm-status" }, words, pace), progress.el, curves, reading, note,
+    h("p", { class: "tm-status" }, words, pace), progress.el, insight, curves, key, reading,
     h("div", { class: "tm-work" }, agents, map.el),
   );
   keyboard(root, bar.keys);
@@ -75,7 +76,7 @@ export default visualizer("training-monitor", async ({ model, root, playhead, ow
       panel.chart.el.setAttribute("aria-label", label);
       tell(panel);
     }
-    note.textContent = head.note;
+    insight.textContent = head.insight;
     map.el.hidden = !head.map;
     if (head.map) {
       map.el.style.width = `calc(${head.map.width}px * var(--rlnb-zoom, 1))`;
@@ -85,6 +86,7 @@ export default visualizer("training-monitor", async ({ model, root, playhead, ow
     Object.assign(root.dataset, { state: head.state, frames: head.frames, curves: head.curves.length });
   };
 
+  const drawKey = () => key.replaceChildren(legend(model.get("_legend")));
   const forget = own(() => { for (const { view } of shown) view.destroy(); });
   let gone = false;
   own(() => { gone = true; });
@@ -118,12 +120,13 @@ export default visualizer("training-monitor", async ({ model, root, playhead, ow
   };
 
   // All traits of one message are set before the next frame, whatever their order.
-  for (const [draw, names] of [[drawHead, ["_head", "_columns"]], [drawShows, ["_shows", "_poses"]]]) {
+  for (const [draw, names] of [[drawHead, ["_head", "_columns"]], [drawKey, ["_legend"]], [drawShows, ["_shows", "_poses"]]]) {
     const soon = own(framed(draw));
     for (const name of names) listen(`change:${name}`, soon);
   }
   own(playhead.subscribe(drawTime));
   drawHead();
+  drawKey();
   await drawShows();
 });
 

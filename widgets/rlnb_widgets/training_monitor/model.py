@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlnb_widgets._core.text import duration, short_rate
+from rlnb_widgets._core.measures import short_number
+from rlnb_widgets._core.text import duration, short_rate, shorten
 from rlnb_widgets.rollout_player import PlayerModel
 from rlnb_widgets.training_monitor.series import MOST_BUCKETS, Buckets, Series, at_most
+from rlnb_widgets.training_monitor.trend import trend_words
 
 #: States of a training.
 STATES = ("waiting", "running", "finished", "stopped", "failed", "log")
@@ -39,6 +41,7 @@ class CurveModel:
     low: float = math.nan  #: lowest finite value
     high: float = math.nan  #: highest finite value
     goal: float | None = None  #: value to reach
+    trend: str = ""  #: what the series did, in words
 
     @property
     def best(self) -> float | None:
@@ -125,6 +128,7 @@ def curve_model(name: str, series: Series, goal: float | None = None, most: int 
         first_step=float(buckets.start[0]), last_step=float(buckets.end[-1]), last=float(series.last),
         low=float(buckets.low[some].min()) if some.any() else math.nan,
         high=float(buckets.high[some].max()) if some.any() else math.nan, goal=goal,
+        trend=trend_words(series.buckets()),
     )  # fmt: skip
 
 
@@ -156,6 +160,18 @@ def _smoothed(buckets: Buckets, values: np.ndarray) -> tuple[int, np.ndarray, np
     with np.errstate(invalid="ignore", divide="ignore"):
         means = (total[ends] - total[starts]) / (count[ends] - count[starts])
     return wide * buckets.width, buckets.end, means
+
+
+def insight(curves: Sequence[CurveModel]) -> str:
+    """Say what the return did, or the first series that has values."""
+    found = sorted((curve for curve in curves if curve.trend), key=lambda curve: not _HIGHER.search(curve.name))
+    return f"{shorten(found[0].name, 32)}: {trend_of(found[0])}." if found else ""
+
+
+def trend_of(curve: CurveModel) -> str:
+    """Say what a series did, and its best value if there is one."""
+    best = curve.best if curve.low < curve.high else None
+    return curve.trend if best is None else f"{curve.trend}; best {short_number(best)}"
 
 
 def progress_words(progress: Progress) -> str:

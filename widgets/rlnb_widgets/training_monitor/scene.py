@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rlnb_widgets._core.display import Columns, Display, Param
-from rlnb_widgets._core.display_svg import WIDTH
+from rlnb_widgets._core.display import Columns, Display, Legend, Param, Sign
+from rlnb_widgets._core.display_svg import WIDTH, line_sign
 from rlnb_widgets._core.measures import format_value, round_step, short_number, text_width, ticks
 from rlnb_widgets._core.text import shorten
 from rlnb_widgets.training_monitor.model import CurveModel, MonitorModel, Progress, Shown, ValueMap
@@ -18,8 +18,6 @@ _TOP, _TALL = 20.0, 62.0
 _CURVE = _TOP + _TALL + 26.0
 _CELL, _MAP = 44.0, 300.0
 _FRAMES = 5
-#: What the lines of a noisy curve are.
-TWO_LINES = "The thin line shows the values, the thick one their moving mean."
 #: Parameters of a panel whose values nobody reads with keys.
 UNREAD = {"read": 0, "at": 0}
 
@@ -119,7 +117,7 @@ def curve_words(curve: CurveModel) -> str:
     if curve.best is not None and math.isfinite(curve.best):
         words.append(f"best {short_number(curve.best)}")
     if curve.goal is not None:
-        words.append(f"goal {short_number(curve.goal)} (dashed)")
+        words.append(f"goal {short_number(curve.goal)}")
     if curve.missing_count:
         words.append(f"{curve.missing_count:,} NaN")
     return ", ".join(words)
@@ -155,9 +153,20 @@ def _missing(display: Display, curve: CurveModel) -> None:
         display.glyphs(curve.missing, _TOP + _TALL - 6, "cross", 7, "bad")
 
 
-def lines_words(curves: Sequence[CurveModel]) -> str:
-    """Say what the two lines of a noisy curve are; nothing if no curve has two."""
-    return TWO_LINES if any(curve.window for curve in curves) else ""
+def curve_legend(curves: Sequence[CurveModel]) -> Legend:
+    """Return what the marks of the curves mean, of those that occur; one line alone needs no words."""
+    two = any(curve.window for curve in curves)
+    found = [
+        (line_sign("muted", 0.8), "values", two),
+        (line_sign("muted", 2.25), "moving mean", two),
+        (line_sign("good", 1, (5, 4)), "goal", any(curve.goal is not None for curve in curves)),
+        (_cross(), "not finite", any(curve.missing_count for curve in curves)),
+    ]
+    return [(sign, words) for sign, words, there in found if there]
+
+
+def _cross() -> Sign:
+    return Sign(8, lambda sign: sign.glyph(4, 7, "cross", 7, "bad"))
 
 
 def map_width(grid: ValueMap) -> float:

@@ -6,7 +6,14 @@ import numpy as np
 
 from rlnb_widgets._core.measures import short_number
 from rlnb_widgets._core.text import plural, shorten, sparkline, table
-from rlnb_widgets.training_monitor.model import CurveModel, MonitorModel, Shown, progress_words
+from rlnb_widgets.training_monitor.model import (
+    CurveModel,
+    MonitorModel,
+    Shown,
+    insight,
+    progress_words,
+    trend_of,
+)
 
 
 def monitor_headline(model: MonitorModel) -> str:
@@ -19,6 +26,8 @@ def monitor_text(model: MonitorModel) -> str:
     lines = [f"TrainingMonitor: {monitor_headline(model)}"]
     if model.curves:
         lines += [f"  {line}" for line in table([_row(curve) for curve in model.curves]).split("\n")]
+    if words := insight(model.curves):
+        lines.append(f"  {words}")
     lines += [f"  {shown_words(one, model.progress.unit)}" for one in model.shown]
     if model.value_map is not None:
         grid = model.value_map
@@ -80,13 +89,13 @@ def _curve_words(curve: CurveModel, unit: str) -> str:
     if not curve.count:
         return f"{curve.name}: nothing was logged."
     words = (
-        f"{curve.name}: {plural(curve.count, 'value')} between {short_number(curve.low)} and "
+        f"{curve.name}: {trend_of(curve)}. {plural(curve.count, 'value')} between {short_number(curve.low)} and "
         f"{short_number(curve.high)}, the last one {short_number(curve.last)} at {unit} {curve.last_step:,.0f}."
     )
     if curve.window:
-        words += f" The thin line shows the values, the thick one the mean of the last {curve.window:,}."
+        words += f" The moving mean is that of the last {curve.window:,} values."
     if curve.goal is not None:
-        words += f" The dashed line is the goal, {short_number(curve.goal)}."
+        words += f" The goal is {short_number(curve.goal)}."
     if curve.missing_count:
         words += f" {plural(curve.missing_count, 'value')} not finite, at the crosses."
     return words

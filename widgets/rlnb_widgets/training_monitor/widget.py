@@ -17,7 +17,7 @@ from tensordict import TensorDictBase
 
 from rlnb.record.loggers.common import Logger
 from rlnb_widgets._core.display import Columns
-from rlnb_widgets._core.display_svg import Part, stacked
+from rlnb_widgets._core.display_svg import Part, legend_payload, stacked
 from rlnb_widgets._core.environments import check_env
 from rlnb_widgets._core.esm import bundle_css, bundle_js
 from rlnb_widgets._core.packing import deflated
@@ -35,6 +35,7 @@ from rlnb_widgets.training_monitor.model import (
     Shown,
     ValueMap,
     curve_model,
+    insight,
     pace_words,
     progress_words,
 )
@@ -42,9 +43,9 @@ from rlnb_widgets.training_monitor.returns import EpisodeReturns
 from rlnb_widgets.training_monitor.scene import (
     UNREAD,
     curve_displays,
+    curve_legend,
     curve_words,
     film_display,
-    lines_words,
     map_display,
     map_width,
     progress_display,
@@ -107,6 +108,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
         TrainingMonitor: 64 of 64 frames, finished
           return   8 values  last 8  best 8    ▄▄▄▄▄▄▄▄
           epsilon  4 values  last 0            █▆▃▁
+          return: 8 all the time.
         >>> monitor["epsilon"][1].tolist()
         [0.75, 0.5, 0.25, 0.0]
     """
@@ -116,6 +118,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
 
     _head = traitlets.Dict().tag(sync=True)
     _columns = traitlets.Bytes().tag(sync=True)
+    _legend = traitlets.List().tag(sync=True)  # apart from the head: it seldom changes
     _shows = traitlets.Dict().tag(sync=True)
     _poses = traitlets.Bytes().tag(sync=True)
     _pictures = traitlets.Bytes().tag(sync=True)
@@ -358,6 +361,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
             >>> TrainingMonitor.read(logger.folder)
             TrainingMonitor: a finished run, 400 steps
               return  5 values  last 40  best 40    ▁▃▅▆█
+              return: went from 0 to 40 in 5 values; best 40.
         """
         monitor = cls(unit="steps")
         for name, (steps, values) in read_log(path).items():
@@ -507,7 +511,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
                 }
                 for curve, panel in zip(model.curves, panels, strict=True)
             ],
-            "note": lines_words(model.curves),
+            "insight": insight(model.curves),
             "map": None
             if grid is None
             else {
@@ -518,6 +522,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
         head["columns"], blob = columns.payload()
         with self.hold_sync():
             self._head, self._columns = head, blob
+            self._legend = legend_payload(curve_legend(model.curves))
             if fresh:
                 self.length = max(one.player.length for one in model.shown)
                 self._shows, self._poses, self._pictures = _shows(model.shown, model.progress.unit)
@@ -537,9 +542,9 @@ class TrainingMonitor(TimeTraits, Visualizer):
     def _picture(self, pace: str) -> Svg:
         model = self._modelled(_STATIC_BUCKETS)
         parts: list[Part] = [*([pace] if pace else []), progress_display(model.progress)]
+        parts += [words] if (words := insight(model.curves)) else []
         parts += curve_displays(model, Columns())
-        if words := lines_words(model.curves):
-            parts.append(words)
+        parts += [legend] if (legend := curve_legend(model.curves)) else []
         if (film := film_display(model.shown[:_MOST_STATIC])) is not None:
             parts.append(film)
         if model.value_map is not None:
