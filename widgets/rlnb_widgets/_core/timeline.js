@@ -55,7 +55,7 @@ export function timelineBar(playhead, marks = () => ({}), unit = "step", place =
   const whole = limit("\\", "×", "play all", "all");
   const jumps = h("span", { class: "rlnb-group", role: "group", "aria-label": "jump to a mark" }, before, kind, after);
 
-  const pace = h("span", { class: "rlnb-group", role: "group", "aria-label": "speed and range" }, speed, loop, ...limits, whole);
+  const pace = h("span", { class: "rlnb-group", role: "group", "aria-label": "pace and range" }, speed, loop, ...limits, whole);
   const el = h("div", { class: "rlnb-bar", role: "toolbar", "aria-label": "playback" }, moves, where, pace, jumps);
 
   let shownKinds = "";
