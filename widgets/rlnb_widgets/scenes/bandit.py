@@ -10,8 +10,8 @@ from rlnb_widgets.scenes.drawing import box, line, paper, polygon, pose, stack, 
 from rlnb_widgets.scenes.inputs import action_indices, feature_rows
 from rlnb_widgets.scenes.scene import Part, Scene
 
-_WIDTH, _HEIGHT = 360.0, 230.0
-_BASE, _TALLEST = 190.0, 150.0
+_WIDTH, _HEIGHT = 360.0, 150.0
+_BASE, _TALLEST = 120.0, 92.0
 _MARK = 11.0
 _MOST_LABELS = 20  # more of them would overlap
 
