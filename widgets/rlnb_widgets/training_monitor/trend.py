@@ -18,7 +18,7 @@ def trend_words(buckets: Buckets) -> str:
     """Say what a series did; empty without a value.
 
     It is read off the means of its parts, a tenth or a quarter each; a change counts if it is larger than the noise
-    explains. Of few values, only the first and the last are said.
+    explains. Of few values, it names only the first and the last.
 
     Example:
         >>> from rlnb_widgets.training_monitor.series import Series
