@@ -118,7 +118,7 @@ class TrainingMonitor(TimeTraits, Visualizer):
 
     _head = traitlets.Dict().tag(sync=True)
     _columns = traitlets.Bytes().tag(sync=True)
-    _legend = traitlets.List(traitlets.Any()).tag(sync=True)  # apart from the head: it seldom changes
+    _legend: traitlets.List[list[str]] = traitlets.List().tag(sync=True)  # apart from the head: it seldom changes
     _shows = traitlets.Dict().tag(sync=True)
     _poses = traitlets.Bytes().tag(sync=True)
     _pictures = traitlets.Bytes().tag(sync=True)
