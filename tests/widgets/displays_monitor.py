@@ -10,7 +10,14 @@ import numpy as np
 import torch
 from rlnb_widgets import TrainingMonitor
 from rlnb_widgets._core.display import Columns, Display
-from rlnb_widgets.training_monitor.scene import curve_displays, film_display, map_display, progress_display
+from rlnb_widgets._core.display_svg import legend_display
+from rlnb_widgets.training_monitor.scene import (
+    curve_displays,
+    curve_legend,
+    film_display,
+    map_display,
+    progress_display,
+)
 from tensordict import TensorDictBase
 
 from rlnb.envs import GymEnv
@@ -64,6 +71,7 @@ SCENES: dict[str, Callable[[], Made]] = {
     "curve with NaN": _curve(1),
     "smooth curve": _curve(2),
     "curve without values": _curve(3),
+    "legend of the curves": lambda: (legend_display(curve_legend(monitor().model.curves)), {}),
     "agents before, half way and after": _film,
     "values of a grid": _map,
 }
