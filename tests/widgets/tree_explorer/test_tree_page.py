@@ -356,6 +356,20 @@ def test_the_record_has_few_rows_and_what_is_seldom_needed_opens_over_the_pictur
 
 
 @pytest.mark.parametrize("width", [480, 680, 1280])
+def test_the_tree_is_below_its_tabs_and_as_wide_as_their_row(browse, width):
+    def act(page):
+        page.set_viewport_size({"width": width, "height": 700})
+        settle(page)
+        return [
+            page.locator(name).first.bounding_box() for name in (".tx-views", ".rlnb-tabs", ".tx-filters", ".tx-tree")
+        ]
+
+    row, tabs, tools, tree = browse(TreeExplorer(search(simulations=60)), act, reduced_motion="reduce")
+    assert tree["width"] == row["width"] and tree["x"] == tabs["x"] == row["x"]
+    assert tree["y"] >= max(part["y"] + part["height"] for part in (tabs, tools))
+
+
+@pytest.mark.parametrize("width", [480, 680, 1280])
 def test_to_select_a_node_with_fewer_actions_or_none_moves_nothing(browse, width):
     explorer = TreeExplorer(search(simulations=400))
     nodes = explorer.model.nodes
