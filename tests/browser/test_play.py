@@ -99,7 +99,7 @@ def test_a_board_is_played_with_the_mouse(lab: Lab, board: Locator) -> None:
     expect(place(board, "row 0, column 0, O")).to_be_visible()
     expect(board.get_by_role("status")).to_have_text("O played 0. Your turn: X.")
     place(board, "row 0, column 0, O").click(force=True)
-    expect(board.get_by_role("status")).to_have_text("cell 0, row 0, column 0, O cannot be chosen.")
+    expect(board.get_by_role("status")).to_have_text("Not a legal move: cell 0, row 0, column 0, O.")
     place(board, "row 0, column 2, empty").click()
     expect(board).to_have_attribute("data-steps", "4")
     place(board, "row 2, column 0, empty").click()

@@ -14,9 +14,11 @@ test("a check mark stands only where the next root can be compared", () => {
   assert.deepEqual(carriedTo({ carry: "carried" }, HERE), ["→", "rlnb-note"]);
 });
 
-test("a mismatch says where, at every step", () => {
-  const row = { carry: "carried", holds: false, mark: "→ ✗ [1, 3]" };
-  assert.deepEqual(carriedTo(row, { ...HERE, ends: true }), ["→ ✗ [1, 3]", "ted-bad"]);
+test("a mismatch says where, at every step with a next root to compare", () => {
+  const row = { carry: "carried", holds: false, mark: "→ ✗ at [1, 3]" };
+  assert.deepEqual(carriedTo(row, HERE), ["→ ✗ at [1, 3]", "ted-bad"]);
+  assert.deepEqual(carriedTo(row, { ...HERE, ends: true }), ["reset instead", "rlnb-note"]);
+  assert.deepEqual(carriedTo(row, { ...HERE, t: 5 }), ["→ beyond", "rlnb-note"]);
 });
 
 test("what is not carried is named", () => {

@@ -124,7 +124,7 @@ def test_what_stands_beside_a_key_and_which_rows_are_findings(ted):
     assert "badges" not in rows["action"] and "flag" not in rows["action"]
     td["next", "observation"][3, 0] = -1
     rows = {row["path"][-1]: row for row in json.loads(TEDExplorer(td).payload)["rows"]}
-    assert rows["observation"]["mark"] == "→ ✗ [3]" and rows["observation"]["flag"] is True
+    assert rows["observation"]["mark"] == "→ ✗ at [3]" and rows["observation"]["flag"] is True
     spec = Composite(extra=Unbounded(1))
     rows = {row["path"][-1]: row for row in json.loads(TEDExplorer(ted(6), spec=spec).payload)["rows"]}
     assert (rows["extra"]["badges"], rows["observation"]["badges"]) == (["missing"], ["not in spec"])

@@ -132,7 +132,7 @@ def test_the_words_say_what_the_picture_shows(trained):
     words = trained.explain().split("\n\n")
     assert words[0] == "A training, 400 of 400 frames, finished."
     assert words[2] == (
-        "loss: fell from about 0.75 to 0.05, no clear change in the last 15 values; best 0.05. 20 values between "
+        "loss: fell from about 1 to 0.05, no clear change in the last 15 values; best 0.05. 20 values between "
         "0.05 and 1, the last one 0.05 at frames 400. 1 value not finite, at the crosses."
     )
     assert words[1].endswith("The goal is 25.")

@@ -28,7 +28,7 @@ export default visualizer("game", ({ model, root, own, listen }) => {
   const ask = (what, action) => {
     if (!kernel || waiting) return;
     if (what === "act" && !state.legal[action]) {
-      say(state.done ? `${state.status} Press N to start again.` : `${places.name(action)} cannot be chosen.`);
+      say(state.done ? `${state.status} Press N to start again.` : `Not a legal move: ${places.name(action)}.`);
       return;
     }
     waiting = true;

@@ -57,7 +57,8 @@ def spec_row_words(row: Row) -> str:
     cell = row.cell
     masked = any(lane.barred for lane in cell.domain.lanes)
     mask = " Some are masked out: they are never drawn, and not legal." if masked else ""
-    return f"{MEANING[cell.domain.kind]}{mask}"
+    truth = cell.dtype == "bool" and cell.domain.kind == "choices"
+    return f"{'True or False.' if truth else MEANING[cell.domain.kind]}{mask}"
 
 
 def _space(model: SpecModel) -> str:

@@ -116,7 +116,8 @@ def _row(row: Row, refs: Refs, batch_dims: int) -> dict[str, Any]:
         out["words"] = words
     if row.carry.holds is False:
         # Batch and time are enough to find the row; the details give the whole index.
-        out["mark"] = f"→ ✗ {list(row.carry.index[: batch_dims + 1]) or ''}".strip()
+        at = list(row.carry.index[: batch_dims + 1])
+        out["mark"] = f"→ ✗ at {at}" if at else "→ ✗"
     findings = [(where, f) for where, fs in (("spec", row.problems), ("other", row.differences)) for f in fs]
     if findings:
         out["findings"] = [[f"{where}: {finding.text()}", finding.fix] for where, finding in findings]

@@ -73,13 +73,13 @@ function spoken(row, ted) {
 /**
  * Where step_mdp takes an entry at the playhead: [text, class], which tells good from bad where the data were compared.
  *
- * A comparison says nothing across an episode's end or beyond the data, so there is no check mark there.
+ * A comparison says nothing across an episode's end or beyond the data, so there is no mark there.
  */
 export function carriedTo(row, { steps, t, ends, past }) {
-  if (row.mark) return [row.mark, "ted-bad"];
-  if (row.carry !== "carried") return [row.carry ?? "", "rlnb-note"];
+  if (row.carry !== "carried" && !row.mark) return [row.carry ?? "", "rlnb-note"];
   if (steps !== null && t + 1 >= steps) return ["→ beyond", "rlnb-note"];
   if (steps !== null && ends) return [past ? "no reset" : "reset instead", "rlnb-note"];
+  if (row.mark) return [row.mark, "ted-bad"];
   return steps !== null && row.holds ? ["→ ✓", "ted-good"] : ["→", "rlnb-note"];
 }
 

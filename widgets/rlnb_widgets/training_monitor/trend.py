@@ -8,7 +8,7 @@ from rlnb_widgets._core.measures import short_number
 from rlnb_widgets.training_monitor.series import Buckets
 
 _FEWEST = 10  # values that show a trend
-_PARTS = 10, 4  # in which a series is compared with itself; in fewer, the noise of each is less
+_PARTS = 20, 10, 4  # in which a series is compared with itself; in fewer, the noise of each is less
 _QUIET = 0.3  # share at the end without a change that is worth a word
 _SURE = 3.5 * 2**0.5  # a difference of two means, in their standard errors, that is hardly chance
 _LEAST = 0.05  # smaller changes, as a share of all that the means went through, are not spoken of
@@ -17,8 +17,8 @@ _LEAST = 0.05  # smaller changes, as a share of all that the means went through,
 def trend_words(buckets: Buckets) -> str:
     """Say what a series did; empty without a value.
 
-    It is read off the means of its parts, a tenth or a quarter each; a change counts if it is larger than the noise
-    explains. Of few values, it names only the first and the last.
+    It is read off the means of its parts, a twentieth to a quarter each; a change counts if it is larger than the noise
+    explains. Where there is hardly any noise, single values are named; of few values, only the first and the last.
 
     Example:
         >>> from rlnb_widgets.training_monitor.series import Series
@@ -27,9 +27,9 @@ def trend_words(buckets: Buckets) -> str:
         ...     series.extend(np.arange(len(values)), np.asarray(values, dtype=float))
         ...     return trend_words(series.buckets())
         >>> words(range(100)), words([1.0, 5.0, 3.0]), words([2.0] * 30)
-        ('rose from about 4.5 to 94.5, still rising', 'went from 1 to 3 in 3 values', '2 all the time')
+        ('rose from 0 to 99, still rising', 'went from 1 to 3 in 3 values', '2 all the time')
         >>> words([*range(50), *[50] * 50])
-        'rose from about 4.5 to 50, no clear change in the last 50 values'
+        'rose from 0 to 50, no clear change in the last 50 values'
     """
     some = buckets.count > 0
     total, count = buckets.total[some], buckets.count[some]
@@ -44,20 +44,21 @@ def trend_words(buckets: Buckets) -> str:
     if len(count) < _FEWEST:
         first, last = (short_number(float(total[i] / count[i])) for i in (0, -1))
         return f"went from {first} to {last} in {n:,} values"
-    found = next(filter(None, (_change(total, count, parts) for parts in _PARTS)), "")
+    found = next(filter(None, (_change(total, count, min(parts, len(count))) for parts in _PARTS)), "")
     return found or f"no clear change, about {short_number(float(total.sum() / n))}"
 
 
 def _change(total: np.ndarray, count: np.ndarray, number: int) -> str:
     """Compare a ``number`` of parts of sums and counts ``[n]``; empty if the noise explains how they differ."""
     parts = np.array_split(np.arange(len(count)), number)
-    means = np.array([total[part].sum() / count[part].sum() for part in parts])
-    tolerance = max(_SURE * _noise(total / count) / np.sqrt(len(parts[-1])), _LEAST * float(np.ptp(means)))
+    values, means = total / count, np.array([total[part].sum() / count[part].sum() for part in parts])
+    noise, least = _SURE * _noise(values), _LEAST * float(np.ptp(means))
+    tolerance = max(noise / np.sqrt(len(parts[-1])), least)
     # The parts at the end that differ from the last one no more than by chance.
     quiet = next((i for i, mean in enumerate(means[::-1]) if abs(mean - means[-1]) > tolerance), number)
     if quiet == number:
         return ""
-    said = _path(means, tolerance)
+    said = _path(values, tolerance) if noise <= least else _path(means, tolerance, "about ")
     if quiet >= _QUIET * number:
         return f"{said}, no clear change in the last {sum(count[part].sum() for part in parts[-quiet:]):,} values"
     way = "rising" if means[-1] > means[-1 - quiet] else "falling"
@@ -65,18 +66,19 @@ def _change(total: np.ndarray, count: np.ndarray, number: int) -> str:
     return f"{said}, {still} {way}"
 
 
-def _noise(means: np.ndarray) -> float:
+def _noise(values: np.ndarray) -> float:
     """Return the standard deviation of the noise; second differences leave out what the series does slowly."""
-    return float(np.sqrt(np.mean((means[:-2] - 2 * means[1:-1] + means[2:]) ** 2) / 6))
+    return float(np.sqrt(np.mean((values[:-2] - 2 * values[1:-1] + values[2:]) ** 2) / 6))
 
 
-def _path(means: np.ndarray, tolerance: float) -> str:
-    """Say where the means began, where they are, and the farthest place between if they turned there."""
-    start, now, top, bottom = (float(x) for x in (means[0], means[-1], means.max(), means.min()))
+def _path(values: np.ndarray, tolerance: float, about: str = "") -> str:
+    """Say where values began, where they are, and the farthest place between if they turned there."""
+    start, now, top, bottom = (float(x) for x in (values[0], values[-1], values.max(), values.min()))
     above, below = top - max(start, now), min(start, now) - bottom
-    begin, end = short_number(start), short_number(now)
+    # Of a mean of noise, more digits would say nothing.
+    begin, end, high, low = (short_number(float(f"{x:.3g}") if about else x) for x in (start, now, top, bottom))
     if above > tolerance and above >= below:
-        return f"rose from about {begin} to {short_number(top)}, then fell to {end}"
+        return f"rose from {about}{begin} to {high}, then fell to {end}"
     if below > tolerance:
-        return f"fell from about {begin} to {short_number(bottom)}, then rose to {end}"
-    return f"{'rose' if now > start else 'fell'} from about {begin} to {end}"
+        return f"fell from {about}{begin} to {low}, then rose to {end}"
+    return f"{'rose' if now > start else 'fell'} from {about}{begin} to {end}"

@@ -66,7 +66,7 @@ export function labelOf({ tree, changed, phase, lit, records, t }, at) {
 
 /** A text, and the plate below it, `pad` pixels wider at both sides; `x` is where the text begins. */
 function plated(x, y, text, size, pad, plate, style = {}) {
-  const wide = textWidth(text, size);
+  const wide = textWidth(text, size) * (style.bold ? 1.08 : 1);
   return [{ kind: "rect", x: x - pad, x2: x + wide + pad, ...plate }, { kind: "text", x, y, text, size, ...style }];
 }
 
